@@ -25,6 +25,11 @@ class CallOutput:
         self._is_over = False
 
     @property
+    def is_over(self) -> bool:
+        """Whether the request is answered."""
+        return self._is_over
+
+    @property
     def wants_progress(self) -> bool:
         return self._token is not None
 

@@ -10,6 +10,7 @@ its probe was answered.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -40,7 +41,7 @@ from discovery_server.client_messages import as_incoming, id_of, is_response
 from discovery_server.envelope import completed
 from discovery_server.eras import Era, HandshakeEra, era_of
 from discovery_server.gateway import ClientRequest, Gateway, method_not_found
-from discovery_server.handshake_calls import serve_handshake_call
+from discovery_server.handshake_calls import ClientOutsideCalls, serve_handshake_call
 from discovery_server.message_size import id_at_edges, refusal
 from discovery_server.modern_calls import ModernCalls
 from discovery_server.surfaces import ClientSession
@@ -59,6 +60,7 @@ MAX_LINE = 64 << 20  # bytes; a longer line is refused
 _MOST_RUNNING = 256  # requests; further ones wait
 _MOST_UNANSWERED = 1024  # requests; then no more are read
 _MOST_UNANSWERED_BYTES = MAX_LINE
+_PAUSE = 0.05  # seconds in which changes of the client's roots are collected
 _MOST_ASKED = 256  # requests to the client without an answer; further ones fail
 
 
@@ -101,6 +103,7 @@ class ClientConnection:
         self._is_initialized = False
         """Whether `notifications/initialized` came before the first request."""
         self._overlong_id: RequestId | None = None
+        self._roots_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -164,6 +167,8 @@ class ClientConnection:
     async def close(self) -> None:
         """Cancel the requests that have no answer yet, and answer each with an error."""
         self._asked.close()
+        if self._roots_timer:
+            self._roots_timer.cancel()
         await self._requests.close()
         if not self._shares_modern:
             await self._modern.close()
@@ -309,6 +314,19 @@ class ClientConnection:
                 self._is_initialized = True
             elif isinstance(self._era, HandshakeEra):
                 self._era.is_initialized = True
+        elif notification.method == "notifications/roots/list_changed":
+            self._on_roots_changed()
+
+    def _on_roots_changed(self) -> None:
+        if isinstance(self._era, HandshakeEra) and self._roots_timer is None:
+            loop = asyncio.get_running_loop()
+            self._roots_timer = loop.call_later(_PAUSE, self._pass_on_roots, self._era)
+
+    def _pass_on_roots(self, era: HandshakeEra) -> None:
+        self._roots_timer = None
+        timeout = self._gateway.question_timeout
+        client = ClientOutsideCalls(self._client, era, self, timeout)
+        self._gateway.roots_changed(client)
 
     def _on_response(self, value: JSONValue) -> None:
         """Pass an answer to the request that waits for it; any other is ignored."""

@@ -156,6 +156,10 @@ class Gateway:
         """As `Engine.expect_client`."""
         self._engine.expect_client(capabilities)
 
+    def roots_changed(self, client: Client) -> None:
+        """As `Engine.roots_changed`."""
+        self._engine.roots_changed(client)
+
     async def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None
     ) -> JSONObject:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from discovery_engine.rpc.peer import RequestTimeout
+from discovery_engine.rpc.messages import Notification, as_json
+from discovery_engine.rpc.peer import RequestTimeout, RpcError
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_server.call_output import CallOutput
 from discovery_server.question_text import presented
 
@@ -16,9 +18,15 @@ if TYPE_CHECKING:
     from discovery_server.eras import HandshakeEra
     from discovery_server.gateway import ClientRequest, Gateway
 
+_COMPLETE = "notifications/elicitation/complete"
+
 
 class AskableConnection(Protocol):
     """The connection of the client."""
+
+    @property
+    def standalone(self) -> ClientStream | None:
+        """As that of `ClientConnection`."""
 
     async def request(
         self,
@@ -71,13 +79,55 @@ class _HandshakeClient:
         self.origin = connection
         self.capabilities = era.capabilities
         self.log_level = era.log_level
-        self.notify = output.notify
         self._version = era.version
-        self._stream = output.stream
+        self._output = output
         self._connection = connection
         self._timeout = RequestTimeout(question_timeout)
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """As `Client.ask`."""
         question = presented(method, params, self._version)
-        return await self._connection.request(self._stream, method, question, timeout=self._timeout)
+        stream = self._output.stream
+        return await self._connection.request(stream, method, question, timeout=self._timeout)
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """As `Client.notify`."""
+        if not self._output.is_over:
+            self._output.notify(method, params)
+        elif method == _COMPLETE and (stream := self._connection.standalone):
+            stream.write(as_json(Notification(method, params)))
+
+
+class ClientOutsideCalls:
+    """The same client when no call of it is in flight; it is asked for its roots only.
+
+    Implements `Client`.
+    """
+
+    takes_input_required = False
+    log_level = None
+
+    def __init__(
+        self,
+        client: str | None,
+        era: HandshakeEra,
+        connection: AskableConnection,
+        question_timeout: float,
+    ) -> None:
+        self.id = client
+        self.origin = connection
+        self.capabilities = era.capabilities
+        self._version = era.version
+        self._connection = connection
+        self._timeout = RequestTimeout(question_timeout)
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """As `Client.ask`."""
+        stream = self._connection.standalone
+        if stream is None:
+            raise RpcError(METHOD_NOT_FOUND, f"the client has no stream for {method} now")
+        question = presented(method, params, self._version)
+        return await self._connection.request(stream, method, question, timeout=self._timeout)
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """As `Client.notify`: nothing is caused by no call."""

@@ -272,6 +272,14 @@ class ScopedEngine:
         """
         self._core.upstreams.expect(capabilities)
 
+    def roots_changed(self, client: Client) -> None:
+        """Notify the servers of a client's calls that its roots have changed.
+
+        They learn of it if they were declared that, and ask for the roots outside of every call:
+        `client` is asked then, unless others use the same session.
+        """
+        self._core.upstreams.roots_changed(client)
+
     def close_client(self, client: str) -> None:
         """Close the sessions of a client that has disconnected."""
         self._core.upstreams.close_client(client)

@@ -40,7 +40,7 @@ class Client(Protocol):
 
     @property
     def origin(self) -> object:
-        """Equal for all calls that certainly come from one client, and only for those.
+        """Equal for all calls that certainly come from one client, and only for those; hashable.
 
         A program at the other end of a pipe does not show which call caused its question. It is
         passed on if all calls in flight have the same origin.
@@ -75,7 +75,10 @@ class Client(Protocol):
         """
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """Pass on a notification that its call caused; dropped if it does not want it."""
+        """Pass on a notification that its call caused; dropped if it does not want it.
+
+        `notifications/elicitation/complete` may come when the call has ended.
+        """
 
 
 class Continuation(Struct, frozen=True):

@@ -65,6 +65,7 @@ class ConfigurationLoader:
         async with self._changing:
             before = self._state.view.connectable
             await self._apply()
+            self._upstreams.settings_changed()
             await self._end_changed(before)
 
     async def apply_decisions(self) -> None:

@@ -149,6 +149,16 @@ class LazyUpstreams:
         if self._upstreams:
             self._upstreams.expect(capabilities)
 
+    def roots_changed(self, client: Client) -> None:
+        """As `Upstreams.roots_changed`; no-op before the first use."""
+        if self._upstreams:
+            self._upstreams.roots_changed(client)
+
+    def settings_changed(self) -> None:
+        """As `Upstreams.settings_changed`; no-op before the first use."""
+        if self._upstreams:
+            self._upstreams.settings_changed()
+
     def close_client(self, client: str) -> None:
         """As `Upstreams.close_client`; no-op before the first use."""
         if self._upstreams:

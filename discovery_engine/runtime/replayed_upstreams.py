@@ -71,6 +71,12 @@ class ReplayedUpstreams:
     def close_client(self, client: str) -> None:
         """No-op."""
 
+    def roots_changed(self, client: Client) -> None:
+        """No-op."""
+
+    def settings_changed(self) -> None:
+        """No-op."""
+
     async def close(self, server: ServerName) -> None:
         """No-op."""
 

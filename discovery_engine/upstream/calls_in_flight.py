@@ -15,20 +15,24 @@ from functools import partial
 import anyio
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.client import LIST_ROOTS, QUESTIONS
+from discovery_engine.rpc.client import LIST_ROOTS, QUESTIONS, Client
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, QuestionsOf, refuse_ambiguous
 from discovery_engine.upstream.log_message import LOG_LEVELS
+from discovery_engine.upstream.opened_addresses import OpenedAddresses
 from discovery_engine.upstream.question import Question
+from discovery_engine.upstream.session_clients import SessionClients
 from discovery_engine.upstream.transport import RequestAnswer
 
 _MOST_OPEN = 16  # questions of one session that wait for their answers
 _LENGTH = 200  # characters of a method that is named
 _MESSAGE = "notifications/message"
-_TO_CLIENTS = (_MESSAGE, "notifications/elicitation/complete")
+_COMPLETE = "notifications/elicitation/complete"
+_TO_CLIENTS = (_MESSAGE, _COMPLETE)
+_NEVER = object()
 
 # The SDK reads each answer in the context of its request, and calls us in the same context.
 _CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
@@ -53,12 +57,19 @@ class CallsInFlight:
         self._server = server
         self._settings_of = settings_of
         self._calls: list[Call] = []
+        self._clients = SessionClients()
+        self._elicited = OpenedAddresses(anyio.current_time)
+        self._outside: Call | None = None
+        """Of the client whose roots have changed: it is asked for them outside of every call."""
+        self._given_roots: object = _NEVER
+        """The owner's roots when the server was given any; None for a client's."""
         self._open: set[_OpenQuestion] = set()
 
     @contextmanager
     def including(self, call: Call) -> Iterator[None]:
         """A block in which a call is in flight; questions that it caused end with it."""
         self._calls.append(call)
+        self._clients.add(call.client)
         token = _CURRENT.set(call)
         try:
             yield
@@ -79,29 +90,54 @@ class CallsInFlight:
             return {}
         if method not in QUESTIONS:
             return RpcError(METHOD_NOT_FOUND, f"{method[:_LENGTH]} is not supported")
-        if method == LIST_ROOTS and (roots := self._settings_of(self._server).root_list):
-            return roots
-        if not self._calls:
+        if method == LIST_ROOTS:
+            settings = self._settings_of(self._server)
+            self._given_roots = settings.roots
+            if roots := settings.root_list:
+                return roots
+        causes = self._possible_causes(method)
+        if not causes:
             return _outside(method)
-        return partial(self._ask, Question(method, params), self._possible_causes())
+        return partial(self._ask, Question(method, params), causes)
+
+    def expect_roots_of(self, client: Client) -> bool:
+        """Ask a client for its roots outside of calls, if it is the only one of this session.
+
+        Returns whether it has called the server, which is given the roots of clients.
+        """
+        is_known = self._clients.includes(client)
+        if not is_known or self._settings_of(self._server).roots is not None:
+            return False
+        is_only_one = self._clients.are_one
+        self._outside = Call(self._server, client, self._settings_of) if is_only_one else None
+        return True
+
+    @property
+    def gave_other_roots(self) -> bool:
+        """Whether the owner has changed the roots since the server was given any."""
+        roots = self._settings_of(self._server).roots
+        return self._given_roots is not _NEVER and self._given_roots != roots
 
     def notify(self, notification: Notification) -> None:
         """Pass a notification on to the client whose call caused it; dropped if it is unknown."""
         params = notification.params
         if notification.method not in _TO_CLIENTS or params is None:
             return
+        if notification.method == _COMPLETE and (client := self._elicited.take(params)):
+            client.notify(notification.method, params)
+            return
         causes = self._possible_causes()
         if not causes or not _are_of_one_client(causes):
             return
         newest = causes[-1]
-        if notification.method != _MESSAGE:
+        if notification.method == _COMPLETE:
             newest.client.notify(notification.method, params)
         elif _is_wanted(params.get("level"), newest.client.log_level):
             newest.log(params)
 
     async def _ask(self, question: Question, causes: list[Call]) -> JSONObject:
         # A call that was answered just before the question came has ended by now.
-        causes = [call for call in causes if call in self._calls]
+        causes = [call for call in causes if call in self._calls or call is self._outside]
         if not causes:
             raise _outside(question.method)
         if not _are_of_one_client(causes):
@@ -110,6 +146,7 @@ class CallsInFlight:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_OPEN} questions wait for their answers")
         # The newest call is asked; all that may have caused the question wait for its answer.
         newest = causes[-1]
+        self._elicited.add(question, newest.client)
         waiting = _OpenQuestion(causes)
         self._open.add(waiting)
         try:
@@ -121,9 +158,13 @@ class CallsInFlight:
             self._open.discard(waiting)
         raise RpcError(INVALID_REQUEST, "the call that caused it has ended")
 
-    def _possible_causes(self) -> list[Call]:
+    def _possible_causes(self, method: str = "") -> list[Call]:
         current = _CURRENT.get()
-        return [current] if current and current in self._calls else list(self._calls)
+        if current and current in self._calls:
+            return [current]
+        if not self._calls and method == LIST_ROOTS and self._outside and self._clients.are_one:
+            return [self._outside]
+        return list(self._calls)
 
 
 def _are_of_one_client(calls: list[Call]) -> bool:

@@ -21,12 +21,10 @@ _NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
 _OPTIONS = {
     "elicitation": ("form", "url"),
     "sampling": ("tools", "context"),
-    "roots": (),
+    "roots": ("listChanged",),
 }
-"""The parts of each of these capabilities that servers are declared.
-
-Not `listChanged` of the roots: a server that is told of a change asks outside of every call.
-"""
+"""The parts of each of these capabilities that servers are declared."""
+_LIST_CHANGED = "listChanged"
 CAPABILITIES = tuple(_OPTIONS)
 _CHARACTERS = 64 * 1024  # of a form; no person reads a longer one
 _VALUES = 4096  # of a form
@@ -113,11 +111,23 @@ def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
     usable: dict[str, JSONObject] = {}
     for name, options in _OPTIONS.items():
         if isinstance(declared := capabilities.get(name), dict):
-            parts = {one: declared[one] for one in options if isinstance(declared.get(one), dict)}
+            parts = {one: declared[one] for one in options if _is_part(one, declared.get(one))}
             # An empty `elicitation` would mean forms, which a client of other modes has not.
             if parts or not declared or name != "elicitation":
                 usable[name] = parts
     return usable
+
+
+def _is_part(name: str, value: JSONValue) -> bool:
+    return value is True if name == _LIST_CHANGED else isinstance(value, dict)
+
+
+def of_questions(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
+    """What a server may ask for, without the notifications that it gets beside."""
+    return {
+        name: {one: part for one, part in parts.items() if one != _LIST_CHANGED}
+        for name, parts in capabilities.items()
+    }
 
 
 def merged(

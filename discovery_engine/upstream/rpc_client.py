@@ -13,6 +13,7 @@ from discovery_engine.rpc import protocol
 from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
+from discovery_engine.upstream.question import of_questions
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
 
@@ -98,6 +99,12 @@ class RpcClient:
         with suppress(RpcError, RequestTimeoutError):
             await self._request("logging/setLevel", {"level": level}, details, timeout=timeout)
 
+    async def notify(self, method: str) -> None:
+        """Send a notification without params; no-op if the connection is lost."""
+        headers = self.transport.headers(method, RequestDetails(self.info.version))
+        with suppress(RpcError):
+            await self.transport.peer.notify(method, headers=headers)
+
     async def listen(self, notifications: JSONObject) -> None:
         """Ask for these notifications, until the server ends that.
 
@@ -133,10 +140,11 @@ class RpcClient:
 
     def _call_meta(self, call: Call) -> JSONObject | None:
         """The `_meta` of a call's requests; None for that of all others."""
-        level, capabilities = call.client.log_level, call.capabilities
+        # This era has no notification of changed roots.
+        level, capabilities = call.client.log_level, of_questions(call.capabilities)
         if self._meta is None or not (level or capabilities):
             return None
-        meta = self._meta | {protocol.CLIENT_CAPABILITIES: dict(capabilities)}
+        meta = self._meta | {protocol.CLIENT_CAPABILITIES: capabilities}
         return meta | {protocol.LOG_LEVEL: level} if level else meta
 
     def _prove(self) -> None:

@@ -21,6 +21,7 @@ from discovery_engine.errors import FailureKind, RegistryError, UnavailableError
 from discovery_engine.events import ResourceUpdated, ServerConnecting, ToolsChanged
 from discovery_engine.limits import URI_LENGTH
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.rpc.client import Client
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.tools.model import ServerName
@@ -44,7 +45,8 @@ from discovery_engine.upstream.handshake import (
 )
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.log_message import LOG_LEVELS
-from discovery_engine.upstream.question import merged
+from discovery_engine.upstream.question import merged, of_questions
+from discovery_engine.upstream.roots_changes import RootsChanges
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.startup import Startup, startup_timeout
 from discovery_engine.upstream.state import SessionStats
@@ -94,6 +96,7 @@ class Session:
         self.connection = connection_fingerprint(server)
         self.capabilities = capabilities
         self.calls = CallsInFlight(server.name, context.questions_of)
+        self._roots = RootsChanges()
         self._log_level: str | None = None
         self._context = context
         self._rpc: Promise[RpcClient] = Promise()
@@ -152,7 +155,18 @@ class Session:
         """
         rpc = self._rpc.value
         is_replaceable = rpc is not None and not rpc.info.is_modern and not self._users
-        return not is_replaceable or merged(self.capabilities, capabilities) == self.capabilities
+        mine = of_questions(self.capabilities)
+        return not is_replaceable or merged(mine, of_questions(capabilities)) == mine
+
+    def roots_changed(self, client: Client) -> None:
+        """Notify the server if the client has called it, and the roots that it gets are its own."""
+        if self.calls.expect_roots_of(client):
+            self._roots.note()
+
+    def settings_changed(self) -> None:
+        """Notify the server if the owner has changed the roots that it was given."""
+        if self.calls.gave_other_roots:
+            self._roots.note()
 
     def retire(self) -> None:
         """Take no new callers, and close once the current calls have finished."""
@@ -356,6 +370,8 @@ class Session:
         async with anyio.create_task_group() as tasks:
             if rpc.info.is_modern and rpc.info.listenable:
                 tasks.start_soon(self._listen, rpc)
+            if not rpc.info.is_modern and "listChanged" in self.capabilities.get("roots", {}):
+                tasks.start_soon(self._roots.announce, rpc)
             await self._wait_retired()
             while self._users:
                 self._unused = anyio.Event()

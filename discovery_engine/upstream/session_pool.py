@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings
+from discovery_engine.rpc.client import Client
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import Capabilities
@@ -23,6 +24,8 @@ from discovery_engine.upstream.transport_opening import SessionContext
 SessionKey: TypeAlias = tuple[ServerName, str | None]
 """A server and the client whose session it is; None for a shared session."""
 
+_OWNERS_ROOTS: Capabilities = {"roots": {"listChanged": True}}
+"""Declared where the owner's roots are given: a reload may change them."""
 _SOLE_CLIENT = ""  # where the gateway has only one client
 
 
@@ -56,6 +59,16 @@ class SessionPool:
         for (_, owner), session in self._sessions.items():
             if owner == client:
                 session.retire()
+
+    def roots_changed(self, client: Client) -> None:
+        """As `Upstreams.roots_changed`."""
+        for session in self._sessions.values():
+            session.roots_changed(client)
+
+    def settings_changed(self) -> None:
+        """As `Upstreams.settings_changed`."""
+        for session in self._sessions.values():
+            session.settings_changed()
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
         """As `Upstreams.expect`."""
@@ -109,7 +122,7 @@ class SessionPool:
             session.retire()
             declared = merged(session.capabilities, declared)
         if self._context.questions_of(server.name).roots is not None:
-            declared = merged(declared, {"roots": {}})
+            declared = merged(declared, _OWNERS_ROOTS)
         session = Session(server, self._context, self._history_of(server), declared)
         self._sessions[key] = session
         self._tasks.start_soon(self._run, session)

@@ -200,6 +200,17 @@ class Upstreams:
         """
         self._sessions.expect(capabilities)
 
+    def roots_changed(self, client: Client) -> None:
+        """Notify the servers of a client's calls that its roots have changed.
+
+        They ask for them outside of every call, and the client is asked then.
+        """
+        self._sessions.roots_changed(client)
+
+    def settings_changed(self) -> None:
+        """Notify servers of roots that their owner has changed since they were given."""
+        self._sessions.settings_changed()
+
     def close_client(self, client: str) -> None:
         """Close the sessions of a client after its current calls; no-op if there are none."""
         self._sessions.close_client(client)

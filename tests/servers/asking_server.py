@@ -48,6 +48,8 @@ MODES = {
     "logs": "logs at every level, and says that an elicitation is complete",
     "rounds": "wants input again and again",
     "strange_rounds": "wants input that is none of MCP",
+    "roots": "asks for the roots whenever they change, and tells what it was declared and got",
+    "late": "asks to open an address; that it is done comes after the answer, or by `pid`",
     "state": "wants input with a state that it then compares",
 }
 STATE = 'a "state"\n\u00e9\\ of its own \U0001f600'
@@ -59,9 +61,16 @@ class AskingServer(Server):
     def __init__(self, mode: str, era: str) -> None:
         super().__init__(mode, era)
         self.held = []
+        self.changes = 0
+        self.declared: Any = None
 
     def handle(self, message: Message) -> None:
         super().handle(message)
+        if message.get("method") == "initialize":
+            self.declared = message["params"]["capabilities"]
+        if self.mode == "roots" and message.get("method") == "notifications/roots/list_changed":
+            self.changes += 1
+            self.ask(f"roots {self.changes}", "roots/list", {})
         if self.mode == "asks_outside" and message.get("method") == "notifications/initialized":
             self.ask("early")
             self.ask("early roots", "roots/list", {})
@@ -181,6 +190,23 @@ class AskingServer(Server):
     def call_strange_rounds(self, message: Message, name: str) -> None:
         wanted = {"q": {"method": "tools/call", "params": {"name": "echo"}}}
         answer(message, {"resultType": "input_required", "inputRequests": wanted})
+
+    def call_roots(self, message: Message, name: str) -> None:
+        told = {"changes": self.changes, "answers": self.answers, "declared": self.declared}
+        answer_text(message, json.dumps(told))
+
+    def call_late(self, message: Message, name: str) -> None:
+        complete = {"elicitationId": "one"}
+        if name == "pid":
+            notify("notifications/elicitation/complete", complete)
+            answer_text(message, "told")
+            return
+        url = {"mode": "url", "message": "Log in", "url": "https://x.org", "elicitationId": "one"}
+        self.ask("url", params=url)
+        self.until(1)
+        answer_text(message, "asked")
+        if name == "environment":
+            notify("notifications/elicitation/complete", complete)
 
     def call_state(self, message: Message, name: str) -> None:
         given = message["params"]

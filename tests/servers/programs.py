@@ -25,7 +25,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.events import EventBus
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import QuestionSettings
+from discovery_engine.upstream.call import QuestionSettings, QuestionsOf
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.upstreams import Upstreams, open_upstreams
 
@@ -96,7 +96,7 @@ def upstreams(
     idle_timeout: float = 300.0,
     max_connecting: int = 8,
     policy: Policy | None = None,
-    questions: QuestionSettings | None = None,
+    questions: QuestionsOf | QuestionSettings | None = None,
 ) -> AbstractAsyncContextManager[Upstreams]:
     return open_upstreams(
         max_connecting=max_connecting,
@@ -106,7 +106,9 @@ def upstreams(
         environ=environ,
         secrets=EnvironmentResolver(environ),
         policy=policy or Policy(),
-        questions_of=lambda _: questions or QuestionSettings(),
+        questions_of=questions
+        if callable(questions)
+        else lambda _: questions or QuestionSettings(),
         admit=lambda server, transport: None,
     )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.protocol import ASKING_SERVER
-from discovery_engine.upstream.question import Question, declarable, merged
+from discovery_engine.upstream.question import Question, declarable, merged, of_questions
 
 NAMES = st.sampled_from(["elicitation", "sampling", "roots", "experimental", "made up"])
 PARTS = st.dictionaries(
@@ -54,7 +54,12 @@ def test_only_what_can_be_passed_on_is_declared() -> None:
 
     assert declarable({"elicitation": {"other": {}}}) == {}
     assert declarable({"elicitation": {}}) == {"elicitation": {}}
-    assert declarable(declared) == {"elicitation": {"form": {}}, "roots": {}}  # type: ignore[arg-type]
+    assert declarable(declared) == {  # type: ignore[arg-type]
+        "elicitation": {"form": {}},
+        "roots": {"listChanged": True},
+    }
+    assert declarable({"roots": {"listChanged": False}}) == {"roots": {}}
+    assert of_questions(declarable({"roots": {"listChanged": True}})) == {"roots": {}}
 
 
 @pytest.mark.parametrize(
