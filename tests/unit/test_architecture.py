@@ -75,7 +75,6 @@ def private_imports() -> Iterator[str]:
 
 
 ALLOWED_TWICE = {
-    "errors": "the errors of a package",
     "signals": "signals of the scanner, and POSIX signals",
 }
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from discovery_engine import errors
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import (
     ConfigurationError,
@@ -216,8 +218,23 @@ def family(error: type[DiscoveryError]) -> Iterator[type[DiscoveryError]]:
 
 
 def raised_here() -> list[type[DiscoveryError]]:
-    ours = [e for e in family(DiscoveryError) if e.__module__ == DiscoveryError.__module__]
-    return [error for error in ours if error not in CAUGHT_ONLY]
+    return [error for error in of_package() if error not in CAUGHT_ONLY]
+
+
+def of_package() -> list[type[DiscoveryError]]:
+    package = f"{errors.__name__}."
+    return [e for e in family(DiscoveryError) if e.__module__.startswith(package)]
+
+
+def test_the_package_draws_the_tree_of_its_errors() -> None:
+    lines = re.findall(r"^    ([│├└─ ]*)(\w+Error)\b", errors.__doc__ or "", re.MULTILINE)
+    branch = ["Exception"]
+    drawn = {}
+    for stem, name in lines:
+        branch = [*branch[: 1 + len(stem) // 4], name]
+        drawn[name] = branch[-2]
+
+    assert drawn == {error.__name__: error.__bases__[0].__name__ for error in of_package()}
 
 
 @pytest.mark.requirement("ERR-1")

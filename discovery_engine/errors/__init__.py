@@ -1,0 +1,135 @@
+"""The errors of the engine, as one tree; each module holds some of its branches.
+
+    DiscoveryError
+    ├── ConfigurationError              the configuration cannot be used; lists every problem
+    ├── SecretStoreError                stored secrets cannot be read, decrypted or written
+    ├── RegistryError                   what is remembered between runs cannot be read or written
+    │
+    ├── NotFoundError
+    │   ├── ServerNotFoundError         no such server; names the nearest
+    │   ├── ViewNotFoundError           no such view in the configuration; names the nearest
+    │   ├── ToolNotFoundError           no such tool; names the nearest
+    │   ├── ToolAmbiguousError          several servers have a tool of that name
+    │   ├── ResourceNotFoundError       no resource or template has that URI; names the nearest
+    │   ├── ResourceAmbiguousError      it may be a URI of several servers
+    │   ├── PromptNotFoundError         no such prompt; names the nearest
+    │   └── PromptAmbiguousError        several servers have a prompt of that name
+    ├── DisabledError
+    │   ├── ServerDisabledError         switched off in the configuration or by a rule
+    │   ├── ToolDisabledError           switched off by a rule, which is named
+    │   │   └── ToolWithheldError       its owner has not accepted its present definition
+    │   └── OfferingDisabledError       switched off by a rule, or not accepted by its owner
+    │       ├── ResourceDisabledError
+    │       └── PromptDisabledError
+    ├── InputTooLongError               a query, a name or a list is longer than any may be
+    ├── InvalidArgumentsError           the arguments do not fit the tool's schema
+    │
+    └── UpstreamError                   a server did not do its part
+        ├── UnavailableError            it cannot be reached; with the kind of failure
+        │   ├── NeedsConfigError        a `${reference}` of its entry has no value
+        │   ├── NeedsAuthError          it requires a login, or refuses the one that it got
+        │   └── UntrustedServerError    its owner has not approved what would be started
+        ├── LoginError                  a login to it failed; nothing was stored
+        ├── ServerStartingError         it is still being started; nothing was sent
+        ├── RateLimitedError            its calls of this minute are used up; nothing was sent
+        ├── UpstreamTimeoutError        it did not answer in time
+        ├── OutcomeUnknownError         it went away during a call: the work may or may not be done
+        ├── InputRequiredError          a tool asked its user something, and got no answer
+        └── UpstreamProtocolError       it answered with a protocol error
+
+An error that one module alone raises is defined there, as a further leaf. A tool that runs and
+fails is not an error: its result has `isError`.
+
+Every error has a stable `code`, a message, and a hint on what to do. Each is one line: untrusted
+names and texts are quoted in them, and cannot begin a line.
+"""
+
+from discovery_engine.errors.discovery_error import (
+    DiscoveryError,
+    concerning,
+)
+from discovery_engine.errors.file_errors import (
+    ConfigurationError,
+    RegistryError,
+    SecretStoreError,
+)
+from discovery_engine.errors.refusals import (
+    DisabledError,
+    InputTooLongError,
+    InvalidArgumentsError,
+    NotFoundError,
+    OfferingDisabledError,
+    PromptAmbiguousError,
+    PromptDisabledError,
+    PromptNotFoundError,
+    ResourceAmbiguousError,
+    ResourceDisabledError,
+    ResourceNotFoundError,
+    ServerDisabledError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolDisabledError,
+    ToolNotFoundError,
+    ToolWithheldError,
+    ViewNotFoundError,
+)
+from discovery_engine.errors.unavailability import (
+    FailureKind,
+    MissingValue,
+    NeedsAuthError,
+    NeedsConfigError,
+    UnavailableError,
+    UntrustedServerError,
+    plain_reason,
+)
+from discovery_engine.errors.upstream_errors import (
+    InputRequiredError,
+    LoginError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    ServerStartingError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+
+__all__ = [
+    "ConfigurationError",
+    "DisabledError",
+    "DiscoveryError",
+    "FailureKind",
+    "InputRequiredError",
+    "InputTooLongError",
+    "InvalidArgumentsError",
+    "LoginError",
+    "MissingValue",
+    "NeedsAuthError",
+    "NeedsConfigError",
+    "NotFoundError",
+    "OfferingDisabledError",
+    "OutcomeUnknownError",
+    "PromptAmbiguousError",
+    "PromptDisabledError",
+    "PromptNotFoundError",
+    "RateLimitedError",
+    "RegistryError",
+    "ResourceAmbiguousError",
+    "ResourceDisabledError",
+    "ResourceNotFoundError",
+    "SecretStoreError",
+    "ServerDisabledError",
+    "ServerNotFoundError",
+    "ServerStartingError",
+    "ToolAmbiguousError",
+    "ToolDisabledError",
+    "ToolNotFoundError",
+    "ToolWithheldError",
+    "UnavailableError",
+    "UntrustedServerError",
+    "UpstreamError",
+    "UpstreamProtocolError",
+    "UpstreamTimeoutError",
+    "ViewNotFoundError",
+    "concerning",
+    "plain_reason",
+]

@@ -1,0 +1,200 @@
+"""Errors of requests that are refused before a server is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from discovery_engine._util.text import one_line
+from discovery_engine.errors.discovery_error import DiscoveryError
+
+
+class NotFoundError(DiscoveryError):
+    code = "NOT_FOUND"
+
+    def __init__(self, message: str, nearest: Sequence[str], *, hint: str = "") -> None:
+        self.nearest = tuple(nearest)
+        meant = f"did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
+        super().__init__(message, hint="; ".join(filter(None, (meant, hint))))
+
+
+class ServerNotFoundError(NotFoundError):
+    code = "SERVER_NOT_FOUND"
+    server: str
+
+    def __init__(self, server: str, nearest: Sequence[str] = ()) -> None:
+        self.server = server
+        super().__init__(
+            f"server {server!r} is not configured", nearest, hint="list_mcp_servers names them all"
+        )
+
+
+class ViewNotFoundError(NotFoundError):
+    code = "VIEW_NOT_FOUND"
+
+    def __init__(self, view: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(
+            f"the configuration has no view {view!r}", nearest, hint="`views:` has their names"
+        )
+
+
+class ToolNotFoundError(NotFoundError):
+    code = "TOOL_NOT_FOUND"
+    tool: str
+
+    def __init__(
+        self, server: str | None, tool: str, nearest: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> None:
+        """`hidden` are near names that may not be used, each with why; for the owner alone."""
+        self.server = server
+        self.tool = tool
+        place = f"server {server!r} has no tool" if server else "no server has a tool"
+        super().__init__(f"{place} {tool!r}", nearest, hint="list_tools names a server's tools")
+        self.detail = one_line(f"near, but disabled: {', '.join(hidden)}") if hidden else ""
+
+
+class ToolAmbiguousError(NotFoundError):
+    code = "TOOL_AMBIGUOUS"
+    tool: str
+
+    def __init__(self, tool: str, candidates: Sequence[str]) -> None:
+        self.tool = tool
+        super().__init__(f"several servers have a tool {tool!r}", candidates)
+
+
+class ResourceNotFoundError(NotFoundError):
+    code = "RESOURCE_NOT_FOUND"
+
+    def __init__(self, uri: str, nearest: Sequence[str] = (), *, server: str | None = None) -> None:
+        self.server = server
+        self.tool = uri
+        place = f"server {server!r} has" if server else "there is"
+        hint = "`resources/list` and `discovery resources` name them"
+        super().__init__(f"{place} no resource {uri!r}", nearest, hint=hint)
+
+
+class ResourceAmbiguousError(NotFoundError):
+    code = "RESOURCE_AMBIGUOUS"
+
+    def __init__(self, uri: str, candidates: Sequence[str]) -> None:
+        self.tool = uri
+        super().__init__(f"several servers may have a resource {uri!r}", candidates)
+
+
+class PromptNotFoundError(NotFoundError):
+    code = "PROMPT_NOT_FOUND"
+
+    def __init__(
+        self, name: str, nearest: Sequence[str] = (), *, server: str | None = None
+    ) -> None:
+        self.server = server
+        self.tool = name
+        place = f"server {server!r} has" if server else "no server has"
+        noun = "no prompt" if server else "a prompt"
+        hint = "`prompts/list` and `discovery prompts` name them"
+        super().__init__(f"{place} {noun} {name!r}", nearest, hint=hint)
+
+
+class PromptAmbiguousError(NotFoundError):
+    code = "PROMPT_AMBIGUOUS"
+
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        self.tool = name
+        super().__init__(f"several servers have a prompt {name!r}", candidates)
+
+
+class DisabledError(DiscoveryError):
+    code = "DISABLED"
+
+
+class ServerDisabledError(DisabledError):
+    code = "SERVER_DISABLED"
+    server: str
+
+    def __init__(self, server: str, reason: str, detail: str = "") -> None:
+        self.server = server
+        super().__init__(f"server {server!r} is disabled: {reason}")
+        self.detail = one_line(detail)
+
+
+class ToolDisabledError(DisabledError):
+    code = "TOOL_DISABLED"
+    server: str
+    tool: str
+
+    def __init__(self, server: str, tool: str, reason: str, detail: str = "") -> None:
+        self.server = server
+        self.tool = tool
+        super().__init__(
+            f"tool {f'{server}:{tool}'!r} is disabled: {reason}",
+            hint="the owner of the configuration decides this; use another tool",
+        )
+        self.detail = one_line(detail)
+
+
+class ToolWithheldError(ToolDisabledError):
+    code = "TOOL_WITHHELD"
+
+    def __init__(self, server: str, tool: str, reason: str, *, command: str) -> None:
+        self.command = command
+        """What its owner can look at it with."""
+        super().__init__(server, tool, reason)
+        advice = f"its owner can look at it with `{command}`; use another tool until then"
+        self.hint = one_line(advice)
+
+
+class OfferingDisabledError(DisabledError):
+    """A resource or a prompt is switched off, or withheld."""
+
+    noun: ClassVar[str]
+
+    def __init__(
+        self, server: str, name: str, reason: str, *, detail: str = "", command: str = ""
+    ) -> None:
+        """`command` is what its owner can look at it with, if it is withheld."""
+        self.server = server
+        self.tool = name
+        self.command = command
+        hint = "the owner of the configuration decides this; use another one"
+        if command:
+            hint = f"its owner can look at it with `{command}`; use another one until then"
+        super().__init__(
+            f"{self.noun} {name!r} of server {server!r} is disabled: {reason}", hint=hint
+        )
+        self.detail = one_line(detail)
+
+
+class ResourceDisabledError(OfferingDisabledError):
+    code = "RESOURCE_DISABLED"
+    noun = "resource"
+
+
+class PromptDisabledError(OfferingDisabledError):
+    code = "PROMPT_DISABLED"
+    noun = "prompt"
+
+
+class InputTooLongError(DiscoveryError):
+    code = "INPUT_TOO_LONG"
+
+    def __init__(self, what: str, size: str, limit: str, *, hint: str) -> None:
+        """`what` is too long; how long it is, and how long it may be, each with its unit."""
+        self.size = size
+        self.limit = limit
+        super().__init__(f"{what} is too long: {size}, at most {limit}", hint=hint)
+
+
+class InvalidArgumentsError(DiscoveryError):
+    code = "INVALID_ARGUMENTS"
+    server: str
+    tool: str
+
+    def __init__(self, server: str, tool: str, mistakes: Sequence[str], signature: str) -> None:
+        self.server = server
+        self.tool = tool
+        self.mistakes = tuple(mistakes)
+        self.signature = signature
+        super().__init__(
+            f"arguments of {f'{server}:{tool}'!r} do not fit: {'; '.join(self.mistakes)}",
+            hint=f"it takes {signature}",
+        )
