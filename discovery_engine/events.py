@@ -145,13 +145,13 @@ class Subscription:
     """An endless async iterator over the events of some kinds since it was created."""
 
     def __init__(self, kinds: tuple[type[Event], ...], backlog: int) -> None:
-        self._kinds = frozenset(kinds)
+        self.kinds = frozenset(kinds)
         self._events: deque[Event] = deque(maxlen=backlog)
         self._arrival = anyio.Event()
 
     def deliver(self, event: Event) -> None:
         """Queue an event; no-op if it is of another kind, so that no task is woken for it."""
-        if type(event) in self._kinds:
+        if type(event) in self.kinds:
             self._events.append(event)
             self._arrival.set()
 
@@ -182,6 +182,10 @@ class EventBus:
     @property
     def has_subscribers(self) -> bool:
         return bool(self._subscriptions)
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether anybody subscribes to events of a kind."""
+        return any(kind in one.kinds for one in self._subscriptions)
 
     def publish(self, event: Event) -> None:
         for subscription in self._subscriptions:

@@ -78,9 +78,11 @@ def _require(what: str, text: str, most: int) -> None:
 
 def require_names(what: str, names: Collection[str], *, most: int) -> None:
     """Raises `InputTooLongError` if there are more than `most`, or one is too long."""
-    require_count(f"{what}s", len(names), most)
+    if len(names) > most:
+        require_count(f"{what}s", len(names), most)
     for name in names:
-        require_name(what, name)
+        if len(name) > NAME_LENGTH:
+            require_name(what, name)
 
 
 def require_count(what: str, count: int, most: int) -> None:

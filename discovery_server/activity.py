@@ -17,6 +17,7 @@ from msgspec import Struct
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line
 from discovery_engine.events import (
+    EVENTS,
     Event,
     ServerConnected,
     ServerConnecting,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_OF_SERVERS = tuple(kind for kind in EVENTS if kind is not ToolCalled)
 _PROBLEM_STATES = frozenset({"degraded", "failing", "crash-looping"})
 _LINES = 10  # of one server's state within a span
 _SPAN = 600.0  # seconds
@@ -47,7 +49,9 @@ async def logged(engine: Engine) -> AsyncIterator[None]:
         return next((s.reason for s in engine.view.servers() if s.name == server), "")
 
     activity = ActivityLog(reason)
-    with engine.subscribe() as events:
+    # Each call would wake a task for a line that is not written, a twentieth of the call.
+    kinds = EVENTS if logger.isEnabledFor(logging.INFO) else _OF_SERVERS
+    with engine.subscribe(*kinds) as events:
         try:
             async with open_task_group() as tasks:
                 tasks.start_soon(activity.follow, events)

@@ -91,6 +91,8 @@ class ClientConnection:
         """
         self._gateway = gateway
         self._client = client
+        self._nobody = CallbackClient(id=client)
+        """The client of a request that is answered at once: it is asked nothing."""
         self._modern = modern or ModernCalls()
         self._shares_modern = modern is not None
         self._notified: Subscriber | None = None
@@ -257,8 +259,7 @@ class ClientConnection:
             self._era = era_of(method, params, is_initialized=self._is_initialized)
         self._is_probed = is_probe
         version = self._era.version_of(method, params)
-        client = CallbackClient(id=self._client)
-        checked = ClientRequest(method, params, version, client, session=self._session)
+        checked = ClientRequest(method, params, version, self._nobody, session=self._session)
         result = self._gateway.answer(checked)
         if isinstance(self._era, HandshakeEra):
             if method == "initialize":

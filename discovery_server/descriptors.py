@@ -134,7 +134,8 @@ class Output:
         self._size = 0
         self._is_writing = False
         self._is_watched = False
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
+        """What somebody waits for."""
         self.has_written = False
         """Whether at least one line was written to its end."""
         self.is_closed = False
@@ -220,11 +221,14 @@ class Output:
             self._report_change()
 
     def _report_change(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed:
+            self._changed.set()
+            self._changed = None
         self._on_change()
 
     async def _wait_for_change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
         await self._changed.wait()
 
     def _watch(self) -> None:

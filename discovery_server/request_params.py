@@ -222,10 +222,13 @@ _MODERN: dict[str, type[Struct]] = {
     "subscriptions/listen": _Listen,
 }
 
+_HANDSHAKE_METHODS = frozenset(_HANDSHAKE)
+_MODERN_METHODS = frozenset(_MODERN)
+
 
 def methods_of(version: str) -> frozenset[str]:
     """The methods that a version of the protocol has, of those that are served."""
-    return frozenset(_MODERN if version in protocol.MODERN_VERSIONS else _HANDSHAKE)
+    return _MODERN_METHODS if version in protocol.MODERN_VERSIONS else _HANDSHAKE_METHODS
 
 
 def check_params(method: str, params: JSONObject, version: str) -> None:

@@ -7,6 +7,7 @@ come and go, so that a host can keep its prompt cache.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ MIN_TOKENS = 50
 """The smallest `maxTokens`: enough for one name, a count of what is left out, and a notice."""
 
 
-class MetaTool(Struct, frozen=True):
+class MetaTool(Struct, frozen=True, dict=True):
     name: str
     description: str
     properties: JSONObject
@@ -27,7 +28,7 @@ class MetaTool(Struct, frozen=True):
     required: tuple[str, ...]
     annotations: JSONObject
 
-    @property
+    @cached_property
     def input_schema(self) -> JSONObject:
         schema: JSONObject = {"type": "object", "properties": self.properties}
         return {**schema, "required": list(self.required)} if self.required else schema

@@ -19,7 +19,7 @@ from discovery_engine.engine.core import EngineCore
 from discovery_engine.engine.server_offerings import ServerOfferings
 from discovery_engine.errors import DiscoveryError, ToolNotFoundError, concerning
 from discovery_engine.limits import require_query
-from discovery_engine.runtime.call_record import record_call
+from discovery_engine.runtime.call_record import CallRecord
 from discovery_engine.runtime.current_view import CurrentView
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.scope import Scope, named_scope, scope_or_nothing
@@ -228,7 +228,7 @@ class ScopedEngine:
             ConfigurationError: If a `${reference}` in a pinned argument has no value.
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
-        with record_call(self._core.events, server, tool, arguments, caller) as record:
+        with CallRecord(self._core.events, server, tool, arguments, caller) as record:
             await self._core.configuration.complete()
             entry = await self.details(server, tool, max_wait=max_wait)
             record.set_tool(entry.tool)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
-from discovery_engine.runtime.call_record import record_call
+from discovery_engine.runtime.call_record import CallRecord
 from discovery_engine.upstream.requests import UpstreamRequest
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ServerOfferings:
             ResourceDisabledError: If a rule disables it, or its owner has not accepted it.
             ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
         """
-        with record_call(self._core.events, server, _UNKNOWN_RESOURCE, {}, caller) as record:
+        with CallRecord(self._core.events, server, _UNKNOWN_RESOURCE, {}, caller) as record:
             record.is_named = True
             await self._core.configuration.complete()
             target = await self._found(
@@ -120,7 +120,7 @@ class ServerOfferings:
             ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
         """
         arguments = arguments or {}
-        with record_call(self._core.events, server, f"prompt:{name}", arguments, caller) as record:
+        with CallRecord(self._core.events, server, f"prompt:{name}", arguments, caller) as record:
             record.is_named = True
             await self._core.configuration.complete()
             entry = await self._found(

@@ -5,6 +5,7 @@ client            the interface `Client`: who made a call, is asked and is notif
 stream_peer       a peer over lines of text
 outgoing          our requests to the other side; pending holds those in flight
 incoming          the requests of the other side, each worked on in a task
+request_timer     how long a request waits; shared_timer has the deadlines of many
 messages          messages between plain JSON and structs
 protocol          versions, reserved keys and error codes of MCP
 json_codec        bytes to JSON and back; incremental_json parses large messages in steps

@@ -59,6 +59,9 @@ class Framer:
         """The lines that end in `chunk`, and an `Overlong` for a line over the limit."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
+            if not self._line and self._tail is None and len(end) <= self._limit:
+                yield end  # most lines come whole
+                continue
             yield from self._add(end)
             yield self._finished()
         if rest:

@@ -31,6 +31,11 @@ def decode(line: bytes) -> JSONValue:
     Raises:
         ValueError: If it is not JSON, nests too deeply, or contains a number out of range.
     """
+    if b"\\u0000" not in line:
+        try:
+            return msgspec.json.decode(line)  # a quarter of the time, but strict about the encoding
+        except (ValueError, RecursionError):
+            pass
     text = _text(line)
     try:
         return _clean(_DECODER.decode(text), text)
@@ -53,7 +58,7 @@ def encode(message: JSONValue) -> bytes:
         ValueError: If it contains a number that JSON cannot express, or nests too deeply.
     """
     try:
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(message)
     except RecursionError:
         raise ValueError("it nests too deeply") from None
     try:
@@ -63,14 +68,14 @@ def encode(message: JSONValue) -> bytes:
 
 
 def decode_standard(line: bytes) -> JSONValue:
-    """`decode` in a fifth of the time for standard JSON, in which NUL is kept.
+    """As `decode`, but NUL is kept in standard JSON.
 
     Raises:
         ValueError: As `decode`.
     """
     try:
         return msgspec.json.decode(line)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return decode(line)
 
 
@@ -134,4 +139,5 @@ def _mended(text: str) -> str:
 
 
 _UNCLEAN = re.compile("[\0\ud800-\udfff]")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite)

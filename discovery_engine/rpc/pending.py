@@ -22,6 +22,7 @@ from discovery_engine.rpc.peer import (
     RpcError,
 )
 from discovery_engine.rpc.request_timer import RequestTimer
+from discovery_engine.rpc.shared_timer import SharedTimer
 
 _REMEMBERED = 1000  # finished requests
 _BACKLOG = 64  # progress notifications of one request that its caller has not taken yet
@@ -36,15 +37,19 @@ class PendingRequest:
     and is delivered before the result.
     """
 
-    def __init__(self, timeout: RequestTimeout | None, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, timeout: RequestTimeout | None, on_progress: OnProgress | None, timers: SharedTimer
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[None] = self._loop.create_future()
         self._outcome: JSONObject | Exception | None = None
         self._on_progress = on_progress
-        self._progress: deque[tuple[float, float | None, str | None]] = deque(maxlen=_BACKLOG)
+        self._progress: deque[tuple[float, float | None, str | None]] | None = (
+            deque(maxlen=_BACKLOG) if on_progress else None
+        )
         self._work: anyio.CancelScope | None = None  # what `work` awaits
         self._has_failed = False  # the callback, which is logged once for each request
-        self._timer = RequestTimer(timeout, self.abort) if timeout else None
+        self._timer = RequestTimer(timeout, self.abort, timers) if timeout else None
 
     @property
     def is_settled(self) -> bool:
@@ -88,7 +93,8 @@ class PendingRequest:
         """No answer can come any more; whatever the waiter awaits is cancelled."""
         self.settle(error)
         self.stop_timer()
-        self._progress.clear()
+        if self._progress:
+            self._progress.clear()
         if self._work:
             self._work.cancel()
 
@@ -98,7 +104,7 @@ class PendingRequest:
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress to the waiter and extend the timeout; no-op without `on_progress`."""
-        if self._on_progress is None or self._outcome is not None:
+        if self._progress is None or self._outcome is not None:
             return
         if self._timer:
             self._timer.extend()
@@ -124,6 +130,7 @@ class PendingRequests:
 
     def __init__(self) -> None:
         self._numbers = count(1)
+        self._timers = SharedTimer()
         self._waiting: dict[RequestId, PendingRequest] = {}
         self._answered: OrderedDict[RequestId, None] = OrderedDict()
         self._cancelled: OrderedDict[RequestId, None] = OrderedDict()
@@ -147,7 +154,7 @@ class PendingRequests:
         if self._is_closed:
             raise ConnectionClosedError
         number = next(self._numbers)
-        request = self._waiting[number] = PendingRequest(timeout, on_progress)
+        request = self._waiting[number] = PendingRequest(timeout, on_progress, self._timers)
         return number, request
 
     def is_waiting(self, request_id: RequestId) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.shared_timer import SharedTimer
 
 _SHORTEST = 0.05  # seconds between two looks at a clock that may be paused
 
@@ -42,17 +43,22 @@ class RequestTimer:
     """Calls `on_expired` with the error when the time of a request is over, unless stopped."""
 
     def __init__(
-        self, timeout: RequestTimeout, on_expired: Callable[[RequestTimeoutError], None]
+        self,
+        timeout: RequestTimeout,
+        on_expired: Callable[[RequestTimeoutError], None],
+        timers: SharedTimer | None = None,
     ) -> None:
+        """`timers` are those of other requests, if there are many."""
         self._timeout = timeout
         self._on_expired = on_expired
+        self._timers = SharedTimer() if timers is None else timers
         self._loop = asyncio.get_running_loop()
         self._time = timeout.clock.time if timeout.clock else self._loop.time
         now = self._time()
         self._longest = max(timeout.seconds, timeout.longest)
         self._deadline = now + timeout.seconds
         self._last_deadline = now + self._longest
-        self._handle = self._loop.call_later(timeout.seconds, self._look)
+        self._timers.add(self, self._loop.time() + timeout.seconds, self._look)
 
     @property
     def rest(self) -> float:
@@ -64,11 +70,11 @@ class RequestTimer:
         self._deadline = min(self._time() + self._timeout.seconds, self._last_deadline)
 
     def stop(self) -> None:
-        self._handle.cancel()
+        self._timers.discard(self)
 
-    def _look(self) -> None:
+    def _look(self) -> float | None:
         if (rest := self.rest) > 0:  # progress has extended it, or the clock was paused
-            self._handle = self._loop.call_later(max(rest, _SHORTEST), self._look)
-            return
+            return self._loop.time() + max(rest, _SHORTEST)
         is_last = self._deadline >= self._last_deadline
         self._on_expired(RequestTimeoutError(self._longest if is_last else self._timeout.seconds))
+        return None

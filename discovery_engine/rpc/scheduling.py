@@ -101,6 +101,11 @@ class Quota:
     def is_spent(self) -> bool:
         return self._spent >= _QUOTA
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `pause_if_spent` would pause, or let other tasks run."""
+        return self._since_yield >= _YIELD_AFTER or self.is_spent
+
     def reset(self) -> None:
         """Restore the full quota, after an answer."""
         self._spent = 0

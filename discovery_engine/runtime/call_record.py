@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from msgspec import Struct
+from types import TracebackType
+from typing import Self
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.errors import DiscoveryError
@@ -17,56 +15,72 @@ from discovery_engine.tools.model import ServerName, Tool, ToolName
 _COUNTED = 1000  # values
 
 
-class CallRecord(Struct):
-    """Filled in during a call and published at its end."""
+class CallRecord:
+    """A block that runs one call; its outcome is published at the end.
 
-    server: ServerName
-    tool: ToolName
-    outcome: str = "cancelled"
-    result_size: int = 0
-    is_named: bool = False
-    """Whether `tool` stays as it is if there is an error."""
+    If nobody wants to know, nothing is counted.
+    """
+
+    def __init__(
+        self,
+        events: EventBus,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        caller: Client | None,
+    ) -> None:
+        self._events = events
+        self._server = ServerName(server or "")
+        self._tool = ToolName(tool)
+        self._arguments = arguments
+        self._caller = caller
+        self._outcome = "cancelled"
+        self._result: JSONObject | None = None
+        self._started = time.monotonic()
+        self.is_named = False
+        """Whether the name of the tool stays as it is if there is an error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, DiscoveryError):
+            self._record_error(error)
+        if self._events.wants(ToolCalled):
+            self._publish()
 
     def set_name(self, server: ServerName, name: str) -> None:
-        self.server, self.tool = server, ToolName(name)
+        self._server, self._tool = server, ToolName(name)
 
     def set_tool(self, tool: Tool) -> None:
-        self.server, self.tool = tool.server, tool.name
-
-    def record_error(self, error: DiscoveryError) -> None:
-        self.outcome = error.code
-        self.server = ServerName(error.server or self.server)
-        if not self.is_named:
-            self.tool = ToolName(error.tool or self.tool)
+        self._server, self._tool = tool.server, tool.name
 
     def record_result(self, result: JSONObject) -> None:
-        self.outcome = "tool_error" if result.get("isError") else "ok"
-        self.result_size = _size(result)
+        self._outcome = "tool_error" if result.get("isError") else "ok"
+        self._result = result
 
+    def _record_error(self, error: DiscoveryError) -> None:
+        self._outcome = error.code
+        self._server = ServerName(error.server or self._server)
+        if not self.is_named:
+            self._tool = ToolName(error.tool or self._tool)
 
-@contextmanager
-def record_call(
-    events: EventBus, server: str | None, tool: str, arguments: JSONObject, caller: Client | None
-) -> Iterator[CallRecord]:
-    """Run one call and publish its outcome at the end."""
-    record = CallRecord(ServerName(server or ""), ToolName(tool))
-    started = time.monotonic()
-    try:
-        yield record
-    except DiscoveryError as error:
-        record.record_error(error)
-        raise
-    finally:
+    def _publish(self) -> None:
         called = ToolCalled(
-            record.server,
-            record.tool,
-            record.outcome,
-            time.monotonic() - started,
-            caller.id if caller else None,
-            _size(arguments),
-            record.result_size,
+            self._server,
+            self._tool,
+            self._outcome,
+            time.monotonic() - self._started,
+            self._caller.id if self._caller else None,
+            _size(self._arguments),
+            0 if self._result is None else _size(self._result),
         )
-        events.publish(called)
+        self._events.publish(called)
 
 
 def _size(value: JSONValue) -> int:

@@ -221,7 +221,8 @@ class LazyUpstreams:
 
     async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
         transport, known = self._redactors.get(server.name, _NO_SECRETS)
-        if transport == server.transport and known.is_stable:
+        is_same = transport is server.transport or transport == server.transport
+        if is_same and known.is_stable:
             return known
         found = await anyio.to_thread.run_sync(OutputRedactor.for_server, server, self._secrets)
         KNOWN_SECRETS.add(found.values, found.certain)

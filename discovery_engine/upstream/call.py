@@ -50,6 +50,23 @@ QuestionsOf: TypeAlias = Callable[[ServerName], QuestionSettings]
 """The settings of a server's questions at this moment."""
 
 
+class _Held:
+    """A context manager; one made by a generator takes three times as long, twice in each call."""
+
+    __slots__ = ("_held", "_slot")
+
+    def __init__(self, held: list[CallLimiter], slot: CallLimiter) -> None:
+        self._held = held
+        self._slot = slot
+
+    def __enter__(self) -> None:
+        self._held.append(self._slot)
+
+    def __exit__(self, *exc: object) -> None:
+        self._held.remove(self._slot)
+        self._slot.release()
+
+
 class Call:
     """From its first request to its result, in however many requests."""
 
@@ -57,43 +74,37 @@ class Call:
         self.server = server
         self.client = caller or CallbackClient()
         self._settings_of = settings_of
+        known = declarable(self.client.capabilities)
+        self.capabilities: Mapping[str, JSONObject] = (
+            known if self._settings.roots is None else known | _ROOTS
+        )
+        """What its server may ask for."""
         self.clock = PausableClock()
         """It stands still while a question waits for its answer."""
         self.problem: InputRequiredError | None = None
         """Why a question was not answered; the first of several."""
         self._slots: list[CallLimiter] = []
-        self._lent = ExitStack()
+        self._lent: ExitStack | None = None
         self._waiting = 0  # questions
         self._messages = 0
         self._asked = 0
         self._is_abandoned = False  # nobody answered a question in time, so nobody is there
 
     @property
-    def capabilities(self) -> Mapping[str, JSONObject]:
-        """What its server may ask for."""
-        known = declarable(self.client.capabilities)
-        return known if self._settings.roots is None else known | _ROOTS
-
-    @property
     def _settings(self) -> QuestionSettings:
         return self._settings_of(self.server)
 
-    @contextmanager
-    def holding(self, slot: CallLimiter) -> Iterator[None]:
+    def holding(self, slot: CallLimiter) -> _Held:
         """A block in which a slot was acquired; while a question waits, others may use it.
 
         Otherwise a few clients that never answer would hold up all calls to a server.
         """
-        self._slots.append(slot)
-        try:
-            yield
-        finally:
-            self._slots.remove(slot)
-            slot.release()
+        return _Held(self._slots, slot)
 
     @contextmanager
     def _lending(self) -> Iterator[None]:
         if not self._waiting:
+            self._lent = ExitStack()
             for slot in self._slots:
                 self._lent.enter_context(slot.lent())
         self._waiting += 1
@@ -101,7 +112,7 @@ class Call:
             yield
         finally:
             self._waiting -= 1
-            if not self._waiting:
+            if not self._waiting and self._lent:
                 self._lent.close()
 
     async def ask(self, question: Question) -> JSONObject:

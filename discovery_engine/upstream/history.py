@@ -115,9 +115,9 @@ class ServerHistory:
         If the transport differs, it is another server: its failures are reset. New limits apply
         from this call on; earlier calls end under the old ones.
         """
-        if server.limits != self.calls.limits:
+        if server.limits is not self.calls.limits and server.limits != self.calls.limits:
             self.calls = CallLimiter(server.limits)
-        if server.transport == self._transport:
+        if server.transport is self._transport or server.transport == self._transport:
             return
         self._transport = server.transport
         self._breaker = Breaker(clock=self._policy.clock, random=self._policy.random)

@@ -224,8 +224,6 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
 
 async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
     """Whether objects and arrays nest deeper than `limit`; lets other tasks run meanwhile."""
-    if _is_flat(value):
-        return False
     level: list[Any] = [value]
     for _ in range(limit):
         inner: list[Any] = []
@@ -243,7 +241,7 @@ async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
     return True
 
 
-def _is_flat(result: JSONObject) -> bool:
+def is_flat(result: JSONObject) -> bool:
     """Whether a result certainly nests at most three levels deep: most are a text or two."""
     listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
     content = result.get(listed)

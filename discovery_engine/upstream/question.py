@@ -109,6 +109,8 @@ class Question(Struct, frozen=True):
 def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
     """Those of a client's capabilities that a server can use through us."""
     usable: dict[str, JSONObject] = {}
+    if not capabilities:
+        return usable
     for name, options in _OPTIONS.items():
         if isinstance(declared := capabilities.get(name), dict):
             parts = {one: declared[one] for one in options if _is_part(one, declared.get(one))}
@@ -135,6 +137,8 @@ def merged(
 ) -> dict[str, JSONObject]:
     """The capabilities of both."""
     both = dict(some)
+    if not others:
+        return both
     for name, value in others.items():
         mine = both.setdefault(name, value)
         theirs = _explicit(name, value)

@@ -6,9 +6,9 @@ in other tasks lease the session, wait for its RPC client and send through that.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 
 import anyio
@@ -80,6 +80,21 @@ _NOT_CAUSED_BY_ERA = {
 logger = logging.getLogger(__name__)
 
 
+class _Lease:
+    """A context manager; one made by a generator takes twice as long, in each call."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def __aenter__(self) -> RpcClient:
+        return await self._session.begin_use()
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._session.end_use()
+
+
 class Session:
     """One connection to one server, shared by its callers."""
 
@@ -103,7 +118,8 @@ class Session:
         self._retired = anyio.Event()
         self._unused = anyio.Event()
         self._users = 0
-        self._used_at = anyio.current_time()
+        self._loop = asyncio.get_running_loop()
+        self._used_at = self._loop.time()
         self._change_published = False
         self._is_counted = False
         self._loss: UnavailableError | None = None
@@ -118,7 +134,7 @@ class Session:
         """Seconds until it is closed for being idle; None while it has callers."""
         if self._users:
             return None
-        return self._used_at + self._context.idle_timeout - anyio.current_time()
+        return self._used_at + self._context.idle_timeout - self._loop.time()
 
     @property
     def stats(self) -> SessionStats:
@@ -195,28 +211,35 @@ class Session:
         if times >= _FAULT_LIMIT:
             self.retire()
 
-    @asynccontextmanager
-    async def lease(self) -> AsyncIterator[RpcClient]:
+    def lease(self) -> _Lease:
         """The RPC client, once connected; the session stays open while the block runs.
 
         Raises:
             UnavailableError: If connecting fails.
         """
+        return _Lease(self)
+
+    async def begin_use(self) -> RpcClient:
+        """As `lease`; `end_use` ends it."""
         self._users += 1
         try:
-            yield await self._rpc.wait()
-        finally:
-            self._users -= 1
-            self._used_at = anyio.current_time()
-            self._unused.set()
+            return await self._rpc.wait()
+        except BaseException:
+            self.end_use()
+            raise
 
-    async def request_messages(self, rpc: RpcClient, level: str | None) -> None:
+    def end_use(self) -> None:
+        self._users -= 1
+        self._used_at = self._loop.time()
+        self._unused.set()
+
+    async def request_messages(self, rpc: RpcClient, level: str) -> None:
         """Have the server send its log messages from a level on; the most verbose one counts.
 
         In the newer era each call names its own level.
         """
         is_known = level in LOG_LEVELS and not rpc.info.is_modern
-        if level is None or not is_known or "logging" not in rpc.info.capabilities:
+        if not is_known or "logging" not in rpc.info.capabilities:
             return
         if self._log_level is None or is_more_verbose(level, than=self._log_level):
             self._log_level = level

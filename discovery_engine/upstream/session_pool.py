@@ -91,7 +91,8 @@ class SessionPool:
         shared: SessionKey = (server.name, None)
         needed = call.capabilities
         if server.session != "per_client":
-            self.expect(needed)
+            if needed:
+                self.expect(needed)
             return self._session(shared, server, needed=needed, declared=self._expected)
         own: SessionKey = (server.name, call.client.id or _SOLE_CLIENT)
         spare = self._sessions.get(shared)
@@ -139,6 +140,8 @@ class SessionPool:
 def _serves(session: Session, server: ServerSettings) -> bool:
     """Whether a session takes new callers and has the same transport and limits."""
     opened_for = session.server
+    if opened_for is server:
+        return not session.is_retired
     is_alike = (opened_for.transport, opened_for.limits.answer_mib) == (
         server.transport,
         server.limits.answer_mib,

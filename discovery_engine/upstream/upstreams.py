@@ -7,7 +7,7 @@ only a call that the server provably did not process is sent a second time.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
@@ -55,6 +55,7 @@ from discovery_engine.upstream.listing import (
     Pages,
     exceeds_depth,
     header_maps,
+    is_flat,
     read_pages,
     split_usable,
 )
@@ -82,6 +83,7 @@ T = TypeVar("T")
 _OFFERINGS = 10.0  # seconds that the tools of a server wait for its resources and prompts
 _MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
 _QUESTIONS = QuestionSettings()
+_ALLOWED = nullcontext()
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 
 
@@ -272,16 +274,15 @@ class Upstreams:
         call = Call(server.name, caller, self._context.questions_of)
         history = self._history(server)
         history.stats.calls += 1
+
+        def send(one: UpstreamRequest) -> Awaitable[JSONObject]:
+            return at_most_twice(lambda: self._send(server, one, call, on_progress))
+
         with (
-            history.attempt() if history.is_in_doubt else nullcontext(),
+            history.attempt() if history.is_in_doubt else _ALLOWED,
             call.holding(await _acquire_slot(history, server)),
         ):
-            return await complete_result(
-                lambda one: at_most_twice(lambda: self._send(server, one, call, on_progress)),
-                request,
-                call,
-                continuation,
-            )
+            return await complete_result(send, request, call, continuation)
 
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._sessions.for_listing(server)
@@ -345,7 +346,7 @@ class Upstreams:
         session = self._sessions.for_call(server, call)
         with session.calls.including(call):
             result = await self._send_in(session, server, request, call, on_progress)
-        if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+        if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
             reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
             raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
         session.history.record_success()
@@ -360,9 +361,11 @@ class Upstreams:
         on_progress: OnProgress | None,
     ) -> JSONObject:
         async with session.lease() as rpc:
-            await session.request_messages(rpc, call.client.log_level)
+            if (level := call.client.log_level) is not None:
+                await session.request_messages(rpc, level)
             try:
-                await self._everywhere.acquire()
+                if not self._everywhere.acquire_now():
+                    await self._everywhere.acquire()
                 with call.holding(self._everywhere):
                     return await rpc.send(
                         request,
@@ -440,6 +443,8 @@ async def _note_failure(
 async def _acquire_slot(history: ServerHistory, server: ServerSettings) -> CallLimiter:
     """Acquire a call slot; release it at the returned limiter, which may be replaced meanwhile."""
     calls = history.calls
+    if calls.acquire_now():
+        return calls
     try:
         await calls.acquire(max_wait=server.timeouts.call)
     except QueueFull:

@@ -31,6 +31,7 @@ from discovery_engine.tools.client_names import ClientNames, Naming, has_hash
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
+_REMEMBERED = 1_000  # names
 _HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
 
 
@@ -101,6 +102,21 @@ class AddressBook(Struct, frozen=True, dict=True):
         return ClientNames.of(tools, self.naming)
 
     def _anywhere(self, word: str) -> Entry:
+        # A tool is called by the same name again and again, and reading one took an eighth of a
+        # call. Names that fit no tool, or several, are not kept.
+        if found := self._found.get(word):
+            return found
+        if len(self._found) == _REMEMBERED:
+            self._found.clear()
+        found = self._found[word] = self._meant(word)
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, Entry]:
+        """The tools that were named lately without their server, by that name."""
+        return {}
+
+    def _meant(self, word: str) -> Entry:
         if named := self._named(word):
             return named
         namesakes = self.catalog.named(ToolName(word))

@@ -106,3 +106,12 @@ async def test_a_subscription_to_some_kinds_gets_no_others() -> None:
         bus.publish(SECOND)
 
         assert subscription.drain() == [changed]
+
+
+def test_it_is_known_whether_an_event_is_wanted() -> None:
+    bus = EventBus()
+
+    with bus.subscribe(ToolsChanged):
+        wanted = [bus.wants(kind) for kind in (ToolsChanged, ServerConnecting)]
+
+    assert (wanted, bus.wants(ToolsChanged)) == ([True, False], False)

@@ -103,8 +103,17 @@ class MessageReader:
     async def __aiter__(self) -> AsyncIterator[Message]:
         while True:
             for line in self._lines:
-                await self._quota.pause_if_spent()
-                message = await self._message(line)
+                if self._quota.is_due:
+                    await self._quota.pause_if_spent()
+                if isinstance(line, Overlong):
+                    message = self._overlong(line)
+                elif not line or line.isspace():
+                    self._quota.spend(_LINE)
+                    continue
+                elif len(line) > LARGE:
+                    message = await self._large_message(line)
+                else:
+                    message = self._message(line)
                 if message is not None:
                     yield message
             if self._ended:
@@ -129,29 +138,30 @@ class MessageReader:
         if len(chunk) == _CHUNK:  # more data is ready and would be read without yielding
             await checkpoint()
 
-    async def _message(self, line: bytes | Overlong) -> Message | None:
-        if isinstance(line, Overlong):
-            return self._overlong(line)
-        if not line.strip():
-            self._quota.spend(_LINE)
-            return None
+    def _message(self, line: bytes) -> Message | None:
         try:
-            value = await self._decoded(line)
+            value = decode(line)
         except ValueError as error:
-            self._drop(line, foreign=True)
-            return self._error_answer(
-                sniffed_id(*edges(line)), f"its answer cannot be read: {error}"
-            )
+            return self._unreadable(line, error)
+        return self._accepted(value, line)
+
+    async def _large_message(self, line: bytes) -> Message | None:
+        try:
+            value = await self._scheduler.run(decode_incrementally(line), size=len(line))
+        except ValueError as error:
+            return self._unreadable(line, error)
+        return self._accepted(value, line)
+
+    def _unreadable(self, line: bytes, error: ValueError) -> Message | None:
+        self._drop(line, foreign=True)
+        return self._error_answer(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
+
+    def _accepted(self, value: JSONValue, line: bytes) -> Message | None:
         message = as_message(value)
         if message is None:
             self._drop(line, foreign=True)
             return self._error_answer(answered_id(value), INVALID_MESSAGE)
         return message if self._is_forwarded(message, line) else None
-
-    async def _decoded(self, line: bytes) -> JSONValue:
-        if len(line) <= LARGE:
-            return decode(line)
-        return await self._scheduler.run(decode_incrementally(line), size=len(line))
 
     def _overlong(self, line: Overlong) -> Message | None:
         if line.head:
@@ -173,6 +183,11 @@ class MessageReader:
 
     def _is_forwarded(self, message: Message, line: bytes) -> bool:
         match message:
+            case Response(id_) | ErrorResponse(id_):
+                is_ours = self._is_pending(id_)
+                if not is_ours:
+                    self._drop(line)
+                return is_ours
             case Notification(method):
                 is_forwarded = method in _FORWARDED or (
                     method == "notifications/message" and self._wants_messages()
@@ -182,11 +197,6 @@ class MessageReader:
             case Request():
                 self._answer(message, line)
                 return False
-            case Response(id_) | ErrorResponse(id_):
-                is_ours = self._is_pending(id_)
-                if not is_ours:
-                    self._drop(line)
-                return is_ours
 
     def _is_pending(self, request_id: RequestId) -> bool:
         if self._pending.expects(request_id):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import cast
 
 import anyio
 import pytest
 
+from discovery_engine.engine import Engine
 from discovery_engine.events import (
     Event,
+    EventBus,
     ServerConnected,
     ServerConnecting,
     ServerFailed,
@@ -28,6 +31,13 @@ DIED = ServerFailed(GIT, "SERVER_CONNECTION_ERROR", "server 'git' is unavailable
 FAILING = ServerStateChanged(GIT, "failing", "token s3cret")
 READY = ServerStateChanged(GIT, "ready", "")
 LISTED = ServerConnected(GIT, 3, 1)
+
+
+class Publishing:
+    """What the log needs of an engine."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self.subscribe = bus.subscribe
 
 
 def log(*events: Event, caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -126,3 +136,13 @@ async def test_the_log_has_every_call_and_none_of_what_was_said(
     ]
     assert len([line for line in lines if line.startswith("dead: failing: ")]) == 1
     assert "s3cret" not in "".join(lines)
+
+
+@pytest.mark.anyio
+async def test_no_call_wakes_the_log_below_its_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "discovery_server.activity")
+    bus = EventBus()
+    async with logged(cast("Engine", Publishing(bus))):
+        wanted = [bus.wants(kind) for kind in (ToolCalled, ServerStateChanged)]
+
+    assert wanted == [False, True]
