@@ -205,6 +205,8 @@ class CatalogDiff(Struct, frozen=True):
     """Another definition, another override or another verdict."""
     kinds: frozenset[OfferingKind] = frozenset()
     """The kinds of which something else is visible now."""
+    has_visible: bool = False
+    """Whether a tool that differs is visible now, or was."""
 
     def __bool__(self) -> bool:
         """Whether any tool is different."""
@@ -275,21 +277,28 @@ class Catalog(Struct, frozen=True, dict=True):
         """What became different on the way from this catalog to `newer`."""
         before = self._parts_unlike(newer)
         after = newer._parts_unlike(self)
+        added, removed = after.keys() - before.keys(), before.keys() - after.keys()
+        changed = {
+            key
+            for key in before.keys() & after.keys()
+            if _identity(before[key]) != _identity(after[key])
+        }
         return CatalogDiff(
-            added=tuple(sorted(after.keys() - before.keys())),
-            removed=tuple(sorted(before.keys() - after.keys())),
-            changed=tuple(
-                sorted(
-                    key
-                    for key in before.keys() & after.keys()
-                    if _identity(before[key]) != _identity(after[key])
-                )
+            added=tuple(sorted(added)),
+            removed=tuple(sorted(removed)),
+            changed=tuple(sorted(changed)),
+            has_visible=any(
+                entries[key].is_visible
+                for entries, keys in ((before, removed | changed), (after, added | changed))
+                for key in keys
             ),
-            kinds=frozenset(
-                entry.offering.kind
-                for entry in self._offerings_unlike(newer) ^ newer._offerings_unlike(self)
-            ),
+            kinds=self.changed_kinds(newer),
         )
+
+    def changed_kinds(self, newer: Catalog) -> frozenset[OfferingKind]:
+        """The kinds of which something else is visible in `newer`."""
+        unlike = self._offerings_unlike(newer) ^ newer._offerings_unlike(self)
+        return frozenset(entry.offering.kind for entry in unlike)
 
     def _offerings_unlike(self, other: Catalog) -> frozenset[OfferingEntry]:
         """The visible ones of the parts that are not the same in both."""

@@ -26,10 +26,10 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.view.notices import lost
 from discovery_server import activity, signals, stdio
+from discovery_server.client_notifications import open_notifications
 from discovery_server.first_answers import remember_first_answer
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
-from discovery_server.list_changes import open_subscriptions
 from discovery_server.logs import log_to
 
 if TYPE_CHECKING:
@@ -180,12 +180,17 @@ async def _open_gateway(
                 logger.warning("%s", lost(lost_at).message)
             async with (
                 activity.logged(engine),
-                open_subscriptions(engine) as subscriptions,
+                open_notifications(engine) as notifications,
                 open_list_changed_hook(engine, environ) as on_list_changed,
             ):
                 shown = engine if view is None else engine.in_view(view)
-                notified = subscriptions if view is None else subscriptions.without_updates()
-                gateway = Gateway(shown, notified, on_list_changed=on_list_changed, view=view)
+                gateway = Gateway(
+                    shown,
+                    notifications.of(shown),
+                    subscriptions_of=notifications.of,
+                    on_list_changed=on_list_changed,
+                    view=view,
+                )
                 with gc_pause.frozen():
                     yield engine, gateway
 

@@ -44,6 +44,7 @@ from discovery_server.gateway import ClientRequest, Gateway, method_not_found
 from discovery_server.handshake_calls import ClientOutsideCalls, serve_handshake_call
 from discovery_server.message_size import id_at_edges, refusal
 from discovery_server.modern_calls import ModernCalls
+from discovery_server.subscriptions import LISTS
 from discovery_server.surfaces import ClientSession
 
 if TYPE_CHECKING:
@@ -295,8 +296,7 @@ class ClientConnection:
         if self._notified is None:
             subscriptions = self._gateway.subscriptions
             whose = self if self._client is None else self._client
-            lists = subscriptions.changing
-            self._notified = subscriptions.add(whose, lists, lambda: self.standalone)
+            self._notified = subscriptions.add(whose, LISTS, lambda: self.standalone)
             self._notified.start()
         return self._notified
 

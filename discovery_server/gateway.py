@@ -70,6 +70,7 @@ class Gateway:
         engine: ScopedEngine,
         subscriptions: Subscriptions | None = None,
         *,
+        subscriptions_of: Callable[[ScopedEngine], Subscriptions] = lambda _: Subscriptions(),
         on_list_changed: Callable[[], None] = lambda: None,
         view: str | None = None,
     ) -> None:
@@ -78,12 +79,14 @@ class Gateway:
         Args:
             engine: What answers.
             subscriptions: Say which lists can change, and notify clients of that.
+            subscriptions_of: Makes those to what a view shows.
             on_list_changed: Called after a search has changed a client's list of tools.
             view: The view of the configuration that the engine shows; None for all.
         """
         self._engine = engine
         self._view = view
         self._in_views: dict[str, Gateway] = {}
+        self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
         self._offerings = Offerings(engine)
         self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
@@ -98,9 +101,10 @@ class Gateway:
         if self._view is not None or name not in names:
             return None
         if name not in self._in_views:
+            shown = self._engine.in_view(name)
             self._in_views[name] = Gateway(
-                self._engine.in_view(name),
-                self.subscriptions.without_updates(),
+                shown,
+                self._subscriptions_of(shown),
                 on_list_changed=self._on_list_changed,
                 view=name,
             )

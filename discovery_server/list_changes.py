@@ -1,25 +1,23 @@
-"""Changes of the catalog as changes of the lists that clients have."""
+"""Changes of what an engine shows, as changes of the lists that clients have."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from discovery_engine._util.tasks import open_task_group
-from discovery_engine.events import CatalogChanged, OfferingsChanged
+import anyio.to_thread
+from msgspec import Struct
+
 from discovery_engine.tools.offering import OfferingKind
-from discovery_server.resource_feed import EngineFeed
-from discovery_server.subscriptions import ListKind, Subscriptions
+from discovery_server.subscriptions import ListKind
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
-    from discovery_engine.events import Event
+    from discovery_engine.catalog import Catalog
+    from discovery_engine.config.settings import ServeSettings
+    from discovery_engine.engine import ScopedEngine
 
 _OFFERINGS: frozenset[ListKind] = frozenset({"prompts", "resources"})
 _ALL: frozenset[ListKind] = _OFFERINGS | {"tools"}
-_CHANGING: Mapping[str, frozenset[ListKind]] = {"meta": _OFFERINGS, "direct": _ALL, "dynamic": _ALL}
-"""The lists that can change, by `server.mode`: the meta-tools are always the same."""
 _LIST_OF: Mapping[OfferingKind, ListKind] = {
     OfferingKind.RESOURCE: "resources",
     OfferingKind.TEMPLATE: "resources",
@@ -27,34 +25,58 @@ _LIST_OF: Mapping[OfferingKind, ListKind] = {
 }
 
 
-@asynccontextmanager
-async def open_subscriptions(engine: Engine) -> AsyncIterator[Subscriptions]:
-    """The subscriptions of clients, which are notified of changed lists and updated resources."""
-    feed = EngineFeed(engine)
-    settings = engine.settings
-    modes = {settings.server.mode, *(view.mode or "meta" for view in settings.views)}
-    changing = frozenset[ListKind]().union(*(_CHANGING[mode] for mode in modes))
-    subscriptions = Subscriptions(changing=changing, feed=feed)
-    async with open_task_group() as tasks:
-        tasks.start_soon(follow_list_changes, engine, subscriptions)
-        tasks.start_soon(feed.follow, subscriptions)
-        yield subscriptions
-        tasks.cancel_scope.cancel()
+class ListSource(Struct, frozen=True):
+    """All that the lists of clients are made of."""
+
+    catalog: Catalog
+    settings: ServeSettings
+
+    @classmethod
+    def of(cls, engine: ScopedEngine) -> ListSource:
+        view = engine.view
+        return cls(view.catalog, view.settings.server)
+
+    @property
+    def changing(self) -> frozenset[ListKind]:
+        """The lists that can change: the meta-tools are always the same."""
+        return _OFFERINGS if self.settings.mode == "meta" else _ALL
+
+    def changed(self, now: ListSource) -> frozenset[ListKind]:
+        """The lists that differ from what they are `now`."""
+        lists = {_LIST_OF[kind] for kind in self.catalog.changed_kinds(now.catalog)}
+        if self._surface != now._surface or (
+            "tools" in now.changing and self.catalog.diff(now.catalog).has_visible
+        ):
+            lists.add("tools")
+        return frozenset(lists)
+
+    @property
+    def _surface(self) -> object:
+        """What of the settings shapes the list of tools."""
+        one = self.settings
+        if one.mode == "meta":
+            return one.mode
+        return one.mode, one.expose, one.pins, one.pool_limit, one.naming
 
 
-async def follow_list_changes(engine: Engine, subscriptions: Subscriptions) -> None:
-    """Notify clients of each change of the catalog, until cancelled."""
-    with engine.subscribe(CatalogChanged, OfferingsChanged) as changes:
-        async for change in changes:
-            for kind in changed_lists(change):
-                subscriptions.list_changed(kind)
+class ListChanges:
+    """Finds what has changed in the lists of an engine since it looked last."""
 
+    def __init__(self, engine: ScopedEngine) -> None:
+        self._engine = engine
+        self._seen = ListSource.of(engine)
 
-def changed_lists(event: Event) -> frozenset[ListKind]:
-    """The lists that an event has changed."""
-    match event:
-        case CatalogChanged():
-            return frozenset({"tools"})
-        case OfferingsChanged(kinds):
-            return frozenset(_LIST_OF[kind] for kind in kinds)
-    return frozenset()
+    @property
+    def changing(self) -> frozenset[ListKind]:
+        """As of the last look."""
+        return self._seen.changing
+
+    def skip(self) -> None:
+        """Forget what has changed so far."""
+        self._seen = ListSource.of(self._engine)
+
+    async def look(self) -> frozenset[ListKind]:
+        """The lists that have changed."""
+        before, self._seen = self._seen, ListSource.of(self._engine)
+        # In a thread: of 10,000 tools it takes 40 ms.
+        return await anyio.to_thread.run_sync(before.changed, self._seen)

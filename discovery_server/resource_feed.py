@@ -10,15 +10,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.events import ResourceUpdated
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
 from discovery_engine.view.offering_addresses import is_own_uri
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
+    from discovery_engine.events import ResourceUpdated
     from discovery_engine.view.offering_addresses import ResourceTarget
-    from discovery_server.subscriptions import Subscriptions
 
 
 class EngineFeed:
@@ -45,14 +44,6 @@ class EngineFeed:
         if target := self._watched.pop(uri, None):
             self._engine.offerings.unwatch_resource(target)
 
-    async def follow(self, subscriptions: Subscriptions) -> None:
-        """Notify clients of each update, until cancelled."""
-        with self._engine.subscribe(ResourceUpdated) as updates:
-            async for event in updates:
-                if isinstance(event, ResourceUpdated):
-                    for address in self.addresses_of(event):
-                        subscriptions.resource_updated(address)
-
     def addresses_of(self, updated: ResourceUpdated) -> list[str]:
         """Under which addresses a resource, or one that it is part of, is watched and visible."""
         return [
@@ -60,12 +51,18 @@ class EngineFeed:
             for address, target in self._watched.items()
             if target.server == updated.server
             and _is_within(updated.uri, target.uri)
-            and self._is_visible(address)
+            and self._is_visible(address, updated)
         ]
 
-    def _is_visible(self, address: str) -> bool:
+    def _is_visible(self, address: str, updated: ResourceUpdated) -> bool:
         with suppress(DiscoveryError):
-            return bool(self._engine.view.resource(None, address))
+            view = self._engine.view
+            found = view.resource(None, address)
+            # A part need not be listed; but a hidden one must not show by its updates.
+            is_itself = updated.uri == found.uri
+            return found.server == updated.server and (
+                is_itself or view.offerings.shows_part(updated.uri, found.entry)
+            )
         return False
 
 

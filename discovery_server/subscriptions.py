@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
 
-_LISTS: tuple[ListKind, ...] = get_args(ListKind)
+LISTS: tuple[ListKind, ...] = get_args(ListKind)
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _PAUSE = 0.05  # seconds in which changes are collected
 _INTERVAL = 1.0  # seconds between two notifications of one change, however often it happens
@@ -129,28 +129,34 @@ class _Watch(Struct):
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
 
+class SubscriberCount:
+    """Of all gateways of a process."""
+
+    number = 0
+
+
 class Subscriptions:
     """All subscribers of a gateway."""
 
     def __init__(
-        self, *, changing: Collection[ListKind] = (), feed: ResourceFeed | None = None
+        self,
+        *,
+        changing: Collection[ListKind] = (),
+        feed: ResourceFeed | None = None,
+        total: SubscriberCount | None = None,
     ) -> None:
         """No subscriber.
 
         Args:
             changing: The lists that can change; of no other anybody is notified.
             feed: Watches resources; without it there are no updates of them.
+            total: Counts these subscribers together with others of the same process.
         """
         self.changing = frozenset(changing)
         self._feed = feed
+        self._total = total or SubscriberCount()
         self._subscribers: list[Subscriber] = []
         self._watches: dict[str, _Watch] = {}
-
-    def without_updates(self) -> Subscriptions:
-        """The same subscribers, of whom further ones are notified of changed lists only."""
-        lists = Subscriptions(changing=self.changing)
-        lists._subscribers = self._subscribers
-        return lists
 
     @property
     def has_updates(self) -> bool:
@@ -161,7 +167,9 @@ class Subscriptions:
         return len(self._subscribers)
 
     def list_changed(self, kind: ListKind, *, client: object = None) -> None:
-        """The list of all clients, or of one, has changed."""
+        """The list of all clients, or of one, has changed; no-op for one that cannot change."""
+        if kind not in self.changing:
+            return
         for subscriber in self._subscribers:
             if client is None or subscriber.client == client:
                 subscriber.list_changed(kind)
@@ -177,22 +185,24 @@ class Subscriptions:
         stream: Callable[[], ClientStream | None],
         meta: JSONObject | None = None,
     ) -> Subscriber:
-        """A new subscriber of a client, of these lists as far as they can change; `start` it.
+        """A new subscriber of a client, of these lists; `start` it.
 
         Args:
             client: Identifies it.
-            lists: What it wants.
+            lists: What it wants; one that can change later only is notified of then.
             stream: Where notifications are written; while there is none, they are dropped.
             meta: The `_meta` of each notification.
         """
-        subscriber = Subscriber(client, self.changing.intersection(lists), stream, meta or {})
+        subscriber = Subscriber(client, frozenset(lists), stream, meta or {})
         self._subscribers.append(subscriber)
+        self._total.number += 1
         return subscriber
 
     async def remove(self, subscriber: Subscriber) -> None:
         """End a subscriber, and the watches that were its alone."""
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
+            self._total.number -= 1
         uris = list(subscriber.uris)
         subscriber.close()
         with anyio.CancelScope(shield=True):
@@ -210,18 +220,19 @@ class Subscriptions:
             RpcError: If there are too many, of this client or of all.
         """
         of_client = sum(one.client == client for one in self._subscribers)
-        if of_client >= _SUBSCRIBERS_OF_CLIENT or len(self) >= _SUBSCRIBERS:
+        if of_client >= _SUBSCRIBERS_OF_CLIENT or self._total.number >= _SUBSCRIBERS:
             text = f"too many subscriptions ({of_client} of this client); end one of them first"
             raise RpcError(INTERNAL_ERROR, text)
         wanted = params["notifications"]
         meta: JSONObject = {SUBSCRIPTION_ID: request}
-        lists = [kind for kind in _LISTS if wanted.get(f"{kind}ListChanged")]
+        lists = [kind for kind in LISTS if wanted.get(f"{kind}ListChanged")]
         subscriber = self.add(client, lists, lambda: stream, meta)
         try:
             async with anyio.create_task_group() as tasks:
                 for uri in dict.fromkeys(wanted.get("resourceSubscriptions") or ()):
                     tasks.start_soon(self._try_to_watch, subscriber, uri)
-            honoured: JSONObject = {f"{kind}ListChanged": True for kind in subscriber.lists}
+            lists = [kind for kind in lists if kind in self.changing]
+            honoured: JSONObject = {f"{kind}ListChanged": True for kind in lists}
             if subscriber.uris:
                 honoured["resourceSubscriptions"] = sorted(subscriber.uris)
             acknowledged: JSONObject = {"_meta": meta, "notifications": honoured}

@@ -15,10 +15,9 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.definitions import READ_RESULT
 from discovery_engine.engine import Engine
+from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
-from discovery_server.list_changes import follow_list_changes
-from discovery_server.subscriptions import Subscriptions
 from tests.engines import Folder, good
 from tests.factories import make_definition
 from tests.servers.programs import eventually
@@ -300,13 +299,11 @@ async def test_first_list_waits_for_servers_that_were_never_listed(folder: Folde
 async def test_client_is_notified_when_the_tools_of_a_server_change(
     folder: Folder, era: str
 ) -> None:
-    subscriptions = Subscriptions(changing=["tools"])
     async with (
         opened(folder, {"zoo": ANIMALS[:1]}, server={"mode": "direct"}) as engine,
-        anyio.create_task_group() as tasks,
-        client_of(Gateway(engine, subscriptions), era) as client,
+        open_notifications(engine) as notifications,
+        client_of(Gateway(engine, notifications.of(engine)), era) as client,
     ):
-        tasks.start_soon(follow_list_changes, engine, subscriptions)
         if era == "modern":
             wanted = {"notifications": {"toolsListChanged": True}, "_meta": dict(MODERN)}
             await client.ask(request(7, "subscriptions/listen", **wanted))
@@ -315,7 +312,6 @@ async def test_client_is_notified_when_the_tools_of_a_server_change(
         await engine.refresh()
         notification = await client.receive()
         listed = await client.tools()
-        tasks.cancel_scope.cancel()
 
     assert notification["method"] == "notifications/tools/list_changed"
     assert len(listed) == 3

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 import anyio
 import pytest
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import ResourceDisabledError
 from discovery_engine.events import ResourceUpdated
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.tools.model import ServerName
-from discovery_server.list_changes import follow_list_changes
+from discovery_server.client_notifications import open_notifications
 from discovery_server.resource_feed import EngineFeed
-from discovery_server.subscriptions import Subscriptions
+from discovery_server.subscriptions import LISTS
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.servers.offerings import World, prompt, resource, template
@@ -79,32 +81,39 @@ async def test_an_update_of_what_is_hidden_by_now_is_dropped(folder: Folder, wor
         assert feed.addresses_of(ResourceUpdated(DOCS, "x:/1")) == []
 
 
-class Noted(Subscriptions):
-    """Notes of what clients would be notified."""
+@dataclass
+class Notes:
+    """What a client is notified of, as a stream."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
+    is_congested = False
+    notes: list[str] = field(default_factory=list)
 
-    def list_changed(self, kind: str, *, client: object = None) -> None:
-        self.notes.append(kind)
+    def write(self, message: JSONObject) -> None:
+        uri = message.get("params", {}).get("uri")
+        self.notes.append(uri or message["method"].split("/")[1])
 
-    def resource_updated(self, uri: str) -> None:
-        self.notes.append(uri)
+    async def drain(self) -> None:
+        """Never congested."""
+
+    def begin(self) -> None:
+        """No request is answered on it."""
+
+    def end(self, request_id: object, *, is_cancelled: bool) -> None:
+        """As `begin`."""
 
 
 @pytest.mark.requirement("RES-41")
 async def test_changes_of_lists_and_resources_are_passed_on(folder: Folder, world: World) -> None:
     folder.write(world.server())
-    noted = Noted()
+    noted = Notes()
     async with folder.open() as engine:
         await engine.refresh()
-        feed = EngineFeed(engine)
         with anyio.fail_after(30):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(feed.follow, noted)
-                tasks.start_soon(follow_list_changes, engine, noted)
-                await feed.watch("x:/1")
+            async with open_notifications(engine) as notifications:
+                subscriptions = notifications.of(engine)
+                subscriber = subscriptions.add("client", LISTS, lambda: noted)
+                subscriber.start()
+                await subscriptions.watch(subscriber, "x:/1")
                 await engine.execute(
                     "docs",
                     "notify",
@@ -116,7 +125,6 @@ async def test_changes_of_lists_and_resources_are_passed_on(folder: Folder, worl
                     prompts=[prompt("new")],
                 )
                 await engine.refresh()
-                await eventually(lambda: len({*noted.notes} - {"tools"}) == 3)
-                tasks.cancel_scope.cancel()
+                await eventually(lambda: len(noted.notes) == 3)
 
-    assert sorted({*noted.notes} - {"tools"}) == ["prompts", "resources", "x:/1"]
+    assert sorted(noted.notes) == ["prompts", "resources", "x:/1"]

@@ -140,7 +140,7 @@ async def test_engine_in_a_view_reads_and_calls_what_the_view_shows(folder: Fold
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("VIEW-3", "VIEW-8")
+@pytest.mark.requirement("VIEW-3")
 async def test_gateway_of_a_view_knows_no_other_view(folder: Folder) -> None:
     of = views(cats={"rules": [{"pattern": "*cat", "enabled": True}], "mode": "direct"})
     await opened_folder(folder, **of)
@@ -162,7 +162,6 @@ async def test_gateway_of_a_view_knows_no_other_view(folder: Folder) -> None:
     assert everything["result"]["content"][0]["text"] == "wash_dog"
     assert gateway.in_view("dogs") is None
     assert cats.in_view("cats") is None
-    assert not cats.subscriptions.has_updates
     assert gateway.in_view("cats") is cats
 
 

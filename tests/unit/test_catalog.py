@@ -175,6 +175,7 @@ def test_a_diff_names_what_came_went_and_changed() -> None:
         added=(key("a:new"), key("c:x")),
         removed=(key("a:gone"), key("b:x")),
         changed=(key("a:reworded"), key("a:verdict")),
+        has_visible=True,
     )
 
 

@@ -3,25 +3,62 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from discovery_engine.events import CatalogChanged, OfferingsChanged, ServerConnecting
-from discovery_engine.tools.model import ServerName
-from discovery_engine.tools.offering import OfferingKind
-from discovery_server.list_changes import changed_lists
+from discovery_engine.catalog import Catalog, OfferingEntry
+from discovery_engine.config.settings import ServeSettings
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.tools.offering import Offering, OfferingKind
+from discovery_server.list_changes import ListSource
+from tests.factories import make_catalog, make_entry, make_part
 
-RESOURCE, TEMPLATE, PROMPT = OfferingKind
+META, DIRECT = ServeSettings(), ServeSettings(mode="direct")
 
 
-@pytest.mark.requirement("NTF-1")
+def catalog(*tools: str, **offerings: Any) -> Catalog:
+    entries = [make_entry(name.lstrip("-"), enabled=name[0] != "-") for name in tools]
+    offered = tuple(
+        OfferingEntry(Offering.from_mcp(part.server, kind, {kind.wire.identifier: one}), Verdict())
+        for part in [make_part()]
+        for kind, one in ((OfferingKind(kind), one) for kind, one in offerings.items())
+    )
+    return make_catalog(make_part("github", *entries, offerings=offered))
+
+
+@pytest.mark.requirement("NTF-1", "VIEW-8")
 @pytest.mark.parametrize(
-    ("event", "lists"),
+    ("before", "now", "lists"),
     [
-        (CatalogChanged(2, 1, 0, 0), {"tools"}),
-        (OfferingsChanged(frozenset({RESOURCE})), {"resources"}),
-        (OfferingsChanged(frozenset({TEMPLATE})), {"resources"}),
-        (OfferingsChanged(frozenset({PROMPT, TEMPLATE})), {"prompts", "resources"}),
-        (ServerConnecting(ServerName("a")), set()),
+        (catalog("a"), catalog("a", "b"), {"tools"}),
+        (catalog("a", "b"), catalog("b"), {"tools"}),
+        (catalog("a"), catalog("-a"), {"tools"}),
+        (catalog("a"), catalog("a", "-b"), set()),
+        (catalog("-a", "b"), catalog("b"), set()),
+        (catalog("a"), catalog("a"), set()),
+        (catalog(), catalog(resource="a:/b"), {"resources"}),
+        (catalog(template="a:/{b}"), catalog(), {"resources"}),
+        (catalog(prompt="a"), catalog(prompt="b"), {"prompts"}),
     ],
 )
-def test_each_change_of_the_catalog_is_one_of_certain_lists(event: Any, lists: Any) -> None:
-    assert changed_lists(event) == lists
+def test_a_list_changes_with_what_is_visible(before: Catalog, now: Catalog, lists: Any) -> None:
+    assert ListSource(before, DIRECT).changed(ListSource(now, DIRECT)) == lists
+    assert ListSource(before, META).changed(ListSource(now, META)) == lists - {"tools"}
+
+
+@pytest.mark.requirement("NTF-1", "VIEW-8")
+@pytest.mark.parametrize(
+    ("before", "now", "is_changed"),
+    [
+        (META, DIRECT, True),
+        (DIRECT, META, True),
+        (DIRECT, replace(DIRECT, expose=("a*",)), True),
+        (DIRECT, replace(DIRECT, pool_limit=3), True),
+        (DIRECT, replace(DIRECT, list_tokens=300), False),
+        (META, replace(META, expose=("a*",)), False),
+    ],
+)
+def test_the_list_of_tools_changes_with_the_settings_that_shape_it(
+    before: ServeSettings, now: ServeSettings, is_changed: bool
+) -> None:
+    changed = ListSource(catalog("a"), before).changed(ListSource(catalog("a"), now))
+    assert changed == ({"tools"} if is_changed else set())

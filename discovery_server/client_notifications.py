@@ -1,0 +1,91 @@
+"""Notifies the clients of a gateway, and of each of its views, of what changes for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.events import (
+    CatalogChanged,
+    ConfigurationReloaded,
+    OfferingsChanged,
+    ResourceUpdated,
+)
+from discovery_server.list_changes import ListChanges
+from discovery_server.resource_feed import EngineFeed
+from discovery_server.subscriptions import SubscriberCount, Subscriptions
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import ScopedEngine
+
+
+class _Audience(Struct):
+    """Those who see what one engine shows."""
+
+    subscriptions: Subscriptions
+    feed: EngineFeed
+    lists: ListChanges
+
+
+class ClientNotifications:
+    """The subscriptions to what several engines show, of which each may be a view of another.
+
+    A view is compared with what it was, so that its clients learn nothing of changes outside of it.
+    """
+
+    def __init__(self) -> None:
+        self._audiences: list[_Audience] = []
+        self._total = SubscriberCount()
+
+    def of(self, engine: ScopedEngine) -> Subscriptions:
+        """New subscriptions to what an engine shows."""
+        feed, lists = EngineFeed(engine), ListChanges(engine)
+        subscriptions = Subscriptions(changing=lists.changing, feed=feed, total=self._total)
+        self._audiences.append(_Audience(subscriptions, feed, lists))
+        return subscriptions
+
+    async def follow_lists(self, engine: ScopedEngine) -> None:
+        """Notify clients of changed lists, until cancelled."""
+        kinds = CatalogChanged, OfferingsChanged, ConfigurationReloaded
+        with engine.subscribe(*kinds) as changes:
+            async for _ in changes:
+                changes.clear()  # one look finds all that has changed by then
+                for audience in list(self._audiences):
+                    await _notify(audience)
+
+    async def follow_resources(self, engine: ScopedEngine) -> None:
+        """Notify clients of updated resources, until cancelled."""
+        with engine.subscribe(ResourceUpdated) as updates:
+            async for event in updates:
+                if isinstance(event, ResourceUpdated):
+                    for audience in self._audiences:
+                        for address in audience.feed.addresses_of(event):
+                            audience.subscriptions.resource_updated(address)
+
+
+@asynccontextmanager
+async def open_notifications(engine: ScopedEngine) -> AsyncIterator[ClientNotifications]:
+    """Those of the clients of an engine and its views, while changes are followed."""
+    notifications = ClientNotifications()
+    async with open_task_group() as tasks:
+        tasks.start_soon(notifications.follow_lists, engine)
+        tasks.start_soon(notifications.follow_resources, engine)
+        yield notifications
+        tasks.cancel_scope.cancel()
+
+
+async def _notify(audience: _Audience) -> None:
+    subscriptions, lists = audience.subscriptions, audience.lists
+    if not len(subscriptions):
+        lists.skip()
+    else:
+        changed = await lists.look()
+        # A list that cannot change any more has changed once, when it became what it is.
+        subscriptions.changing |= changed
+        for kind in changed:
+            subscriptions.list_changed(kind)
+    subscriptions.changing = lists.changing
