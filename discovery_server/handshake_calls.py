@@ -66,6 +66,7 @@ class _HandshakeClient:
     """Implements `Client`."""
 
     takes_input_required = False
+    takes_tasks = False
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class ClientOutsideCalls:
     """
 
     takes_input_required = False
+    takes_tasks = False
     log_level = None
 
     def __init__(

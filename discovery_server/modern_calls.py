@@ -159,6 +159,7 @@ class _ModernClient:
         self.capabilities = _askable(request)
         self.log_level: str | None = request.params["_meta"].get(LOG_LEVEL)
         self.takes_input_required = ask is not None
+        self.takes_tasks = False
         self._notify = notify
         self._version = request.version
         self._ask = ask

@@ -58,6 +58,10 @@ class Client(Protocol):
     def takes_input_required(self) -> bool:
         """Whether it is given `input_required` results raw, and continues the call itself."""
 
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether it is given the handle of a task, and asks for its result itself."""
+
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """Its result for a request of a server.
 
@@ -102,6 +106,7 @@ class CallbackClient:
     """A client of which only the id is known, or one that is asked through a callback."""
 
     takes_input_required = False
+    takes_tasks = False
 
     def __init__(
         self,
@@ -144,9 +149,10 @@ class CallbackClient:
 
 
 class AskedClient:
-    """A client that is asked each question, also where it could be given `input_required`."""
+    """A client that gets the final result of a call, and is asked each question before it."""
 
     takes_input_required = False
+    takes_tasks = False
 
     def __init__(self, client: Client) -> None:
         self.id = client.id

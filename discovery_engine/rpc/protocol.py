@@ -20,6 +20,9 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
+# Extensions, as capabilities name them.
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+
 # Our own keys of `_meta`, in what passes from a server to the client whose call caused it.
 ASKING_SERVER = "discovery/server"
 FINDINGS = "discovery/findings"  # of the scanner, in the texts of a question

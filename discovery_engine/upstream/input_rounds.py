@@ -7,7 +7,7 @@ the result instead.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import (
@@ -58,10 +58,11 @@ async def _last_result(
         result = await send(sent)
         if result.get("resultType") != _INPUT_REQUIRED:
             return result
-        questions = _questions(call, result)
+        questions = read_questions(call, result)
         if call.client.takes_input_required:
             return _annotated(call, result, questions)
-        sent = request.continued(await _answered(call, result, questions))
+        responses = await answers(call, questions)
+        sent = request.continued(Continuation(responses, result.get("requestState")))
     why = f"it wants input again after {_MOST_ROUNDS} rounds"
     hint = "give everything it may need as arguments, or use another tool"
     raise InputRequiredError(call.server, "input from its user", why, hint=hint)
@@ -77,6 +78,8 @@ def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError 
     data = cause.data if isinstance(cause, RpcError) else None
     wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
     names = [name for name in CAPABILITIES if name in (wanted or ())]
+    if wanted and not names:  # an extension: nothing that its client could be asked for
+        return None
     capability = " and ".join(names) or "the capability"
     return InputRequiredError(
         call.server,
@@ -87,8 +90,12 @@ def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError 
     )
 
 
-def _questions(call: Call, result: JSONObject) -> dict[str, Question]:
-    """The questions of a result, by name; there may be none, if the server only wants time."""
+def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
+    """The questions of a result, by name; there may be none, if the server only wants time.
+
+    Raises:
+        UpstreamProtocolError: If they are not ones of MCP.
+    """
     requests = result.get("inputRequests")
     state = result.get("requestState")
     if isinstance(requests, dict | None) and isinstance(state, str | None):
@@ -110,11 +117,16 @@ def _annotated(call: Call, result: JSONObject, questions: dict[str, Question]) -
     return result | {"inputRequests": requests}
 
 
-async def _answered(call: Call, result: JSONObject, questions: dict[str, Question]) -> Continuation:
+async def answers(call: Call, questions: Mapping[str, Question]) -> JSONObject:
+    """What the client of a call answers to questions, by their names.
+
+    Raises:
+        InputRequiredError: If it cannot be asked, or answers with an error.
+    """
     responses: JSONObject = {}
     for key, question in questions.items():
         try:
             responses[key] = await call.ask(question)
         except RpcError as error:
             raise call.note(question, f"error {error.code}") from error
-    return Continuation(responses, result.get("requestState"))
+    return responses

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import Continuation
 
+CALL_TOOL = "tools/call"
+
 
 class UpstreamRequest(Struct, frozen=True):
     """A request that a caller waits for."""
@@ -24,7 +26,7 @@ class UpstreamRequest(Struct, frozen=True):
     @classmethod
     def call(cls, tool: str, arguments: JSONObject) -> UpstreamRequest:
         """`tools/call`, by the server's own name of the tool."""
-        return cls("tools/call", {"name": tool, "arguments": arguments}, tool, tool)
+        return cls(CALL_TOOL, {"name": tool, "arguments": arguments}, tool, tool)
 
     @classmethod
     def read(cls, uri: str) -> UpstreamRequest:

@@ -14,11 +14,15 @@ from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RequestTimeout
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.question import of_questions
-from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
+from discovery_engine.upstream.task import DECLARED, offers_tasks
 from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
 
 _LOG_LEVEL_WAIT = 5.0  # seconds
-_LONGEST_CALL = 600.0  # seconds, however often progress is reported
+LONGEST_CALL = 600.0
+"""Seconds, however often progress is reported."""
+
+_OF_TASKS = (CALL_TOOL, "tasks/get", "tasks/update", "tasks/cancel")
 
 
 class RpcClient:
@@ -78,8 +82,8 @@ class RpcClient:
             request.method,
             request.params,
             RequestDetails(self.info.version, request.name, arguments, header_map),
-            meta=self._call_meta(call),
-            timeout=RequestTimeout(seconds, _LONGEST_CALL, call.clock),
+            meta=self._call_meta(request, call),
+            timeout=RequestTimeout(seconds, LONGEST_CALL, call.clock),
             on_progress=on_progress,
         )
 
@@ -138,10 +142,17 @@ class RpcClient:
             self._prove()
         return answer
 
-    def _call_meta(self, call: Call) -> JSONObject | None:
+    @property
+    def offers_tasks(self) -> bool:
+        """Whether the server may return tasks: it declares them, and so do we to it."""
+        return self._meta is not None and offers_tasks(self.info.capabilities)
+
+    def _call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
         """The `_meta` of a call's requests; None for that of all others."""
         # This era has no notification of changed roots.
         level, capabilities = call.client.log_level, of_questions(call.capabilities)
+        if self.offers_tasks and request.method in _OF_TASKS:
+            capabilities["extensions"] = DECLARED
         if self._meta is None or not (level or capabilities):
             return None
         meta = self._meta | {protocol.CLIENT_CAPABILITIES: capabilities}

@@ -6,6 +6,7 @@ only a call that the server provably did not process is sent a second time.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -66,13 +67,15 @@ from discovery_engine.upstream.request_errors import (
     call_error,
     listing_error,
 )
-from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
-from discovery_engine.upstream.rpc_client import RpcClient
+from discovery_engine.upstream.rpc_client import LONGEST_CALL, RpcClient
 from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.session_pool import SessionPool
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
+from discovery_engine.upstream.task import TaskState, is_task, unexpected_task
+from discovery_engine.upstream.task_wait import RisingProgress, TaskWait
 from discovery_engine.upstream.transport import HeaderMap
 from discovery_engine.upstream.transport_opening import Admit, OnStderr, SessionContext
 
@@ -363,29 +366,69 @@ class Upstreams:
         async with session.lease() as rpc:
             if (level := call.client.log_level) is not None:
                 await session.request_messages(rpc, level)
-            try:
-                if not self._everywhere.acquire_now():
-                    await self._everywhere.acquire()
-                with call.holding(self._everywhere):
-                    return await rpc.send(
-                        request,
-                        call=call,
-                        seconds=server.timeouts.call,
-                        header_map=self._header_map(session, request),
-                        on_progress=on_progress,
-                    )
-            except RequestTimeoutError as timeout:
-                failure = UpstreamTimeoutError(server.name, repr(request.subject), timeout.seconds)
-                session.history.record_timeout(repr(request.subject), timeout.seconds)
-                await session.reject_stored_era(rpc, failure)
-                raise failure from None
-            except RpcError as error:
-                raise await self._call_error(session, rpc, request.subject, error) from error
-            except ValueError as error:
-                raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
+            if rpc.offers_tasks and request.method == CALL_TOOL:
+                return await self._task_result(session, rpc, server, request, call, on_progress)
+            result = await self._exchange(session, rpc, server, request, call, on_progress)
+        if is_task(result):
+            raise unexpected_task(server.name, request.method)
+        return result
+
+    async def _task_result(
+        self,
+        session: Session,
+        rpc: RpcClient,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        call: Call,
+        on_progress: OnProgress | None,
+    ) -> JSONObject:
+        """The result of a call that may become a task."""
+        progress = RisingProgress(on_progress) if on_progress else None
+        report = progress.report if progress else None
+        result = await self._exchange(session, rpc, server, request, call, report)
+        if not is_task(result):
+            return result
+        state = TaskState.from_json(server.name, result)
+        holder = _TaskHolder(self, session, rpc, server, call)
+        longest = max(server.timeouts.call, LONGEST_CALL)
+        wait = TaskWait(state, call, request.subject, holder, progress, seconds=longest)
+        return await wait.result()
+
+    async def _exchange(
+        self,
+        session: Session,
+        rpc: RpcClient,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        call: Call,
+        on_progress: OnProgress | None = None,
+        *,
+        at_most: float = math.inf,
+    ) -> JSONObject:
+        """The answer to one request of a call."""
+        try:
+            if not self._everywhere.acquire_now():
+                await self._everywhere.acquire()
+            with call.holding(self._everywhere):
+                return await rpc.send(
+                    request,
+                    call=call,
+                    seconds=min(server.timeouts.call, at_most),
+                    header_map=self._header_map(session, request),
+                    on_progress=on_progress,
+                )
+        except RequestTimeoutError as timeout:
+            failure = UpstreamTimeoutError(server.name, repr(request.subject), timeout.seconds)
+            session.history.record_timeout(repr(request.subject), timeout.seconds)
+            await session.reject_stored_era(rpc, failure)
+            raise failure from None
+        except RpcError as error:
+            raise await self._call_error(session, rpc, request.subject, error) from error
+        except ValueError as error:
+            raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
 
     def _header_map(self, session: Session, request: UpstreamRequest) -> HeaderMap | None:
-        if request.method != "tools/call" or request.name is None:
+        if request.method != CALL_TOOL or request.name is None:
             return None
         return self._header_maps.get(session.connection, {}).get(request.name)
 
@@ -422,6 +465,37 @@ class Upstreams:
             for history in self._histories.values():
                 if history.awaits_login:
                     history.reset_backoff()
+
+
+class _TaskHolder:
+    """Implements `TaskServer`."""
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        session: Session,
+        rpc: RpcClient,
+        server: ServerSettings,
+        call: Call,
+    ) -> None:
+        self._exchange = upstreams._exchange  # noqa: SLF001 - of this module
+        self._session = session
+        self._rpc = rpc
+        self._server = server
+        self._call = call
+
+    @property
+    def is_lost(self) -> bool:
+        return self._rpc.transport.is_lost
+
+    async def ask(self, request: UpstreamRequest, seconds: float) -> JSONObject:
+        """As `TaskServer`."""
+        try:
+            return await self._exchange(
+                self._session, self._rpc, self._server, request, self._call, at_most=seconds
+            )
+        except RequestNotProcessed as again:  # the call itself must not be sent again
+            raise again.error from again
 
 
 async def _note_failure(

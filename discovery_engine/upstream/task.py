@@ -1,0 +1,109 @@
+"""A task: the handle that a server returns in place of a result, and what it reports of it.
+
+Source: the extension `io.modelcontextprotocol/tasks` of the revision 2026-07-28.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import UpstreamProtocolError
+from discovery_engine.rpc.pending import is_finite_number
+from discovery_engine.rpc.protocol import PARSE_ERROR, TASKS_EXTENSION
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
+
+TaskMethod: TypeAlias = Literal["tasks/get", "tasks/update", "tasks/cancel"]
+
+DECLARED: JSONObject = {TASKS_EXTENSION: {}}
+"""The `extensions` of a client that understands tasks."""
+
+_ACTIVE = ("working", "input_required")
+_TERMINAL = ("completed", "failed", "cancelled")
+_ID_LENGTH = 1024  # characters; longer ones are no ids
+MESSAGE_LENGTH = 500
+"""Characters of a server's message."""
+# Seconds between two requests for the state of a task. An unbounded value would let a server have
+# itself asked all the time, or not before its task is forgotten.
+_SHORTEST, _USUAL, _LONGEST = 0.1, 1.0, 30.0
+
+
+class TaskState(Struct, frozen=True):
+    """What a server reports of a task at one moment."""
+
+    id: str
+    status: str
+    """`working`, `input_required`, `completed`, `failed` or `cancelled`."""
+    message: str
+    """The server's own words, shortened; empty if it gave none."""
+    interval: float
+    """Seconds until it should be asked for again."""
+    fields: JSONObject
+    """All of it, as the server sent it."""
+
+    @classmethod
+    def from_json(cls, server: ServerName, reported: JSONObject) -> TaskState:
+        """Parse the result of `tasks/get`, or one with `resultType: task`.
+
+        Raises:
+            UpstreamProtocolError: If it is not one of MCP.
+        """
+        match reported:
+            case {"taskId": str(id_), "status": str(status)} if (
+                0 < len(id_) <= _ID_LENGTH and status in _ACTIVE + _TERMINAL
+            ):
+                return cls(id_, status, _message(reported), _interval(reported), reported)
+        raise invalid_task(server, "what it reports of its task is not one of MCP")
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in _TERMINAL
+
+
+def is_task(result: JSONObject) -> bool:
+    """Whether a result is the handle of a task."""
+    return result.get("resultType") == "task"
+
+
+def unexpected_task(server: ServerName, method: str) -> UpstreamProtocolError:
+    """The error for a request that cannot become a task, and has become one all the same."""
+    if method == CALL_TOOL:
+        reason = "it returned a task and does not declare the extension for them"
+    else:
+        reason = f"it returned a task for {method}"
+    return invalid_task(server, reason)
+
+
+def offers_tasks(capabilities: JSONObject) -> bool:
+    """Whether a server with these capabilities may return tasks to who declares to know them."""
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, dict) and TASKS_EXTENSION in extensions
+
+
+def task_request(
+    method: TaskMethod, task: str, subject: str, responses: JSONObject | None = None
+) -> UpstreamRequest:
+    """A request about a task; `subject` is the tool that it belongs to."""
+    params: JSONObject = {"taskId": task}
+    if responses is not None:
+        params["inputResponses"] = responses
+    return UpstreamRequest(method, params, subject, task)
+
+
+def invalid_task(server: ServerName, reason: str) -> UpstreamProtocolError:
+    return UpstreamProtocolError(server, reason, PARSE_ERROR)
+
+
+def _message(reported: JSONObject) -> str:
+    message = reported.get("statusMessage")
+    return message[:MESSAGE_LENGTH] if isinstance(message, str) else ""
+
+
+def _interval(reported: JSONObject) -> float:
+    wanted = reported.get("pollIntervalMs")
+    if not is_finite_number(wanted):
+        return _USUAL
+    return min(max(wanted / 1000, _SHORTEST), _LONGEST)
