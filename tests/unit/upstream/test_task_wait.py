@@ -59,7 +59,7 @@ class Holder:
 
 
 def wait(holder: Holder, *, seconds: float = 30.0, client: Any = None) -> TaskWait:
-    call = Call(SERVER, client, QuestionSettings())
+    call = Call(SERVER, client, lambda _: QuestionSettings())
     state = TaskState.from_json(SERVER, WORKING)
     return TaskWait(state, call, "work", holder, None, seconds=seconds)
 
