@@ -102,7 +102,8 @@ class Call:
         return _Held(self._slots, slot)
 
     @contextmanager
-    def _lending(self) -> Iterator[None]:
+    def lending(self) -> Iterator[None]:
+        """A block in which nothing is asked of the server: others may use the slots of the call."""
         if not self._waiting:
             self._lent = ExitStack()
             for slot in self._slots:
@@ -127,7 +128,7 @@ class Call:
         self._asked += 1
         self._check(question)
         try:
-            with anyio.fail_after(settings.timeout), self._lending():
+            with anyio.fail_after(settings.timeout), self.lending():
                 params = question.annotated(self.server)
                 return await self.client.ask(question.method, params)
         except TimeoutError:

@@ -145,7 +145,8 @@ class TaskWait:
         is_known = False  # the handle of a task has no result, even if the task is over
         while not (is_known and self._state.is_over):
             await self._report()
-            await anyio.sleep(min(interval, self._rest()))
+            with self._call.lending():
+                await anyio.sleep(min(interval, self._rest()))
             if (reported := await self._request("tasks/get")) is not None:
                 self._state, is_known = self._read(reported), True
                 if self._state.status == "input_required":

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServerSettings, Timeouts
+from discovery_engine.config.settings import Limits, ServerSettings, Timeouts
 from discovery_engine.errors import (
     InputRequiredError,
     OutcomeUnknownError,
@@ -323,6 +323,18 @@ async def test_an_idle_session_stays_open_for_a_task() -> None:
         await call(opened, fault_server(name="idle"))
         await eventually(lambda: "idle" not in opened.sessions())
         assert "tasks" in opened.sessions()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("TSK-10")
+async def test_tasks_do_not_hold_up_the_other_calls_of_their_server() -> None:
+    server, reports = task_server("slow_polls", limits=Limits(calls=1)), Reports()
+
+    async with upstreams() as opened, anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(lambda: work(opened, server, on_progress=reports))
+        await eventually(lambda: len(reports.progress) == 3)
+        assert await call(opened, server) == "{}"
         tasks.cancel_scope.cancel()
 
 
