@@ -34,7 +34,9 @@ from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.ingest import Ingestor, ListingResult, Rulebook
+from discovery_engine.runtime.ingestion.ingestor import Ingestor
+from discovery_engine.runtime.ingestion.listing_result import ListingResult
+from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.suspicion import suspicions

@@ -25,8 +25,8 @@ from search_speed import Words
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.events import EventBus
 from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.runtime import ingest
 from discovery_engine.runtime.catalog_state import CatalogState
+from discovery_engine.runtime.ingestion import listing_result
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 
@@ -62,7 +62,7 @@ async def fill(folder: Path, tools: int) -> float:
     entries = {f"server{n}": {"command": f"program{n}"} for n in range(SERVERS)}
     config.write_text(json.dumps({"servers": entries}))
     settings, words = load_settings(config), Words(seed=7)
-    scan, ingest.suspicions = ingest.suspicions, lambda *_: {}
+    scan, listing_result.suspicions = listing_result.suspicions, lambda *_: {}
     began = time.process_time()
     with open_sqlite(folder / "registry.db") as store:
         state = CatalogState(store, EventBus())
@@ -70,9 +70,9 @@ async def fill(folder: Path, tools: int) -> float:
         for server in settings.servers:
             definitions = tuple(definition(words, n) for n in range(tools // SERVERS))
             listing = Listing(definitions, (), connection=connection_fingerprint(server))
-            await state.apply_listing(ingest.ListingResult(server, listing, time.time()))
+            await state.apply_listing(listing_result.ListingResult(server, listing, time.time()))
         await state.save_index()
-    ingest.suspicions = scan
+    listing_result.suspicions = scan
     journal = folder / "registry.decisions"
     # As if it had been written a minute ago; the first start then compares it, and no later one.
     os.utime(journal, (time.time() - 60, time.time() - 60))

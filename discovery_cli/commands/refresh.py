@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Failure
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.ingest import RefreshReport
+    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.catalog_lock import CatalogLock
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.server_logins import ServerLogins
-    from discovery_engine.runtime.ingest import RefreshReport
+    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 

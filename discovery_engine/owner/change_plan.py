@@ -23,7 +23,9 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Snapshot
-from discovery_engine.runtime.ingest import Ingestor, Rulebook, carried_over
+from discovery_engine.runtime.ingestion.carry_over import carried_over
+from discovery_engine.runtime.ingestion.ingestor import Ingestor
+from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore

@@ -13,7 +13,7 @@ from discovery_engine.events import TrustChanged
 
 if TYPE_CHECKING:
     from discovery_engine.events import Event, EventBus, Subscription, TrustChange
-    from discovery_engine.runtime.ingest import RefreshReport
+    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 

@@ -26,14 +26,11 @@ from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged
 from discovery_engine.registry.protocols import Snapshot
-from discovery_engine.runtime.ingest import (
-    Ingestor,
-    ListingResult,
-    Rulebook,
-    carried_over,
-    part_from_result,
-    read,
-)
+from discovery_engine.runtime.ingestion.carry_over import carried_over
+from discovery_engine.runtime.ingestion.ingestor import Ingestor
+from discovery_engine.runtime.ingestion.listing_result import ListingResult, parse_listing
+from discovery_engine.runtime.ingestion.rulebook import Rulebook
+from discovery_engine.runtime.ingestion.server_parts import part_from_result
 from discovery_engine.runtime.restore import newly_configured, stored_index
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
@@ -135,7 +132,7 @@ class CatalogState:
         with gc_pause.paused():  # the new objects are long-lived
             if not isinstance(result.outcome, UpstreamError):
                 known = self.view.catalog.part(result.server.name)
-                result = await anyio.to_thread.run_sync(read, result, known)
+                result = await anyio.to_thread.run_sync(parse_listing, result, known)
             self._pending[result.server.name] = result
             async with self._changing():
                 await self._apply_pending()

@@ -22,7 +22,9 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.runtime.ingest import ListingResult, RefreshReport, due_in, report
+from discovery_engine.runtime.due_time import due_in
+from discovery_engine.runtime.ingestion.listing_result import ListingResult
+from discovery_engine.runtime.refresh_report import RefreshReport, make_report
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import LiveStates
 
@@ -90,7 +92,7 @@ class ServerLister:
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
         diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
-        return report(parts, diff, refused=refused, starting=starting, now=self._clock())
+        return make_report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
     async def wait_all_listed(self) -> None:
         """Wait until every connectable server was listed or has failed once."""

@@ -18,7 +18,9 @@ from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
 from discovery_engine.redaction.server_output import OutputRedactor
-from discovery_engine.runtime.ingest import carried_over, part_from_result, read
+from discovery_engine.runtime.ingestion.carry_over import carried_over
+from discovery_engine.runtime.ingestion.listing_result import parse_listing
+from discovery_engine.runtime.ingestion.server_parts import part_from_result
 from discovery_engine.search.searcher import build_searcher
 from tests.engines import Folder, good, program
 from tests.servers.programs import HERE
@@ -126,5 +128,5 @@ async def test_what_takes_as_long_as_there_are_tools_is_not_done_on_the_event_lo
 
     assert [entry.tool.name for entry in engine.view.catalog.visible] == ["echo", "environment"]
     called = {entry.code for entry in profile.getstats()}  # type: ignore[attr-defined] # as above
-    in_threads = {Catalog.diff, part_from_result, carried_over, read, build_searcher}
+    in_threads = {Catalog.diff, part_from_result, carried_over, parse_listing, build_searcher}
     assert not called & {function.__code__ for function in in_threads}

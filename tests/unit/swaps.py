@@ -13,7 +13,7 @@ from discovery_engine.events import EventBus
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.ingest import ListingResult
+from discovery_engine.runtime.ingestion.listing_result import ListingResult
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.view.view import View

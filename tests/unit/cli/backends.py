@@ -20,7 +20,7 @@ from discovery_engine.events import EventBus, ServerConnected, ServerConnecting,
 from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.health import health
-from discovery_engine.runtime.ingest import RefreshReport
+from discovery_engine.runtime.refresh_report import RefreshReport
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import ServerReport

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.events import ServerFailed
-from discovery_engine.runtime.ingest import RefreshReport
+from discovery_engine.runtime.refresh_report import RefreshReport
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
 from tests.factories import make_settings

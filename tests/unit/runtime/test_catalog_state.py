@@ -18,7 +18,7 @@ from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.ingest import ListingResult
+from discovery_engine.runtime.ingestion.listing_result import ListingResult
 from discovery_engine.search.index import storage
 from discovery_engine.search.index.index import Index
 from discovery_engine.search.index.lazy_map import pack_buckets

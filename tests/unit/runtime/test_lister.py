@@ -19,7 +19,7 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.registry.protocols import Registry
-from discovery_engine.runtime.ingest import ListingResult
+from discovery_engine.runtime.ingestion.listing_result import ListingResult
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.tools.model import ServerName

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, DroppedTool, Failure, ServerPart
-from discovery_engine.config.settings import CacheSettings, Settings
+from discovery_engine.config.settings import Settings
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.ingest import (
-    Ingestor,
-    ListingResult,
-    Rulebook,
-    carried_over,
-    due_in,
-    failed,
-    part_from_result,
-    read,
-)
+from discovery_engine.runtime.ingestion.carry_over import carried_over
+from discovery_engine.runtime.ingestion.ingestor import Ingestor
+from discovery_engine.runtime.ingestion.listing_result import ListingResult, parse_listing
+from discovery_engine.runtime.ingestion.rulebook import Rulebook
+from discovery_engine.runtime.ingestion.server_parts import failed, part_from_result
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
@@ -45,9 +39,8 @@ def part_of(
     """What the settings' first server comes to by listing this."""
     server = settings.servers[0]
     known = known or ServerPart(server.name)
-    return part_from_result(
-        server, known, read(ListingResult(server, listing, at), known), Ingestor(Rulebook(settings))
-    )
+    result = parse_listing(ListingResult(server, listing, at), known)
+    return part_from_result(server, known, result, Ingestor(Rulebook(settings)))
 
 
 class TestListed:
@@ -144,30 +137,3 @@ class TestCarriedOver:
         [part] = carried_over(Snapshot(before, known(before, "create")), Ingestor(Rulebook(after)))
 
         assert [entry.verdict.reason for entry in part.entries] == ["server"]
-
-
-class TestDue:
-    @pytest.mark.parametrize(
-        ("part", "expected"),
-        [
-            pytest.param(ServerPart(ServerName("a")), 0.0, id="never listed"),
-            pytest.param(make_part("a", listed_at=100.0), 3500.0, id="after the owner's ttl"),
-            pytest.param(make_part("a", listed_at=100.0, ttl=600.0), 500.0, id="asked for less"),
-            pytest.param(make_part("a", listed_at=100.0, ttl=9e9), 3500.0, id="asked for more"),
-            pytest.param(make_part("a", listed_at=100.0, ttl=0.0), -40.0, id="asked for none"),
-            pytest.param(
-                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 180.0)),
-                40.0,
-                id="failed",
-            ),
-            pytest.param(make_part("a", listed_at=86_000.0), 0.0, id="listed in the future"),
-            pytest.param(
-                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 86_000.0)),
-                0.0,
-                id="failed in the future",
-            ),
-        ],
-    )
-    @pytest.mark.requirement("LIB-34")
-    def test_a_server_is_due_when_its_list_is_old(self, part: ServerPart, expected: float) -> None:
-        assert due_in(part, CacheSettings(ttl=3600.0), now=200.0) == expected

@@ -1,0 +1,69 @@
+"""The part of a server in the catalog, from the outcome of listing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.errors import NeedsConfigError, UnavailableError, UpstreamError
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.runtime.ingestion.ingestor import Ingestor
+    from discovery_engine.runtime.ingestion.listing_result import ListingResult
+    from discovery_engine.upstream.listing import Listing
+
+
+def part_from_result(
+    server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
+) -> ServerPart:
+    """The new part of a server, from its listing and the part known before."""
+    if isinstance(result.outcome, UpstreamError):
+        return failed(known, result.outcome, result.at)
+    return _listed(server, result.outcome, result, ingestor)
+
+
+def _listed(
+    server: ServerSettings, listing: Listing, result: ListingResult, ingestor: Ingestor
+) -> ServerPart:
+    """The part of a server that was listed successfully."""
+    others = listing.offerings.items()
+    part = ServerPart(
+        server.name,
+        listed_at=result.at,
+        ttl=min((ttl for ttl in _ttls(listing) if ttl is not None), default=None),
+        dropped=tuple(chain(listing.dropped, *(one.dropped for _, one in others))),
+        unlisted={kind.value: one.failure for kind, one in others if one.failure},
+        instructions=listing.instructions,
+        connection=listing.connection,
+        findings=result.findings,
+    )
+    return ingestor.make_part(server, part, result.tools, result.offerings)
+
+
+def _ttls(listing: Listing) -> Iterator[float | None]:
+    yield listing.ttl
+    yield from (listed.ttl for listed in listing.offerings.values())
+
+
+def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
+    """The part of a server whose listing failed: its last known tools stay."""
+    began = part.failure.since if part.failure else None
+    return replace(part, failure=failure_of(error, now, began=began))
+
+
+def failure_of(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
+    """`began` is when the server failed first, if that was before `now`."""
+    # While a server is backing off, the error of its last attempt is the cause.
+    real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
+    if not isinstance(real, UnavailableError):
+        return Failure(real.code, real.message, real.hint, now, began, detail=real.detail)
+    missing = real.missing if isinstance(real, NeedsConfigError) else ()
+    references = tuple(one.reference for one in missing)
+    return Failure(
+        real.code, real.message, real.hint, now, began, real.stderr, real.detail, references
+    )
