@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.e2e.serving import Home, fault_entry
 
 pytestmark = [pytest.mark.e2e, pytest.mark.node, pytest.mark.timeout(300)]
 
+EVERYTHING = Path(__file__).parents[1] / "servers" / "everything_server.py"
 EXPECTED_FAILURES = Path(__file__).parent / "conformance" / "expected-failures.yml"
 
 
@@ -71,3 +73,28 @@ def test_inspector_lists_the_tools_and_calls_through(
 
     assert "execute_tool" in {tool["name"] for tool in listed["tools"]}
     assert json.loads(called["content"][0]["text"]) == {"text": "hello"}
+
+
+@pytest.mark.requirement("SRV-62")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_inspector_uses_what_a_server_has_besides_tools(
+    home: Home, tools: NodeTools, era: str
+) -> None:
+    arguments = ["-W", "ignore", str(EVERYTHING), "stdio", "--era", "handshake"]
+    home.write({"everything": {"command": sys.executable, "args": arguments}})
+    refreshed = [sys.executable, "-m", "discovery_cli", "refresh"]
+    subprocess.run(refreshed, check=True, capture_output=True, env=home.environ, cwd=home.folder)
+
+    resources = inspected(home, tools, era, "--method", "resources/list")
+    templates = inspected(home, tools, era, "--method", "resources/templates/list")
+    uri = "test://template/7/data"
+    read = inspected(home, tools, era, "--method", "resources/read", "--uri", uri)
+    name = "test_prompt_with_arguments"
+    got = ["--method", "prompts/get", "--prompt-name", name, "--prompt-args", "arg1=a", "arg2=b"]
+    prompt = inspected(home, tools, era, *got)
+
+    assert "test://static-text" in {one["uri"] for one in resources["resources"]}
+    assert templates["resourceTemplates"][-1]["uriTemplate"] == "test://template/{id}/data"
+    assert json.loads(read["contents"][0]["text"])["id"] == "7"
+    line = "Prompt with arguments: arg1='a', arg2='b'"
+    assert prompt["messages"][0]["content"]["text"] == line
