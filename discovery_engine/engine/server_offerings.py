@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
 from discovery_engine.runtime.call_record import CallRecord
 from discovery_engine.upstream.requests import UpstreamRequest
@@ -205,22 +207,25 @@ class ServerOfferings:
     async def _found(
         self, find: Callable[[View], T], server: str | None, *, max_wait: float | None
     ) -> T:
-        """What `find` finds; a named server that was never listed is listed first."""
+        """What `find` finds; servers that were never listed, and may have it, are listed first."""
         with suppress(DiscoveryError):  # raised below, with the present states of servers
             return find(self._current.snapshot)
         try:
             return find(self._current.live)
         except NotFoundError as error:
-            unlisted = self._unlisted(error, server)
-            if unlisted is None:
+            named = error.server or server
+            unlisted = self._unlisted(named) if named else None
+            if named and unlisted is None:
                 raise
-        await self._core.lister.list_server(unlisted, max_wait=max_wait)
+        if unlisted:
+            await self._core.lister.list_server(unlisted, max_wait=max_wait)
+        elif max_wait is not None:
+            with anyio.move_on_after(max_wait):
+                await self._core.lister.wait_all_listed()
         return find(self._current.live)
 
-    def _unlisted(self, error: NotFoundError, server: str | None) -> ServerName | None:
-        named = error.server or server
-        if named is None:
-            return None
+    def _unlisted(self, named: str) -> ServerName | None:
+        """A server that was never listed; None if it was."""
         view = self._current.live
         name = view.addresses.server(named)
         return None if view.is_known(name) else view.require_connectable(name).name

@@ -43,8 +43,9 @@ def test_conformance_suite_finds_nothing_new(home: Home, tools: NodeTools, revis
 
 def inspected(home: Home, tools: NodeTools, era: str, *arguments: str) -> Any:
     """What the Inspector's command line gives; it starts the server in the home's folder."""
-    named = f"DISCOVERY_CONFIG={home.config}"  # it passes nothing on of its own environment
-    server = [tools.node, tools.inspector, "--cli", "-e", named, *home.command()]
+    names = ("DISCOVERY_CONFIG", "DISCOVERY_DATA_DIR")  # it passes on nothing by itself
+    own = [part for name in names for part in ("-e", f"{name}={home.environ[name]}")]
+    server = [tools.node, tools.inspector, "--cli", *own, *home.command()]
     options = ["--format", "json", "--protocol-era", era, "-q"]
     environ = {**os.environ, "HOME": str(home.folder)}
     done = subprocess.run(
