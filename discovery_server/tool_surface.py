@@ -142,10 +142,10 @@ class ExposedTools:
 
     def definitions(self, entries: Iterable[Entry]) -> Iterator[tuple[str, JSONObject]]:
         """As clients are shown them; without a tool that has no name towards clients."""
-        addresses = self.view.addresses
+        view = self.view
         for entry in entries:
-            if name := addresses.client_name(entry.key):
-                yield name, client_definition(entry, name)
+            if name := view.addresses.client_name(entry.key):
+                yield name, client_definition(entry, name, view.settings)
 
     def input_schema(self, name: str) -> JSONObject | None:
         """As `ToolSurface`."""

@@ -39,7 +39,8 @@ def question_settings(settings: Settings, server: ServerName) -> QuestionSetting
     `server.roots` without any are none of the owner's, so that the client is asked; an empty list
     at a server is what that server is given.
     """
-    own = next((one.roots for one in settings.servers if one.name == server), None)
+    configured = settings.by_name.get(server)
+    own = configured.roots if configured else None
     roots = (settings.server.roots or None) if own is None else own
     timeout = settings.server.question_timeout
     if roots is None:

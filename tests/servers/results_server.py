@@ -1,7 +1,8 @@
 """A server with results of any size, which writes each call that reaches it to a file.
 
-    python results_server.py LOG
+    python results_server.py LOG [strict]
 
+With `strict` there is a tool whose output schema only a whole result matches.
 It knows the handshake only, and no library.
 """
 
@@ -39,6 +40,23 @@ TOOLS: dict[str, dict[str, Any]] = {
     "wait": {"inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}}},
 }
 
+STRICT: dict[str, Any] = {
+    "inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}},
+    "outputSchema": {
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": {"$ref": "#/$defs/row"}, "minItems": 3},
+            "end": {"type": "string", "pattern": "END$"},
+            "details": {"type": "object"},
+        },
+        "required": ["items", "end", "details"],
+        "additionalProperties": False,
+        "$defs": {"row": {**ROW, "required": ["id", "name"]}},
+    },
+}
+if sys.argv[2:] == ["strict"]:
+    TOOLS["strict"] = STRICT
+
 
 def rows(count: int) -> dict[str, Any]:
     return {"items": [{"id": n, "name": f"row {n}"} for n in range(count)], "next": "page 2"}
@@ -49,6 +67,11 @@ def answer(name: str, given: dict[str, Any]) -> dict[str, Any]:
         case "rows":
             found = rows(given["count"])
             return {"content": [text(f"{len(found['items'])} rows")], "structuredContent": found}
+        case "strict":
+            made = {**rows(given["count"]), "end": "x" * given["count"] + "END"}
+            del made["next"]
+            made["details"] = {f"d{n}": "y" * 40 for n in range(given["count"])}
+            return {"content": [text(json.dumps(made))], "structuredContent": made}
         case "text":
             return {"content": [text("".join(f"line {n} of it\n" for n in range(given["lines"])))]}
         case "json_text":

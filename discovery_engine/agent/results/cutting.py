@@ -152,7 +152,9 @@ def _cut_parts(
             value = part.value
         elif part.path == STRUCTURED:
             pruned = prune(part.value, share, STRUCTURED)
-            value, cuts = pruned.value, [*cuts, *pruned.cuts]
+            # Not null, where the protocol and schemas want an object.
+            is_gone = pruned.value is None and isinstance(part.value, dict)
+            value, cuts = {} if is_gone else pruned.value, [*cuts, *pruned.cuts]
         else:
             value, found = _cut_block(part, share)
             cuts += found
