@@ -62,16 +62,18 @@ def rows(count: int) -> dict[str, Any]:
     return {"items": [{"id": n, "name": f"row {n}"} for n in range(count)], "next": "page 2"}
 
 
+def strict(count: int) -> dict[str, Any]:
+    details = {f"d{n}": "y" * 40 for n in range(count)}
+    return {"items": rows(count)["items"], "end": "x" * count + "END", "details": details}
+
+
 def answer(name: str, given: dict[str, Any]) -> dict[str, Any]:
     match name:
-        case "rows":
+        case "rows" | "strict":
             found = rows(given["count"])
+            if name == "strict":
+                found = strict(given["count"])
             return {"content": [text(f"{len(found['items'])} rows")], "structuredContent": found}
-        case "strict":
-            made = {**rows(given["count"]), "end": "x" * given["count"] + "END"}
-            del made["next"]
-            made["details"] = {f"d{n}": "y" * 40 for n in range(given["count"])}
-            return {"content": [text(json.dumps(made))], "structuredContent": made}
         case "text":
             return {"content": [text("".join(f"line {n} of it\n" for n in range(given["lines"])))]}
         case "json_text":
