@@ -105,6 +105,7 @@ Template = Annotated[
 """Text that may hold `${references}`; a number without quotes is text here as well."""
 Flag = Annotated[bool, BeforeValidator(_as_meant)]
 Number = Annotated[float, BeforeValidator(_as_meant)]
+Weight = Annotated[Number, Field(ge=0, le=1)]
 Count = Annotated[int, BeforeValidator(_as_meant)]
 ResultTokens = Annotated[Count, AfterValidator(_nothing_or_enough), Field(ge=0, le=100_000_000)]
 """The length of a result; 0 for any."""

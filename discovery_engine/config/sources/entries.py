@@ -23,6 +23,7 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.config.sources.client_table import ClientRow, EntryShape, load_table
+from discovery_engine.config.sources.entry_fields import EntryError, EntryFields, as_text, as_texts
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.config.syntax import (
@@ -37,16 +38,6 @@ from discovery_engine.secrets.references import is_variable
 from discovery_engine.tools.model import ServerName
 
 _LONGEST_TOOL = 200  # characters
-
-
-class EntryError(Exception):
-    """What is wrong with an entry; `path` leads to it from the entry."""
-
-    def __init__(self, path: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.path = path
-        self.message = message
-        self.hint = hint
 
 
 class SkippedEntryError(Exception):
@@ -80,7 +71,7 @@ class EntryReader(Struct, frozen=True):
         server = ServerSettings(name, None, origin=self.origin, source=self.client.id)
         self.dialect.notes.clear()
         try:
-            return self._read(server, _Fields(_unwrapped(value, self.client.entry)))
+            return self._read(server, EntryFields(_unwrapped(value, self.client.entry)))
         except EntryError as error:
             path = ".".join(filter(None, (self.path, key, error.path)))
             problem = Diagnostic(
@@ -88,7 +79,7 @@ class EntryReader(Struct, frozen=True):
             )
             return ReadEntry(replace(server, problem=problem))
 
-    def _read(self, server: ServerSettings, fields: _Fields) -> ReadEntry:
+    def _read(self, server: ServerSettings, fields: EntryFields) -> ReadEntry:
         shape = self.client.entry
         _refuse_foreign(fields, shape)
         server = replace(
@@ -102,7 +93,7 @@ class EntryReader(Struct, frozen=True):
         unread = (why for key, why in shape.unread.items() if fields.get(key) is not None)
         return ReadEntry(server, rules, (*self.dialect.notes, *unread))
 
-    def _transport(self, fields: _Fields) -> StdioTransport | RemoteTransport:
+    def _transport(self, fields: EntryFields) -> StdioTransport | RemoteTransport:
         shape = self.client.entry
         kind = _kind(fields, shape)
         key = next((key for key in shape.url if fields.get(key) is not None), None)
@@ -114,7 +105,7 @@ class EntryReader(Struct, frozen=True):
         wanted = next(iter(shape.url)) if kind else f"{shape.command[0]} or {next(iter(shape.url))}"
         raise EntryError("", f"it has no {wanted}")
 
-    def _stdio(self, fields: _Fields) -> StdioTransport:
+    def _stdio(self, fields: EntryFields) -> StdioTransport:
         shape = self.client.entry
         command, args, env = _command(fields, shape)
         if any(not name or "=" in name for name in env):
@@ -129,7 +120,7 @@ class EntryReader(Struct, frozen=True):
             self._translate(cwd) if cwd else None,
         )
 
-    def _remote(self, fields: _Fields, key: str, kind: Any) -> RemoteTransport:
+    def _remote(self, fields: EntryFields, key: str, kind: Any) -> RemoteTransport:
         shape = self.client.entry
         url = self._translate(fields.text((key,)) or "")
         if not is_address(url):
@@ -145,7 +136,7 @@ class EntryReader(Struct, frozen=True):
             _check_header(header, value, shape.headers[0])
         return self._with_oauth(RemoteTransport(url, headers, kind), fields)
 
-    def _with_oauth(self, remote: RemoteTransport, fields: _Fields) -> RemoteTransport:
+    def _with_oauth(self, remote: RemoteTransport, fields: EntryFields) -> RemoteTransport:
         """What the entry says of OAuth and can be used here; the rest is noted."""
         keys = self.client.entry.oauth
         client = fields.text(keys["client_id"])
@@ -169,7 +160,7 @@ class EntryReader(Struct, frozen=True):
     def _translate(self, text: str, *, in_env: bool = False) -> str:
         return self.dialect.translate(text, in_env=in_env)
 
-    def _rules(self, server: ServerName, fields: _Fields) -> tuple[Rule, ...]:
+    def _rules(self, server: ServerName, fields: EntryFields) -> tuple[Rule, ...]:
         shape, origin = self.client.entry, self.origin
         rules = [
             deny_rule(server, _tools(fields, (key,), shape) or (), origin) for key in shape.deny
@@ -184,66 +175,6 @@ class EntryReader(Struct, frozen=True):
         return tuple(rule for rule in rules if rule is not None)
 
 
-class _Fields:
-    """An entry's values by key, checked for their type on access."""
-
-    def __init__(self, entry: JSONObject) -> None:
-        self._entry = entry
-
-    def get(self, key: str) -> JSONValue:
-        """The value of a key, whose dots go a level down; null is the same as no such key."""
-        value: JSONValue = self._entry
-        for step in key.split("."):
-            value = value.get(step) if isinstance(value, dict) else None
-        return value
-
-    def first(self, keys: Sequence[str]) -> tuple[str, JSONValue] | None:
-        found = ((key, self.get(key)) for key in keys)
-        return next(((key, value) for key, value in found if value is not None), None)
-
-    def text(self, keys: Sequence[str]) -> str | None:
-        found = self.first(keys)
-        return None if found is None else _text(found[1], found[0])
-
-    def texts(self, keys: Sequence[str]) -> list[str] | None:
-        found = self.first(keys)
-        return None if found is None else _texts(found[1], found[0])
-
-    def map(self, keys: Sequence[str]) -> dict[str, str]:
-        found = self.first(keys)
-        return {} if found is None else _map(found[1], found[0])
-
-    def flag(self, key: str) -> bool:
-        return self.get(key) in (True, "true", "True")
-
-
-def _text(value: JSONValue, path: str) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        text = str(value)
-        if "\0" not in text and text.encode(errors="replace").decode() == text:
-            return text
-        raise EntryError(path, "holds characters that no program can be given")
-    raise EntryError(path, "must be text")
-
-
-def _texts(value: JSONValue, path: str) -> list[str]:
-    if not isinstance(value, list):
-        raise EntryError(path, "must be a list of texts")
-    return [_text(one, f"{path}.{number}") for number, one in enumerate(value)]
-
-
-def _map(value: JSONValue, path: str) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise EntryError(path, "must be a map of texts")
-    return {
-        _text(key, path): _text(one, f"{path}.{key}")
-        for key, one in value.items()
-        if key is not None and one is not None
-    }
-
-
 def _unwrapped(entry: JSONValue, shape: EntryShape) -> JSONObject:
     if not isinstance(entry, dict):
         raise EntryError("", "must be a map that describes a server")
@@ -254,7 +185,7 @@ def _unwrapped(entry: JSONValue, shape: EntryShape) -> JSONObject:
     return unwrapped
 
 
-def _refuse_foreign(fields: _Fields, shape: EntryShape) -> None:
+def _refuse_foreign(fields: EntryFields, shape: EntryShape) -> None:
     for key, reasons in shape.skip.items():
         value = fields.get(key)
         if value is not None and isinstance(value, str):
@@ -263,12 +194,12 @@ def _refuse_foreign(fields: _Fields, shape: EntryShape) -> None:
                 raise SkippedEntryError(reason)
 
 
-def _kind(fields: _Fields, shape: EntryShape) -> str | None:
+def _kind(fields: EntryFields, shape: EntryShape) -> str | None:
     """The transport that the entry names; None if it names none."""
     found = fields.first(shape.kind)
     if found is None or isinstance(found[1], dict):
         return None
-    key, word = found[0], _text(found[1], found[0])
+    key, word = found[0], as_text(found[1], found[0])
     kinds = load_table().kinds
     kind = kinds.get(word.lower().replace("-", "").replace("_", ""))
     if kind is None:
@@ -277,27 +208,27 @@ def _kind(fields: _Fields, shape: EntryShape) -> str | None:
     return kind
 
 
-def _command(fields: _Fields, shape: EntryShape) -> tuple[str, list[str], dict[str, str]]:
+def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], dict[str, str]]:
     """Program, arguments, environment; some clients nest them under the command, or list them."""
     found = fields.first(shape.command)
     if found is None:
         raise EntryError("", f"it has no {shape.command[0]}")
     key, value = found
     if isinstance(value, dict):
-        nested = _Fields(value)
+        nested = EntryFields(value)
         command = nested.text(("path", "command")) or ""
         args, env = nested.texts(("args",)) or [], nested.map(("env",))
     elif isinstance(value, list):
-        command, *args = _texts(value, key) or [""]
+        command, *args = as_texts(value, key) or [""]
         env = {}
     else:
-        command, args, env = _text(value, key), [], {}
+        command, args, env = as_text(value, key), [], {}
     if not command.strip():
         raise EntryError(key, "must name a program")
     return command, args + (fields.texts(shape.args) or []), env | fields.map(shape.env)
 
 
-def _variable_names(fields: _Fields, keys: Sequence[str]) -> list[str]:
+def _variable_names(fields: EntryFields, keys: Sequence[str]) -> list[str]:
     """Names of variables, each a text or a map with a `name`."""
     found = fields.first(keys)
     if found is None:
@@ -306,7 +237,7 @@ def _variable_names(fields: _Fields, keys: Sequence[str]) -> list[str]:
     if not isinstance(value, list):
         raise EntryError(key, "must be a list of names of variables")
     names = [one.get("name") if isinstance(one, dict) else one for one in value]
-    return [_variable(_text(name, key), key) for name in names]
+    return [_variable(as_text(name, key), key) for name in names]
 
 
 def _variable(name: str, path: str) -> str:
@@ -315,18 +246,17 @@ def _variable(name: str, path: str) -> str:
     raise EntryError(path, "must hold the name of a variable")
 
 
-def _scopes(fields: _Fields, keys: Sequence[str]) -> tuple[str, ...]:
+def _scopes(fields: EntryFields, keys: Sequence[str]) -> tuple[str, ...]:
     """Scopes of a list, or of one text with blanks."""
     found = fields.first(keys)
     if found is None:
         return ()
-    texts = (
-        _texts(found[1], found[0]) if isinstance(found[1], list) else [_text(found[1], found[0])]
-    )
+    key, value = found
+    texts = as_texts(value, key) if isinstance(value, list) else [as_text(value, key)]
     return tuple(dict.fromkeys(scope for text in texts for scope in text.split()))
 
 
-def _redirect_uri(fields: _Fields, keys: Mapping[str, Sequence[str]]) -> str:
+def _redirect_uri(fields: EntryFields, keys: Mapping[str, Sequence[str]]) -> str:
     if port := fields.text(keys["callback_port"]):
         return f"http://localhost:{port}/callback"
     return fields.text(keys["redirect_uri"]) or ""
@@ -339,12 +269,12 @@ def _check_header(name: str, value: str, path: str) -> None:
         raise EntryError(f"{path}.{name}", "must be on one line")
 
 
-def _is_enabled(fields: _Fields, shape: EntryShape) -> bool:
+def _is_enabled(fields: EntryFields, shape: EntryShape) -> bool:
     is_on = all(fields.get(key) not in (False, "false", "False") for key in shape.on)
     return is_on and not any(map(fields.flag, shape.off))
 
 
-def _timeouts(fields: _Fields, shape: EntryShape) -> Timeouts:
+def _timeouts(fields: EntryFields, shape: EntryShape) -> Timeouts:
     """A timeout that is no positive number is not taken over."""
     steps: dict[str, float] = {}
     for step, keys in shape.timeouts.items():
@@ -364,12 +294,12 @@ def _seconds(value: JSONValue, units: float) -> float | None:
     return min(seconds, LONGEST_TIMEOUT) if usable else None
 
 
-def _tools(fields: _Fields, keys: Sequence[str], shape: EntryShape) -> list[str] | None:
+def _tools(fields: EntryFields, keys: Sequence[str], shape: EntryShape) -> list[str] | None:
     found = fields.first(keys)
     if found is None:
         return None
     key, value = found
-    names = _texts([value] if isinstance(value, str) else value, key)
+    names = as_texts([value] if isinstance(value, str) else value, key)
     if shape.call_syntax:
         names = [name.partition("(")[0] for name in names]
     if any(len(name) > _LONGEST_TOOL for name in names):
