@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]
 else:  # `help(View)` needs the names; loading the search for them would make every start slower
-    OpenSearcher, Vectors = Callable, object
+    OpenSearcher, Vectors, UriGuard = Callable, object, object
 
 
 # Of the tools without the scope. With half of them hidden, a search of all takes 5 times as long
