@@ -97,7 +97,7 @@ class ClientConnection:
         self._modern = modern or ModernCalls()
         self._shares_modern = modern is not None
         self._notified: Subscriber | None = None
-        self._session = ClientSession(self._notify)
+        self._session = ClientSession(self._tools_changed)
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era = era
@@ -160,12 +160,9 @@ class ClientConnection:
             raise RpcError(INTERNAL_ERROR, text)
         return await outgoing.request(self._asked, stream, method, params, timeout=timeout)
 
-    def _notify(self, method: str) -> bool:
-        """Send a notification that no message of the client has caused, if there is a stream."""
-        if self.standalone is None:
-            return False
-        self.standalone.write(as_json(Notification(method, None)))
-        return True
+    def _tools_changed(self) -> bool:
+        """As `ClientSession.tools_changed`."""
+        return self._subscriber().list_changed_now("tools")
 
     async def close(self) -> None:
         """Cancel the requests that have no answer yet, and answer each with an error."""

@@ -17,7 +17,7 @@ from discovery_engine.events import (
 )
 from discovery_server.list_changes import ListChanges
 from discovery_server.resource_feed import EngineFeed
-from discovery_server.subscriptions import SubscriberCount, Subscriptions
+from discovery_server.subscriptions import LISTS, SubscriberCount, Subscriptions
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
@@ -44,7 +44,7 @@ class ClientNotifications:
     def of(self, engine: ScopedEngine) -> Subscriptions:
         """New subscriptions to what an engine shows."""
         feed, lists = EngineFeed(engine), ListChanges(engine)
-        subscriptions = Subscriptions(changing=lists.changing, feed=feed, total=self._total)
+        subscriptions = Subscriptions(changing=LISTS, feed=feed, total=self._total)
         self._audiences.append(_Audience(subscriptions, feed, lists))
         return subscriptions
 
@@ -83,9 +83,5 @@ async def _notify(audience: _Audience) -> None:
     if not len(subscriptions):
         lists.skip()
     else:
-        changed = await lists.look()
-        # A list that cannot change any more has changed once, when it became what it is.
-        subscriptions.changing |= changed
-        for kind in changed:
+        for kind in await lists.look():
             subscriptions.list_changed(kind)
-    subscriptions.changing = lists.changing

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.agent.caller import Caller, OnProgress
-from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
 from discovery_engine.errors import InputRequiredError
 from discovery_engine.limits import NAME_LENGTH, shortened
@@ -90,7 +89,7 @@ class Gateway:
         self._on_list_changed = on_list_changed
         self._offerings = Offerings(engine)
         self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
-        self._surfaces = ToolSurfaces(engine, meta_tools(engine.settings), on_list_changed)
+        self._surfaces = ToolSurfaces(engine, on_list_changed)
 
     def in_view(self, name: str) -> Gateway | None:
         """The gateway of a view, always the same one; None if there is no such view.

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from msgspec import Struct
 
+from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.tools.offering import OfferingKind
 from discovery_server.subscriptions import ListKind
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import ServeSettings
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine import ScopedEngine
 
-_OFFERINGS: frozenset[ListKind] = frozenset({"prompts", "resources"})
-_ALL: frozenset[ListKind] = _OFFERINGS | {"tools"}
 _LIST_OF: Mapping[OfferingKind, ListKind] = {
     OfferingKind.RESOURCE: "resources",
     OfferingKind.TEMPLATE: "resources",
@@ -29,23 +28,18 @@ class ListSource(Struct, frozen=True):
     """All that the lists of clients are made of."""
 
     catalog: Catalog
-    settings: ServeSettings
+    settings: Settings
 
     @classmethod
     def of(cls, engine: ScopedEngine) -> ListSource:
         view = engine.view
-        return cls(view.catalog, view.settings.server)
-
-    @property
-    def changing(self) -> frozenset[ListKind]:
-        """The lists that can change: the meta-tools are always the same."""
-        return _OFFERINGS if self.settings.mode == "meta" else _ALL
+        return cls(view.catalog, view.settings)
 
     def changed(self, now: ListSource) -> frozenset[ListKind]:
         """The lists that differ from what they are `now`."""
         lists = {_LIST_OF[kind] for kind in self.catalog.changed_kinds(now.catalog)}
         if self._surface != now._surface or (
-            "tools" in now.changing and self.catalog.diff(now.catalog).has_visible
+            now.settings.server.mode != "meta" and self.catalog.diff(now.catalog).has_visible
         ):
             lists.add("tools")
         return frozenset(lists)
@@ -53,10 +47,12 @@ class ListSource(Struct, frozen=True):
     @property
     def _surface(self) -> object:
         """What of the settings shapes the list of tools."""
-        one = self.settings
+        one, names = self.settings.server, tuple(meta_tools(self.settings))
         if one.mode == "meta":
-            return one.mode
-        return one.mode, one.expose, one.pins, one.pool_limit, one.naming
+            return one.mode, names
+        limits = [server.limits.max_result_tokens for server in self.settings.servers]
+        of_results = one.max_result_tokens, one.truncate.style, limits
+        return one.mode, names, one.expose, one.pins, one.pool_limit, one.naming, of_results
 
 
 class ListChanges:
@@ -65,11 +61,6 @@ class ListChanges:
     def __init__(self, engine: ScopedEngine) -> None:
         self._engine = engine
         self._seen = ListSource.of(engine)
-
-    @property
-    def changing(self) -> frozenset[ListKind]:
-        """As of the last look."""
-        return self._seen.changing
 
     def skip(self) -> None:
         """Forget what has changed so far."""

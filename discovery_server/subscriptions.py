@@ -84,6 +84,20 @@ class Subscriber:
         if kind in self.lists:
             self._notify(f"notifications/{kind}/list_changed", "")
 
+    def list_changed_now(self, kind: ListKind) -> bool:
+        """Notify of a changed list at once, which includes all of its changes before.
+
+        Returns whether the client has been notified: it wants to be, and there is a stream.
+        """
+        stream = self._stream() if kind in self.lists else None
+        if stream is None:
+            return False
+        method = f"notifications/{kind}/list_changed"
+        self._pending.pop((method, ""), None)
+        self._flushed = asyncio.get_running_loop().time()
+        self._write(stream, method, "")
+        return True
+
     def resource_updated(self, uri: str) -> None:
         """No-op if neither the resource nor one that it is part of is wanted."""
         if uri in self.uris or any(uri.startswith(f"{one.rstrip('/')}/") for one in self.uris):
@@ -117,8 +131,11 @@ class Subscriber:
         pending, self._pending = self._pending, {}
         if stream:
             for method, uri in pending:
-                params = {**self._params, "uri": uri} if uri else self._params
-                stream.write(as_json(Notification(method, params or None)))
+                self._write(stream, method, uri)
+
+    def _write(self, stream: ClientStream, method: str, uri: str) -> None:
+        params = {**self._params, "uri": uri} if uri else self._params
+        stream.write(as_json(Notification(method, params or None)))
 
 
 class _Watch(Struct):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.rpc.protocol import MODERN_VERSIONS
 from discovery_server.tool_pool import ToolPool
@@ -18,22 +19,19 @@ from discovery_server.tool_surface import (
 )
 
 if TYPE_CHECKING:
-    from discovery_engine.agent.definitions import MetaTool
-    from discovery_engine.config.settings import ServeMode
+    from discovery_engine.config.settings import ServeMode, Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
 
-_HELPERS = ("read_result",)
-"""Meta-tools that are needed in each mode, if they are there."""
-LIST_CHANGED = "notifications/tools/list_changed"
+_LIST_CHANGED = "notifications/tools/list_changed"
 
 
 class ClientSession:
     """What is kept for one client as long as its connection lasts."""
 
-    def __init__(self, notify: Callable[[str], bool]) -> None:
-        """`notify` sends the client a notification, and returns whether there is a way to."""
-        self.notify = notify
+    def __init__(self, tools_changed: Callable[[], bool]) -> None:
+        """`tools_changed` notifies the client at once, and returns whether there is a way to."""
+        self.tools_changed = tools_changed
         self.pool = ToolPool()
 
 
@@ -43,15 +41,13 @@ class ToolSurfaces:
     def __init__(
         self,
         engine: ScopedEngine,
-        meta_tools: Mapping[str, MetaTool],
         on_list_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_list_changed` is called after a client's list of tools was changed by a search."""
         self._engine = engine
-        self._meta = MetaSurface(engine, meta_tools)
-        self._helpers = {name: meta_tools[name] for name in _HELPERS if name in meta_tools}
         self._on_list_changed = on_list_changed
-        self._expose_and_pins: object = None
+        self._settings: Settings | None = None
+        self._used: object = None
         self._use_settings()
 
     def of(
@@ -62,12 +58,11 @@ class ToolSurfaces:
         A list that changes with a client's own requests needs a session to keep it in, and the
         protocol of 2026-07-28 forbids it.
         """
+        self._use_settings()
         match self.mode(version):
             case "direct":
-                self._use_settings()
                 return self._direct
             case "dynamic" if session:
-                self._use_settings()
                 changed = partial(self._announce, session, client)
                 return DynamicSurface(self._exposed, session.pool, changed)
         return self._meta
@@ -87,14 +82,20 @@ class ToolSurfaces:
 
     def _announce(self, session: ClientSession, client: Client | None) -> None:
         """Notify the client, if need be on the stream of its request."""
-        if not session.notify(LIST_CHANGED) and client:
-            client.notify(LIST_CHANGED, {})
+        if not session.tools_changed() and client:
+            client.notify(_LIST_CHANGED, {})
         self._on_list_changed()
 
     def _use_settings(self) -> None:
-        settings = self._engine.settings.server
-        used = settings.expose, settings.pins
-        if used != self._expose_and_pins:
-            self._expose_and_pins = used
-            self._exposed = ExposedTools(self._engine, *used, self._helpers)
+        settings = self._engine.settings
+        if settings is self._settings:
+            return
+        self._settings = settings
+        tools, server = meta_tools(settings), settings.server
+        used = tuple(tools), server.expose, server.pins
+        if used != self._used:
+            self._used = used
+            helpers = helpers_beside_tools(settings)
+            self._meta = MetaSurface(self._engine, tools)
+            self._exposed = ExposedTools(self._engine, server.expose, server.pins, helpers)
             self._direct = DirectSurface(self._exposed)

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from msgspec import Struct
 
 from discovery_engine.agent.client_definition import client_definition
-from discovery_engine.agent.definitions import META_TOOLS, POOL_SEARCH, MetaTool
+from discovery_engine.agent.definitions import (
+    EXECUTE_STEPS,
+    META_TOOLS,
+    POOL_SEARCH,
+    MetaTool,
+)
 from discovery_engine.agent.render.pool import PoolReport
+from discovery_engine.agent.steps.call_steps import MOST_STEPS
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.peer import RpcError
@@ -135,6 +141,14 @@ class ExposedTools:
         entry = self.view.addresses.by_client_name(name)
         return entry if entry and entry.is_visible else None
 
+    def of_steps(self, arguments: JSONObject) -> Iterator[Entry]:
+        """The tools that steps call, as far as they can be used."""
+        steps = arguments.get("steps")
+        for step in steps[:MOST_STEPS] if isinstance(steps, list) else ():
+            name = step.get("tool") if isinstance(step, dict) else None
+            if isinstance(name, str) and (entry := self._named(name)):
+                yield entry
+
     def usable(self, key: ToolKey) -> Entry | None:
         """The tool of that key, if it can be used."""
         entry = self.view.catalog.get(key.server, key.tool)
@@ -236,6 +250,8 @@ class DynamicSurface:
         hint = f"call {POOL_SEARCH.name}, which adds the tools that it finds to the list"
         entry, call = self._tools.call(name, arguments, hint)
         if entry:
+            self._pool.use(entry.key)
+        for entry in self._tools.of_steps(arguments) if name == EXECUTE_STEPS.name else ():
             self._pool.use(entry.key)
         return call
 

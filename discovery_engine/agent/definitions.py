@@ -139,6 +139,27 @@ READ_RESULT = MetaTool(
     annotations=_READ_ONLY,
 )
 
+
+def _steps(tool: JSONObject, **server: JSONObject) -> JSONObject:
+    """The schema of `steps`, with that of a tool's name."""
+    return {
+        "type": "array",
+        "maxItems": 20,
+        "items": {
+            "type": "object",
+            "properties": {
+                "id": _TEXT,
+                **server,
+                "tool": tool,
+                "arguments": {"type": "object"},
+                "forEach": {},
+                "select": {"type": "string", "description": "JMESPath of the part to answer"},
+            },
+            "required": ["id", "tool"],
+        },
+    }
+
+
 EXECUTE_STEPS = MetaTool(
     name="execute_steps",
     description=(
@@ -147,27 +168,24 @@ EXECUTE_STEPS = MetaTool(
         ' forEach, a list or such a reference, repeats a step; {"$from": "item"} is its item.'
     ),
     properties={
-        "steps": {
-            "type": "array",
-            "maxItems": 20,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "id": _TEXT,
-                    "server": _TEXT,
-                    "tool": _TOOL,
-                    "arguments": {"type": "object"},
-                    "forEach": {},
-                    "select": {"type": "string", "description": "JMESPath of the part to answer"},
-                },
-                "required": ["id", "tool"],
-            },
-        },
+        "steps": _steps(_TOOL, server=_TEXT),
         "continueOnError": {"type": "boolean"},
     },
     required=("steps",),
     annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
 )
+
+_STEPS_BESIDE_TOOLS = replace(
+    EXECUTE_STEPS,
+    description=EXECUTE_STEPS.description.replace(
+        "Several execute_tool calls in one", "Several calls of tools in one"
+    ),
+    properties={
+        **EXECUTE_STEPS.properties,
+        "steps": _steps({"type": "string", "description": "Name, as in your list of tools"}),
+    },
+)
+"""`execute_steps` where tools are called by their own names."""
 
 _OPTIONAL = (READ_RESULT, EXECUTE_STEPS)
 
@@ -183,3 +201,10 @@ def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
     if settings.server.steps:
         optional.append(EXECUTE_STEPS)
     return {**META_TOOLS, **{tool.name: tool for tool in optional}}
+
+
+def helpers_beside_tools(settings: Settings) -> Mapping[str, MetaTool]:
+    """Those of them that are listed beside the tools of servers."""
+    tools = meta_tools(settings)
+    helpers = (READ_RESULT, _STEPS_BESIDE_TOOLS)
+    return {tool.name: tool for tool in helpers if tool.name in tools}

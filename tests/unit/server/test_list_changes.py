@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, OfferingEntry
-from discovery_engine.config.settings import ServeSettings
+from discovery_engine.config.settings import ServeSettings, Settings
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_server.list_changes import ListSource
@@ -25,6 +25,10 @@ def catalog(*tools: str, **offerings: Any) -> Catalog:
     return make_catalog(make_part("github", *entries, offerings=offered))
 
 
+def source(catalog: Catalog, server: ServeSettings) -> ListSource:
+    return ListSource(catalog, Settings(server=server))
+
+
 @pytest.mark.requirement("NTF-1", "VIEW-8")
 @pytest.mark.parametrize(
     ("before", "now", "lists"),
@@ -41,8 +45,8 @@ def catalog(*tools: str, **offerings: Any) -> Catalog:
     ],
 )
 def test_a_list_changes_with_what_is_visible(before: Catalog, now: Catalog, lists: Any) -> None:
-    assert ListSource(before, DIRECT).changed(ListSource(now, DIRECT)) == lists
-    assert ListSource(before, META).changed(ListSource(now, META)) == lists - {"tools"}
+    assert source(before, DIRECT).changed(source(now, DIRECT)) == lists
+    assert source(before, META).changed(source(now, META)) == lists - {"tools"}
 
 
 @pytest.mark.requirement("NTF-1", "VIEW-8")
@@ -55,10 +59,14 @@ def test_a_list_changes_with_what_is_visible(before: Catalog, now: Catalog, list
         (DIRECT, replace(DIRECT, pool_limit=3), True),
         (DIRECT, replace(DIRECT, list_tokens=300), False),
         (META, replace(META, expose=("a*",)), False),
+        (META, replace(META, steps=True), True),
+        (META, replace(META, max_result_tokens=0), True),
+        (DIRECT, replace(DIRECT, max_result_tokens=0), True),
+        (DIRECT, replace(DIRECT, question_timeout=5), False),
     ],
 )
 def test_the_list_of_tools_changes_with_the_settings_that_shape_it(
     before: ServeSettings, now: ServeSettings, is_changed: bool
 ) -> None:
-    changed = ListSource(catalog("a"), before).changed(ListSource(catalog("a"), now))
+    changed = source(catalog("a"), before).changed(source(catalog("a"), now))
     assert changed == ({"tools"} if is_changed else set())
