@@ -29,7 +29,7 @@ from search_speed import Words
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
-from discovery_engine.config.files.location import catalog_key
+from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import Tool
@@ -96,7 +96,7 @@ def remember(fleet: Fleet, folder: Path) -> None:
         replace(part, connection=connection_fingerprint(server))
         for server, part in zip(settings.servers, judged(fleet, listed), strict=True)
     ]
-    name = catalog_key(settings.path, is_untrusted=settings.is_untrusted_origin, frozen=False)
+    name = catalog_key_of(settings)
     with open_sqlite(folder / "registry.db") as store:
         store.save_settings(name, settings)
         store.save_parts(name, parts, revision=1)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, Entry, ServerPart
-from discovery_engine.config.files.location import catalog_key
+from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_registry, sqlite_url
@@ -130,7 +130,7 @@ def project(
     """
     environ = os.environ if environ is None else environ
     base = current or changed
-    key = catalog_key(base.path, is_untrusted=base.is_untrusted_origin, frozen=base.frozen)
+    key = catalog_key_of(base)
     path = registry_path(data_dir, environ)
     if not path.exists():
         empty = Snapshot(current or Settings(), Catalog())

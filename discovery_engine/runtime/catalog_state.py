@@ -1,7 +1,7 @@
-"""Holds the current view, replaces it, and stores it in the registry.
+"""Holds the current view, and replaces it.
 
 Readers use `view` and never wait. Each change runs under a lock: it builds the next catalog and its
-searcher from the current view, replaces the view in one assignment, then writes the registry.
+searcher from the current view, replaces the view in one assignment, then stores the catalog.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,21 +19,22 @@ from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.catalog import Catalog, ServerPart
-from discovery_engine.config.files.location import catalog_key
+from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged
 from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.runtime.catalog_store import CatalogStore
 from discovery_engine.runtime.ingestion.carry_over import carried_over
 from discovery_engine.runtime.ingestion.ingestor import Ingestor
 from discovery_engine.runtime.ingestion.listing_result import ListingResult, parse_listing
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.runtime.ingestion.server_parts import part_from_result
-from discovery_engine.runtime.restore import newly_configured, stored_index
+from discovery_engine.runtime.restore import newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
-from discovery_engine.search.usage import UseCount, usage_shares
+from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.view import View
 
@@ -57,7 +57,7 @@ class CatalogState:
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._store = CatalogStore(store)
         self._events = events
         self._clock = clock
         self._lock = anyio.Lock()
@@ -75,17 +75,15 @@ class CatalogState:
 
     async def restore(self, settings: Settings) -> None:
         """Start from `settings` and the stored catalog of the last run."""
-        name = _world_of(settings)
         try:
-            world = await anyio.to_thread.run_sync(self._store.load, name)
-            index = await anyio.to_thread.run_sync(stored_index, self._store, name)
+            stored, index = await self._store.load(settings)
         except RegistryError as error:
             logger.warning("The stored catalog cannot be loaded: %s", error)
-            world = index = None
-        world = world or Snapshot(Settings(), Catalog())
-        mended = newly_configured(world.settings, world.catalog, self._secrets)
+            stored = index = None
+        known = stored or Snapshot(Settings(), Catalog())
+        mended = newly_configured(known.settings, known.catalog, self._secrets)
         async with self._changing():
-            await self._replace_settings(settings, world, index)
+            await self._replace_settings(settings, known, index)
             await self._clear_failures(mended)
 
     async def restore_unchanged(self, settings: Settings) -> bool:
@@ -94,23 +92,20 @@ class CatalogState:
         Returns False, and changes nothing, if something changed since they were stored.
         `apply_settings` has to follow before anything is started or reached.
         """
-        name = _world_of(settings)
         try:
-            world = await anyio.to_thread.run_sync(self._store.load, name)
+            stored, index = await self._store.load(settings)
             trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
-            index = await anyio.to_thread.run_sync(stored_index, self._store, name)
         except RegistryError:  # `restore` reports it
             return False
-        if world is None or world.settings != settings or world.decided != trust.decisions.number:
+        if stored is None or not _holds_for(stored, settings, trust):
             return False
-        is_whole = world.catalog.parts.keys() == settings.by_name.keys()
-        if not is_whole or newly_configured(settings, world.catalog, self._secrets):
+        if newly_configured(settings, stored.catalog, self._secrets):
             return False
         async with self._changing():
             self._set_trust(settings, trust)
             self.is_complete = False
-            catalog = Catalog.of(world.catalog.parts.values(), revision=world.catalog.revision + 1)
-            await self._replace_catalog(catalog, settings, index)
+            parts, revision = stored.catalog.parts.values(), stored.catalog.revision + 1
+            await self._replace_catalog(Catalog.of(parts, revision=revision), settings, index)
             await self._load_usage()
         return True
 
@@ -124,7 +119,7 @@ class CatalogState:
             await self._replace_settings(settings, self._known)
 
     async def apply_listing(self, result: ListingResult) -> bool:
-        """Apply the listing of a server, together with others that have pending meanwhile.
+        """Apply the listing of a server, together with those that are pending.
 
         The current rules apply, not those of when it was requested. Returns False and changes
         nothing if the server is no longer configured, or its transport differs.
@@ -143,9 +138,10 @@ class CatalogState:
 
         It costs as much as listing some hundred tools, so call it after a round of listings.
         """
-        view, indexes, source = self.view, self._store.indexes, self._searcher
-        if indexes is None or source.is_stored:
+        source = self._searcher
+        if source.is_stored or not self._store.keeps_indexes:
             return
+        settings = self.view.settings
         try:
             data = await anyio.to_thread.run_sync(lambda: source().dump())
         except Exception:
@@ -155,8 +151,7 @@ class CatalogState:
                 if source is self._searcher:  # views keep the searcher that they have opened
                     self.view = replace(self.view, open_searcher=source)
             return
-        save = partial(indexes.save_index, _world_of(view.settings), data)
-        source.is_stored = await self._save(save)
+        source.is_stored = await self._store.save_index(settings, data)
 
     async def prepare_search(self) -> None:
         """Make the searcher of the current view in a thread; no-op if it is made."""
@@ -175,8 +170,7 @@ class CatalogState:
         """Count a call of a tool that was found; no-op unless `search.learn` is set."""
         async with self._changing():
             if self.view.settings.search.learn:
-                count = partial(self._store.count_use, self._world, key, at=self._clock())
-                await self._save(count)
+                await self._store.count_use(self.view.settings, key, at=self._clock())
                 await self._load_usage()
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
@@ -193,7 +187,7 @@ class CatalogState:
             ]
             known = len(self.view.catalog)
             await self._replace_catalog(self.view.catalog.with_parts(parts))
-            await anyio.to_thread.run_sync(self._save_forgetting, names)
+            await self._store.forget(self._known, names)
             await self._load_usage()
         return known - len(self.view.catalog)
 
@@ -215,10 +209,6 @@ class CatalogState:
             before = self._in_effect
             await self._replace_settings(self.view.settings, self._known)
             return self._in_effect != before
-
-    @property
-    def _world(self) -> str:
-        return _world_of(self.view.settings)
 
     @property
     def _known(self) -> Snapshot:
@@ -244,7 +234,7 @@ class CatalogState:
         parts = [replace(part, failure=None) for part in known if part.failure]
         if parts:
             await self._replace_catalog(self.view.catalog.with_parts(parts))
-            await self._save(partial(self._save_parts, parts))
+            await self._store.save_parts(self._known, parts)
 
     async def _apply_pending(self) -> None:
         pending, self._pending = self._pending, {}
@@ -252,7 +242,7 @@ class CatalogState:
         # In a thread, as the diff below: with 10,000 tools each blocked the loop for 40 ms.
         if parts := await anyio.to_thread.run_sync(self._parts, pending.values()):
             await self._replace_catalog(self.view.catalog.with_parts(parts))
-            await self._save(partial(self._save_parts, parts))
+            await self._store.save_parts(self._known, parts)
 
     async def _accept_new(self, pending: Iterable[ListingResult]) -> None:
         """Accept new tools under the trust policy before they become visible; needs the lock."""
@@ -292,11 +282,11 @@ class CatalogState:
         parts = await anyio.to_thread.run_sync(carried_over, known, self._ingestor)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
-        is_elsewhere = _world_of(known.settings) != self._world
+        is_elsewhere = catalog_key_of(known.settings) != catalog_key_of(settings)
         saved = {} if is_elsewhere else known.catalog.parts
         changed = [part for part in parts if part is not saved.get(part.server)]
         is_same = not (changed or is_elsewhere) and known.decided == self.trust_store.decided
-        await self._save(partial(self._save_all, settings, None if is_same else changed))
+        await self._store.save_settings(self._known, None if is_same else changed)
         await self._load_usage()
 
     def _set_trust(self, settings: Settings, trust: Trust) -> None:
@@ -306,12 +296,7 @@ class CatalogState:
 
     async def _load_usage(self) -> None:
         """Load the use counts into the view; needs the lock."""
-        uses: Mapping[ToolKey, UseCount] = {}
-        if self.view.settings.search.learn:
-            try:
-                uses = await anyio.to_thread.run_sync(self._store.uses, self._world)
-            except RegistryError as error:
-                logger.warning("The use counts cannot be loaded: %s", error)
+        uses = await self._store.uses(self.view.settings)
         if uses or self.view.usage:
             self.view = replace(self.view, usage=usage_shares(uses, self._clock()))
 
@@ -342,38 +327,11 @@ class CatalogState:
                 logger.warning("%s", problem)
         self._logged.update(self._ingestor.rulebook.problems)
 
-    async def _save(self, save: Callable[[], object]) -> bool:
-        """Save in a thread; returns whether it succeeded.
 
-        A failure only means that the next start has to list the servers again.
-        """
-        try:
-            await anyio.to_thread.run_sync(save)
-        except RegistryError as error:
-            logger.warning("The catalog cannot be stored: %s", error)
-            return False
-        return True
-
-    def _save_all(self, settings: Settings, parts: Sequence[ServerPart] | None) -> None:
-        """Save the settings, and these parts; None if all is saved already."""
-        self._store.save_settings(self._world, settings)
-        if parts is not None:
-            self._save_parts(parts)
-
-    def _save_forgetting(self, names: Collection[ServerName] | None) -> None:
-        self._store.forget(self._world, names)
-        self._save_parts(())
-
-    def _save_parts(self, parts: Iterable[ServerPart]) -> None:
-        self._store.save_parts(
-            self._world,
-            parts,
-            revision=self.view.catalog.revision,
-            decided=self.trust_store.decided,
-        )
-
-
-def _world_of(settings: Settings) -> str:
-    return catalog_key(
-        settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
+def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:
+    """Whether a snapshot has all servers of these settings, judged by them and these decisions."""
+    return (
+        stored.settings == settings
+        and stored.decided == trust.decisions.number
+        and stored.catalog.parts.keys() == settings.by_name.keys()
     )

@@ -62,20 +62,20 @@ def stored_view(
     name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
     try:
         with _opened(url) as store:
-            world, index = store.load(name), stored_index(store, name)
-            uses = store.uses(name) if world and world.settings.search.learn else {}
-            lost_at = _lost_at(store, world.settings) if world else None
+            snapshot, index = store.load(name), stored_index(store, name)
+            uses = store.uses(name) if snapshot and snapshot.settings.search.learn else {}
+            lost_at = _lost_at(store, snapshot.settings) if snapshot else None
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
-    if world is None or not is_current(world.settings.inputs):
+    if snapshot is None or not is_current(snapshot.settings.inputs):
         return None
-    if newly_configured(world.settings, world.catalog, EnvironmentResolver(environ)):
+    if newly_configured(snapshot.settings, snapshot.catalog, EnvironmentResolver(environ)):
         return None
     _warn_of_loss(lost_at)
-    open_searcher = partial(_searcher, world, index, partial(_keep_index, url, name))
+    open_searcher = partial(_searcher, snapshot, index, partial(_keep_index, url, name))
     usage = usage_shares(uses, time.time())
-    return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
+    return View(snapshot.settings, snapshot.catalog, open_searcher, usage=usage, lost_at=lost_at)
 
 
 def unchanged_settings(
@@ -127,21 +127,21 @@ def newly_configured(
     )
 
 
-def _searcher(world: Snapshot, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
+def _searcher(snapshot: Snapshot, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
     """The searcher from its stored index; if that does not fit, built again and stored."""
     # Most reads do not search, and importing the search takes a tenth of their time.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
-    settings = world.settings
+    settings = snapshot.settings
     described = {server.name: server.description for server in settings.servers}
     known = (
-        load_searcher(index, world.catalog, settings.search, descriptions=described)
+        load_searcher(index, snapshot.catalog, settings.search, descriptions=described)
         if index
         else None
     )
     if known:
         return known
-    built = build_searcher(world.catalog, settings.search, descriptions=described)
+    built = build_searcher(snapshot.catalog, settings.search, descriptions=described)
     keep(built.dump())
     return built
 

@@ -17,7 +17,7 @@ import anyio
 from cachetools import LRUCache
 from msgspec import Struct
 
-from discovery_engine.config.files.location import catalog_key
+from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
 from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
@@ -68,15 +68,13 @@ class _Wanted(Struct, frozen=True):
     embeddings: EmbeddingsSettings
     base_dir: Path
     is_untrusted_origin: bool
-    world: str
+    scope: str
 
     @classmethod
     def by(cls, settings: Settings) -> _Wanted:
-        world = catalog_key(
-            settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
-        )
+        scope = catalog_key_of(settings)
         base_dir = Path(settings.path).parent if settings.path else Path()
-        return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, world)
+        return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, scope)
 
 
 class SemanticSearch:
@@ -191,7 +189,7 @@ class SemanticSearch:
             wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir
         ) as embedder:
             tools = VectorCache(
-                self._store, embedder, world=wanted.world, batch=wanted.embeddings.batch
+                self._store, embedder, scope=wanted.scope, batch=wanted.embeddings.batch
             )
             self._queries.clear()
             await embedder.embed([WARM_UP])

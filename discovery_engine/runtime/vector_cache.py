@@ -33,10 +33,10 @@ _GROWTH = 1.5  # growth of the number of vectors after which they are published 
 class VectorCache:
     """The vectors of one configuration with one embedder."""
 
-    def __init__(self, store: VectorStore, embedder: Embedder, *, world: str, batch: int) -> None:
+    def __init__(self, store: VectorStore, embedder: Embedder, *, scope: str, batch: int) -> None:
         self._store = store
         self._embedder = embedder
-        self._world = world
+        self._scope = scope
         self._batch = batch
         self._digests: dict[ToolKey, tuple[Tool, bytes]] = {}
         self._known: dict[bytes, bytes] = {}
@@ -89,7 +89,7 @@ class VectorCache:
         made = dict(zip(texts, map(pack, vectors), strict=True))
         self._known |= made
         await _from_registry(
-            partial(self._store.save_vectors, self._world, self._embedder.model, made)
+            partial(self._store.save_vectors, self._scope, self._embedder.model, made)
         )
 
     async def _vectors(self) -> Vectors:
@@ -106,7 +106,7 @@ class VectorCache:
         used = frozenset(digest for _, digest in self._digests.values())
         if self._kept is None or self._kept - used:
             self._known = {digest: self._known[digest] for digest in used}
-            keep = partial(self._store.keep_vectors, self._world, self._embedder.model, used)
+            keep = partial(self._store.keep_vectors, self._scope, self._embedder.model, used)
             await _from_registry(keep)
         self._kept = used
 

@@ -15,8 +15,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
 
 VARIABLE = "DISCOVERY_CONFIG"
 FILE_NAME = "discovery.yaml"
@@ -89,6 +93,13 @@ def catalog_key(path: str | os.PathLike[str] | None, *, is_untrusted: bool, froz
     lock file is in force.
     """
     return scope_of(path) + "\n(found)" * is_untrusted + "\n(frozen)" * frozen
+
+
+def catalog_key_of(settings: Settings) -> str:
+    """The name under which the catalog of these settings is stored."""
+    return catalog_key(
+        settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
+    )
 
 
 def lock_path(path: str | os.PathLike[str]) -> str:

@@ -1,0 +1,106 @@
+"""The catalog in the registry: what a run stores for the next one.
+
+A failed write is logged. It only means that the next start has to list the servers again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.errors import RegistryError
+from discovery_engine.runtime.restore import stored_index
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.registry.protocols import Registry, Snapshot
+    from discovery_engine.search.usage import UseCount
+    from discovery_engine.tools.model import ServerName, ToolKey
+
+logger = logging.getLogger(__name__)
+
+
+class CatalogStore:
+    """Calls the registry in threads. Snapshots and settings that it takes are the present ones."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def load(self, settings: Settings) -> tuple[Snapshot | None, bytes | None]:
+        """The last snapshot under settings like these, and its search index.
+
+        Raises:
+            RegistryError: If they cannot be read.
+        """
+        key = catalog_key_of(settings)
+        snapshot = await anyio.to_thread.run_sync(self._registry.load, key)
+        return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
+
+    async def save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
+        """Store the settings, and these parts; None if all parts are stored already."""
+        await self._write(partial(self._save_settings, now, parts))
+
+    async def save_parts(self, now: Snapshot, parts: Iterable[ServerPart]) -> None:
+        """Store these parts."""
+        await self._write(partial(self._save_parts, now, parts))
+
+    async def forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
+        """Delete what is stored of servers, of all with None.
+
+        Raises:
+            RegistryError: If it cannot be deleted.
+        """
+        await anyio.to_thread.run_sync(self._forget, now, servers)
+
+    @property
+    def keeps_indexes(self) -> bool:
+        return self._registry.indexes is not None
+
+    async def save_index(self, settings: Settings, index: bytes) -> bool:
+        """Store a search index; returns whether it succeeded."""
+        indexes = self._registry.indexes
+        if indexes is None:
+            return False
+        return await self._write(partial(indexes.save_index, catalog_key_of(settings), index))
+
+    async def count_use(self, settings: Settings, tool: ToolKey, *, at: float) -> None:
+        """Count a use of a tool; `at` is Unix time in seconds."""
+        count = self._registry.count_use
+        await self._write(partial(count, catalog_key_of(settings), tool, at=at))
+
+    async def uses(self, settings: Settings) -> Mapping[ToolKey, UseCount]:
+        """The counts of uses; none if they cannot be read, or `search.learn` is not set."""
+        if not settings.search.learn:
+            return {}
+        try:
+            return await anyio.to_thread.run_sync(self._registry.uses, catalog_key_of(settings))
+        except RegistryError as error:
+            logger.warning("The use counts cannot be loaded: %s", error)
+            return {}
+
+    async def _write(self, write: Callable[[], object]) -> bool:
+        try:
+            await anyio.to_thread.run_sync(write)
+        except RegistryError as error:
+            logger.warning("The catalog cannot be stored: %s", error)
+            return False
+        return True
+
+    def _save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
+        self._registry.save_settings(catalog_key_of(now.settings), now.settings)
+        if parts is not None:
+            self._save_parts(now, parts)
+
+    def _save_parts(self, now: Snapshot, parts: Iterable[ServerPart]) -> None:
+        key, revision = catalog_key_of(now.settings), now.catalog.revision
+        self._registry.save_parts(key, parts, revision=revision, decided=now.decided)
+
+    def _forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
+        self._registry.forget(catalog_key_of(now.settings), servers)
+        self._save_parts(now, ())
