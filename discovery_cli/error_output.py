@@ -114,6 +114,8 @@ def _way_to_names(error: NotFoundError) -> str:
             advice = "`views:` has their names"
         case ToolNotFoundError(server=str() as server):
             advice = f"`discovery tools {server}` names its tools"
+        case NotFoundError(code="TOKEN_NOT_FOUND"):
+            advice = error.hint
         case _:
             advice = "`discovery search` finds tools by words"
     if not error.nearest:

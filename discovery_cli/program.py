@@ -43,6 +43,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "login": "Log in to a remote server.",
         "logout": "Revoke and delete a login.",
         "serve": "Serve the five meta-tools to an agent over MCP.",
+        "token": "Make, show and revoke tokens for clients over HTTP.",
     },
     "Look after": {
         "refresh": "List the tools of servers again.",

@@ -126,6 +126,7 @@ async def serve_http(  # noqa: PLR0913 - one for each option
         ViewNotFoundError: If it has no such view.
     """
     # Importing what HTTP needs would slow down the start of a server on stdio.
+    from discovery_server.access_tokens import AccessTokens  # noqa: PLC0415
     from discovery_server.http import guard, http_server  # noqa: PLC0415
     from discovery_server.tokens import parse_tokens  # noqa: PLC0415
 
@@ -149,6 +150,7 @@ async def serve_http(  # noqa: PLR0913 - one for each option
                 tokens,
                 max_sessions=engine.settings.server.max_sessions,
                 on_session_end=engine.close_client,
+                access=AccessTokens.of_data_folder(data_dir, environ or os.environ),
             )
             web = http_server.HttpServer(made)
             (on_listening or _log_address)(http_server.address(listener))

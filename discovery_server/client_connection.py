@@ -76,6 +76,7 @@ class ClientConnection:
         gateway: Gateway,
         *,
         client: str | None = None,
+        is_shared: bool = False,
         era: Era | None = None,
         modern: ModernCalls | None = None,
         on_end: Callable[[], None] = lambda: None,
@@ -85,6 +86,7 @@ class ClientConnection:
         Args:
             gateway: What answers the requests.
             client: Identifies one of several concurrent clients.
+            is_shared: Whether others have that id, too, because nothing is known of any of them.
             era: That of all its requests; None if the first one decides.
             modern: Shared calls since 2026-07-28, if a client may continue them over another
                 connection; whoever shares them closes them.
@@ -92,6 +94,7 @@ class ClientConnection:
         """
         self._gateway = gateway
         self._client = client
+        self._listener: object = self if client is None or is_shared else client
         self._nobody = CallbackClient(id=client)
         """The client of a request that is answered at once: it is asked nothing."""
         self._modern = modern or ModernCalls()
@@ -273,7 +276,7 @@ class ClientConnection:
         subscriptions, client = self._gateway.subscriptions, self._client
         match request.method:
             case "subscriptions/listen":
-                whose = self if client is None else client
+                whose = self._listener
                 result = await subscriptions.listen(request_id, request.params, whose, stream)
                 return completed(request.method, result, request.version)
             case "resources/subscribe":
@@ -292,7 +295,7 @@ class ClientConnection:
         """What is notified of changes on the stream of unsolicited messages."""
         if self._notified is None:
             subscriptions = self._gateway.subscriptions
-            whose = self if self._client is None else self._client
+            whose = self._listener
             self._notified = subscriptions.add(whose, LISTS, lambda: self.standalone)
             self._notified.start()
         return self._notified

@@ -15,6 +15,7 @@ from discovery_engine.errors import InputRequiredError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
+    INVALID_REQUEST,
     LATEST_HANDSHAKE,
     LATEST_MODERN,
     METHOD_NOT_FOUND,
@@ -83,7 +84,7 @@ class Gateway:
             view: The view of the configuration that the engine shows; None for all.
         """
         self._engine = engine
-        self._view = view
+        self.view = view
         self._in_views: dict[str, Gateway] = {}
         self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
@@ -97,7 +98,7 @@ class Gateway:
         Within a view there is no other one.
         """
         names = {view.name for view in self._engine.settings.views}
-        if self._view is not None or name not in names:
+        if self.view is not None or name not in names:
             return None
         if name not in self._in_views:
             shown = self._engine.in_view(name)
@@ -109,9 +110,19 @@ class Gateway:
             )
         return self._in_views[name]
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether the configuration still has its view."""
+        return self.view is None or any(
+            one.name == self.view for one in self._engine.settings.views
+        )
+
     def client_id(self, user: str | None) -> str | None:
-        """The id of a client that is known by its user: another one in each view."""
-        return user if user is None or self._view is None else f"{user}@{self._view}"
+        """The id of a client that is known by its user: another one in each view.
+
+        Of clients of a view without a user, all have the same.
+        """
+        return user if self.view is None else f"{user or ''}@{self.view}"
 
     def instructions(self, version: str) -> str:
         """How a client of that version uses the servers known at this moment."""
@@ -135,6 +146,8 @@ class Gateway:
             RpcError: If it is answered with an error.
         """
         method, params, version = request.method, request.params, request.version
+        if not (self.is_configured or method == "ping"):
+            raise RpcError(INVALID_REQUEST, _view_is_gone(self.view))
         is_served = method not in _SUBSCRIBING or self.subscriptions.has_updates
         if method not in methods_of(version) or not is_served:
             raise method_not_found(method)
@@ -251,6 +264,13 @@ class Gateway:
             },
             "tools": {"listChanged": "tools" in changing},
         }
+
+
+def _view_is_gone(view: str | None) -> str:
+    return (
+        f"VIEW_NOT_FOUND: the view {view!r} is not in the configuration of this gateway any more;"
+        " ask its owner, and connect again when it is"
+    )
 
 
 def _missing_capability(error: InputRequiredError) -> RpcError:

@@ -11,31 +11,35 @@ import errno
 import os
 import re
 import secrets
-import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.errors import ConfigurationError
 from discovery_engine.runtime.restore import registry_path
+from discovery_server.token_files import (
+    NO_LINKS,
+    NO_WAITING,
+    PRIVATE,
+    is_foreign,
+    is_readable_by_others,
+    is_writable_by_others,
+    read_file,
+    reason_of,
+    token_problem,
+)
 
 VARIABLE = "DISCOVERY_TOKEN"
 _OWN_FILE = "http-token"
 _BYTES = 32  # 256 bits of randomness
 _SHORTEST = 16  # characters of a token that was made elsewhere
-_LARGEST_FILE = 65_536  # bytes
-_PRIVATE = 0o600
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the `b64token` of RFC 6750
 _OWN_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")  # 32 bytes in URL-safe base64
 
 _HOW_TO_MAKE_ONE = "`openssl rand -hex 32` makes one"
 _HOW_TO_RENEW = "`discovery serve --http HOST:PORT --new-token` replaces it"
-# Our own file is never a link, and opening must not wait for the writer of a pipe; not on Windows.
-_NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | _NO_WAITING
 
 
 class Tokens(Struct, frozen=True):
@@ -65,14 +69,14 @@ def parse_tokens(*values: str, origin: str = "token") -> Tokens:
         ConfigurationError: If there is none, or one cannot be sent in a header or is too short.
     """
     if not values:
-        raise _problem(origin, "holds no token", _HOW_TO_MAKE_ONE)
+        raise token_problem(origin, "holds no token", _HOW_TO_MAKE_ONE)
     for value in values:
         if not _TOKEN.fullmatch(value):
             allowed = "use letters, digits and - . _ ~ + / only"
-            raise _problem(origin, "is no bearer token", f"{allowed}; {_HOW_TO_MAKE_ONE}")
+            raise token_problem(origin, "is no bearer token", f"{allowed}; {_HOW_TO_MAKE_ONE}")
         if len(value) < _SHORTEST:
             message = f"is a token of {len(value)} characters, which can be guessed"
-            raise _problem(origin, message, f"{_SHORTEST} are the least; {_HOW_TO_MAKE_ONE}")
+            raise token_problem(origin, message, f"{_SHORTEST} are the least; {_HOW_TO_MAKE_ONE}")
     return Tokens(tuple(dict.fromkeys(values)))
 
 
@@ -106,17 +110,17 @@ def find_tokens(
 def _from_file(path: Path) -> Tokens:
     """The owner's own file. A link is followed: that is how secrets are mounted in containers."""
     try:
-        text, status = _read(path, _NO_WAITING)
+        data, status = read_file(path, NO_WAITING)
     except OSError as error:
-        raise _problem(path, f"cannot be read: {_reason(error)}") from error
-    if _is_writable_by_others(status):
-        raise _problem(path, "can be written by other users", f"`chmod 600 {path}`")
-    lines = (line.strip() for line in text.splitlines())
+        raise token_problem(path, f"cannot be read: {reason_of(error)}") from error
+    if is_writable_by_others(status):
+        raise token_problem(path, "can be written by other users", f"`chmod 600 {path}`")
+    lines = (line.strip() for line in data.decode("ascii", "replace").splitlines())
     values = [line for line in lines if line and not line.startswith("#")]
     tokens = parse_tokens(*values, origin=str(path))
     whereabouts = "it is in the file that the gateway was given by --token-file"
     notices: tuple[str, ...] = ()
-    if _is_readable_by_others(status):
+    if is_readable_by_others(status):
         notices = (f"other users can read {path}: `chmod 600` makes it readable by you only",)
     return Tokens(tokens.values, whereabouts, f"<the token in {path}>", notices)
 
@@ -128,12 +132,12 @@ def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
     try:
         value = value or _write_own_token(path, secrets.token_urlsafe(_BYTES), renew=renew)
     except OSError as error:
-        reason = _reason(error)
+        reason = reason_of(error)
         if isinstance(error, FileExistsError):  # another gateway has just written it
             value = _read_own_token(path, notices)
     if value is None:
         if renew:
-            raise _problem(path, f"cannot be replaced: {reason}", "see who may write there")
+            raise token_problem(path, f"cannot be replaced: {reason}", "see who may write there")
         lasting = f"{VARIABLE} or --token-file gives one that lasts"
         notices = [
             f"the token holds for this run only, as {path} cannot be written: {reason}; {lasting}"
@@ -149,22 +153,22 @@ def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
 def _read_own_token(path: Path, notices: list[str]) -> str | None:
     """The token of the data folder; None if there is no such file."""
     try:
-        text, status = _read(path, _NO_LINKS)
+        data, status = read_file(path, NO_LINKS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         is_link = error.errno == errno.ELOOP
-        reason = "is a symbolic link" if is_link else f"cannot be read: {_reason(error)}"
-        raise _problem(path, reason, _HOW_TO_RENEW) from error
-    if _is_foreign(status, path) or _is_writable_by_others(status):
-        raise _problem(path, "may have been written by another user", _HOW_TO_RENEW)
-    if _is_readable_by_others(status):
-        path.chmod(_PRIVATE)
+        reason = "is a symbolic link" if is_link else f"cannot be read: {reason_of(error)}"
+        raise token_problem(path, reason, _HOW_TO_RENEW) from error
+    if is_foreign(status, path) or is_writable_by_others(status):
+        raise token_problem(path, "may have been written by another user", _HOW_TO_RENEW)
+    if is_readable_by_others(status):
+        path.chmod(PRIVATE)
         notices.append(f"other users could read {path}, which was corrected; {_HOW_TO_RENEW}")
-    value = text.strip()
+    value = data.decode("ascii", "replace").strip()
     if not _OWN_TOKEN.fullmatch(value):
         what = "is damaged" if value else "is empty"
-        raise _problem(path, f"holds no token: it {what}", _HOW_TO_RENEW)
+        raise token_problem(path, f"holds no token: it {what}", _HOW_TO_RENEW)
     return value
 
 
@@ -187,44 +191,3 @@ def _write_own_token(path: Path, value: str, *, renew: bool) -> str:
     finally:
         Path(name).unlink(missing_ok=True)
     return value
-
-
-def _read(path: Path, flags: int) -> tuple[str, os.stat_result]:
-    """The content and the status of a regular file.
-
-    Raises:
-        ConfigurationError: If it is something else, or too large.
-        OSError: If it cannot be read.
-    """
-    descriptor = os.open(path, os.O_RDONLY | flags)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise _problem(path, "is no regular file", "a token is read from nothing else")
-        data = file.read(_LARGEST_FILE + 1)
-    if len(data) > _LARGEST_FILE:
-        raise _problem(path, f"is larger than {_LARGEST_FILE // 1024} KiB", "it holds tokens only")
-    return data.decode("ascii", "replace"), status
-
-
-def _is_foreign(status: os.stat_result, path: Path) -> bool:
-    """Whether its user is neither root, nor this one, nor the owner of the folder."""
-    if os.name != "posix":
-        return False
-    return status.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid)
-
-
-def _is_writable_by_others(status: os.stat_result) -> bool:
-    return os.name == "posix" and bool(status.st_mode & 0o022)
-
-
-def _is_readable_by_others(status: os.stat_result) -> bool:
-    return os.name == "posix" and bool(status.st_mode & 0o044)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
-
-
-def _problem(origin: object, message: str, hint: str = "") -> ConfigurationError:
-    return ConfigurationError.of_file("SERVE_TOKEN_INVALID", origin, message, hint)

@@ -117,7 +117,7 @@ def command(
 
     Every request over HTTP needs a bearer token: the one of --token-file or $DISCOVERY_TOKEN, or
     else one that is generated once and stored in the data folder. The entry that clients need is
-    printed.
+    printed. `discovery token create` makes further ones, also for one view only.
     """
     if record and replay:
         raise click.UsageError("either --record or --replay, not both")

@@ -504,6 +504,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the bearer token cannot be used, or its file is not private",
             "follow the hint",
         ),
+        "TOKEN_NOT_FOUND": (
+            "error",
+            "no access token of that id or name; the nearest are named",
+            "use one that `discovery token list` shows",
+        ),
         "SERVE_UNPROTECTED": (
             "error",
             "the address could be reached by others without protection; nothing is served",

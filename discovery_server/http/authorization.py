@@ -15,9 +15,11 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 from discovery_engine.rpc.json_codec import encode_finite
+from discovery_server.access_tokens import MCP_SCOPES
 from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
 
 if TYPE_CHECKING:
+    from discovery_server.access_tokens import AccessTokens
     from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
     from discovery_server.tokens import Tokens
 
@@ -25,29 +27,84 @@ logger = logging.getLogger(__name__)
 
 _CREDENTIALS = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 _IN_ADDRESS = frozenset({"access_token", "token", "api_key", "apikey", "authorization"})
+_ACCESS = "access token "
 _MAX_LOGGED = 20  # refusals with different addresses or errors; more would be an attack
 
 
-class _Refusal(Struct, frozen=True):
+class Refusal(Struct, frozen=True):
     status: int
     error: str
     """The error code of RFC 6750; empty if the request just has no token."""
     description: str
 
 
+class User(Struct, frozen=True):
+    """Who has a token."""
+
+    name: str
+    view: str | None = None
+    """The only view that its token opens; None for all."""
+
+
+class Users:
+    """Everybody with a valid token."""
+
+    def __init__(self, tokens: Tokens, access: AccessTokens | None = None) -> None:
+        """`access` are the tokens that may be created and revoked while this is served."""
+        self._whereabouts = tokens.whereabouts
+        self._own = {
+            _digest(value.encode()): User(f"token {number}")
+            for number, value in enumerate(tokens.values, 1)
+        }
+        self._access = access
+
+    def of(self, headers: list[bytes]) -> User | Refusal:
+        """Who sends the values of `Authorization`."""
+        if not headers:
+            how = "send it as the header `Authorization: Bearer TOKEN`"  # last: logs redact it
+            return Refusal(401, "", f"a token is required; {self._whereabouts}; {how}")
+        if len(headers) > 1:
+            return Refusal(400, "invalid_request", "there is more than one Authorization header")
+        match = _CREDENTIALS.fullmatch(headers[0])
+        found = (self._owner_of(match[1]) or self._holder_of(match[1])) if match else None
+        wrong = f"this is not the token of this gateway; {self._whereabouts}"
+        return found or Refusal(401, "invalid_token", wrong)
+
+    def has(self, name: str | None) -> bool:
+        """Whether a user's token is still valid; all of a gateway's own are while it runs."""
+        if name is None or self._access is None or not name.startswith(_ACCESS):
+            return True
+        return self._access.is_valid(name.removeprefix(_ACCESS))
+
+    def _owner_of(self, given: bytes) -> User | None:
+        # Digests have one length and all are compared, so the time reveals nothing about a token.
+        digest, found = _digest(given), None
+        for known, user in self._own.items():
+            if hmac.compare_digest(known, digest):
+                found = user
+        return found
+
+    def _holder_of(self, given: bytes) -> User | Refusal | None:
+        token = self._access.find(given) if self._access else None
+        if token is None or self._access is None:
+            return None
+        if self._access.is_expired(token):
+            text = "this token has expired; `discovery token create` makes another one"
+            return Refusal(401, "invalid_token", text)
+        if not token.scopes >= MCP_SCOPES:
+            return Refusal(403, "insufficient_scope", "this token is not for clients of MCP")
+        return User(f"{_ACCESS}{token.id}", token.view)
+
+
 class Authorization:
     """ASGI middleware that admits requests with a valid token, and names the user of that token.
 
-    `scope["user"]` is the user's name.
+    `scope["user"]` is the user's name, and `scope["view"]` the only view that the token opens.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+    def __init__(self, app: ASGIApp, users: Users) -> None:
         self._app = app
-        self._whereabouts = tokens.whereabouts
-        self._users = {
-            _digest(value.encode()): f"token {number}"
-            for number, value in enumerate(tokens.values, 1)
-        }
+        self._users = users
         self._logged: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,37 +112,20 @@ class Authorization:
             await self._app(scope, receive, send)
             return
         found = self._user(scope)
-        if isinstance(found, str):
-            scope["user"] = found
+        if isinstance(found, User):
+            scope["user"], scope["view"] = found.name, found.view
             await self._app(scope, receive, send)
             return
         self._log(scope, found)
         await _refuse(found, send)
 
-    def _user(self, scope: Scope) -> str | _Refusal:
+    def _user(self, scope: Scope) -> User | Refusal:
         if _names_token_in(scope["query_string"]):
             where = "a token is not taken from the address, which ends up in logs and histories"
-            return _Refusal(400, "invalid_request", f"{where}; send it as a header")
-        headers = header_values(scope, b"authorization")
-        if not headers:
-            how = "send it as the header `Authorization: Bearer TOKEN`"  # last: logs redact it
-            return _Refusal(401, "", f"a token is required; {self._whereabouts}; {how}")
-        if len(headers) > 1:
-            return _Refusal(400, "invalid_request", "there is more than one Authorization header")
-        match = _CREDENTIALS.fullmatch(headers[0])
-        user = self._user_of(match[1]) if match else None
-        wrong = f"this is not the token of this gateway; {self._whereabouts}"
-        return user or _Refusal(401, "invalid_token", wrong)
+            return Refusal(400, "invalid_request", f"{where}; send it as a header")
+        return self._users.of(header_values(scope, b"authorization"))
 
-    def _user_of(self, given: bytes) -> str | None:
-        # Digests have one length and all are compared, so the time reveals nothing about a token.
-        digest, found = _digest(given), None
-        for known, user in self._users.items():
-            if hmac.compare_digest(known, digest):
-                found = user
-        return found
-
-    def _log(self, scope: Scope, refusal: _Refusal) -> None:
+    def _log(self, scope: Scope, refusal: Refusal) -> None:
         """Log a refusal once for each address: its owner only sees that nothing works."""
         host = scope["client"][0] if scope.get("client") else "a client"
         about = host, refusal.error
@@ -107,7 +147,7 @@ def _names_token_in(query: bytes) -> bool:
     return any(name.strip().casefold() in _IN_ADDRESS for name, _ in pairs)
 
 
-async def _refuse(refusal: _Refusal, send: Send) -> None:
+async def _refuse(refusal: Refusal, send: Send) -> None:
     challenge = 'Bearer realm="discovery"'
     if refusal.error:
         challenge += f', error="{refusal.error}"'

@@ -14,7 +14,7 @@ import uvicorn
 
 from discovery_engine.config.settings import ServeSettings
 from discovery_engine.errors import ConfigurationError
-from discovery_server.http.authorization import Authorization
+from discovery_server.http.authorization import Authorization, Users
 from discovery_server.http.connections import (
     Connection,
     ConnectionLimits,
@@ -27,6 +27,7 @@ from discovery_server.http.sessions import Sessions
 from discovery_server.http.streamable_http import StreamableHttp
 
 if TYPE_CHECKING:
+    from discovery_server.access_tokens import AccessTokens
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import ASGIApp
     from discovery_server.tokens import Tokens
@@ -49,8 +50,11 @@ def make_app(
     *,
     max_sessions: int = ServeSettings().max_sessions,
     on_session_end: Callable[[str], object] = lambda _: None,
+    access: AccessTokens | None = None,
 ) -> ASGIApp:
     """The ASGI application that serves MCP at `/mcp`, and each view at `/mcp/NAME`.
+
+    A token of one view has that view at `/mcp`, too, and finds no other address.
 
     Args:
         gateway: What answers the requests.
@@ -58,16 +62,25 @@ def make_app(
         tokens: The valid tokens; None requires no token.
         max_sessions: The number of sessions in the handshake era.
         on_session_end: Called with the id of each of them that has ended.
+        access: Further tokens, which may be created and revoked while this is served.
     """
+    users = Users(tokens, access) if tokens else None
 
-    def gateway_of(path: str) -> Gateway | None:
-        prefix, _, view = path.removesuffix("/").partition(f"{PATH}/")
-        if view:
-            return None if prefix else gateway.in_view(view)
-        return gateway if prefix == PATH else None
+    def gateway_of(path: str, bound: str | None) -> Gateway | None:
+        prefix, _, named = path.removesuffix("/").partition(f"{PATH}/")
+        if prefix != ("" if named else PATH):
+            return None
+        if bound is None:
+            return gateway.in_view(named) if named else gateway
+        if named not in ("", bound):
+            return None
+        return gateway if bound == gateway.view and not named else gateway.in_view(bound)
 
-    app: ASGIApp = StreamableHttp(gateway_of, Sessions(max_sessions, on_session_end))
-    return Guard(Authorization(app, tokens) if tokens else app, endpoint)
+    def is_open(shown: Gateway, user: str | None) -> bool:
+        return shown.is_configured and (users is None or users.has(user))
+
+    app: ASGIApp = StreamableHttp(gateway_of, Sessions(max_sessions, on_session_end), is_open)
+    return Guard(Authorization(app, users) if users else app, endpoint)
 
 
 class HttpServer(uvicorn.Server):

@@ -126,6 +126,12 @@ class Sessions:
         self._on_end(session.id)
         await _close(session)
 
+    async def end_closed(self, is_open: Callable[[Gateway, str | None], bool]) -> None:
+        """End the sessions of gateways that are not there for their users any more."""
+        for session in list(self._open.values()):
+            if not is_open(session.gateway, session.user):
+                await self.end(session)
+
     async def close(self) -> None:
         """End all sessions without `on_end`, because the server stops."""
         sessions, self._open = self._open, {}

@@ -7,6 +7,7 @@ client cancels a request by closing its connection.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
@@ -63,6 +64,8 @@ class StatelessRequests:
         self._streams = streams
         self._parameters = ParameterCache()
         self._calls = ModernCalls()
+        self._waiting: dict[ClientConnection, tuple[Gateway, str | None]] = {}
+        """The requests that are being worked on, with whose they are."""
 
     async def post(self, gateway: Gateway, user: str | None, request: HttpRequest) -> None:
         """Answer a POST.
@@ -86,13 +89,25 @@ class StatelessRequests:
             case _:
                 raise not_a_message()
         client = gateway.client_id(user)
-        connection = ClientConnection(gateway, client=client, era=ModernEra(), modern=self._calls)
+        connection = ClientConnection(
+            gateway, client=client, is_shared=user is None, era=ModernEra(), modern=self._calls
+        )
         stream = PostStream(accepted, status_of=_status_of)
         connection.process(value, request.size, stream)
         if stream.is_open:
-            await self._wait(connection, stream, request)
+            self._waiting[connection] = gateway, user
+            try:
+                await self._wait(connection, stream, request)
+            finally:
+                del self._waiting[connection]
         else:
             await stream.respond(request.send)
+
+    async def end_closed(self, is_open: Callable[[Gateway, str | None], bool]) -> None:
+        """End the requests to gateways that are not there for their users any more."""
+        for connection, (gateway, user) in list(self._waiting.items()):
+            if not is_open(gateway, user):
+                await connection.close()
 
     async def close(self) -> None:
         """Cancel the calls that wait for their clients to continue them."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import anyio
+
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST
 from discovery_server.http.asgi import HttpError, respond_text
 from discovery_server.http.mirrored_headers import VERSION
@@ -22,15 +25,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NOT_FOUND, _NOT_ALLOWED = 404, 405
+_NOTHING_HERE = (
+    "Not Found: nothing is served here for this client; ask the owner of this gateway for the"
+    " address, and whether its view is still configured"
+)
+_LOOK = 1.0  # seconds between two looks for clients whose token or view has ended
+
+IsOpen: TypeAlias = "Callable[[Gateway, str | None], bool]"
 
 
 class StreamableHttp:
     """Serves each path that has a gateway, in both eras of the protocol."""
 
-    def __init__(self, gateway_of: Callable[[str], Gateway | None], sessions: Sessions) -> None:
-        """`gateway_of` gives the gateway of a path; None if there is nothing."""
+    def __init__(
+        self,
+        gateway_of: Callable[[str, str | None], Gateway | None],
+        sessions: Sessions,
+        is_open: IsOpen = lambda *_: True,
+    ) -> None:
+        """No session yet.
+
+        Args:
+            gateway_of: The gateway of a path, for a client that has only one view, or for any
+                client; None if there is nothing.
+            sessions: Those of the handshake era.
+            is_open: Whether a gateway is still there for a user.
+        """
         self._gateway_of = gateway_of
         self._sessions = sessions
+        self._is_open = is_open
         streams = OpenStreams()
         self._in_session = SessionRequests(sessions, streams)
         self._stateless = StatelessRequests(streams)
@@ -39,9 +62,9 @@ class StreamableHttp:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        gateway = self._gateway_of(scope["path"])
+        gateway = self._gateway_of(scope["path"], scope.get("view"))
         if gateway is None:
-            await respond_text(send, _NOT_FOUND, "Not Found")
+            await respond_text(send, _NOT_FOUND, _NOTHING_HERE)
             return
         try:
             await self._serve(gateway, scope, HttpRequest(scope, receive, send))
@@ -68,10 +91,23 @@ class StreamableHttp:
                 text = "Method Not Allowed"
                 raise HttpError(_NOT_ALLOWED, INVALID_REQUEST, text, (b"allow", allowed))
 
+    async def end_closed(self) -> None:
+        """End what is in progress for users whose token, or whose view, is there no more."""
+        await self._sessions.end_closed(self._is_open)
+        await self._stateless.end_closed(self._is_open)
+
     async def _live(self, receive: Receive, send: Send) -> None:
         """End all sessions and unfinished calls when the server stops."""
-        while (message := await receive())["type"] != "lifespan.shutdown":
-            await send({"type": f"{message['type']}.complete"})
+        async with open_task_group() as tasks:
+            tasks.start_soon(self._keep_ending)
+            while (message := await receive())["type"] != "lifespan.shutdown":
+                await send({"type": f"{message['type']}.complete"})
+            tasks.cancel_scope.cancel()
         await self._sessions.close()
         await self._stateless.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _keep_ending(self) -> None:
+        while True:
+            await anyio.sleep(_LOOK)
+            await self.end_closed()

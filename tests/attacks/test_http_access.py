@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from discovery_server.http.authorization import Authorization
+from discovery_server.http.authorization import Authorization, Users
 from discovery_server.tokens import Tokens, parse_tokens
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.web import SessionClient, served
@@ -28,7 +28,7 @@ async def page(request: Request) -> PlainTextResponse:
 
 
 def client(tokens: Tokens) -> httpx2.AsyncClient:
-    app = Authorization(Starlette(routes=[Route("/", page)]), tokens)
+    app = Authorization(Starlette(routes=[Route("/", page)]), Users(tokens))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
 
 

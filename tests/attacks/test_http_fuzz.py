@@ -122,7 +122,7 @@ async def test_any_request_is_answered_with_a_message_or_nothing(
     method: str, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
     gateway = Gateway(make_engine())
-    app = StreamableHttp(lambda _: gateway, Sessions(9, lambda _: None))
+    app = StreamableHttp(lambda *_: gateway, Sessions(9, lambda _: None))
 
     answer = await exchange(app, method, headers, body)
     opened = await exchange(app, "POST", USUAL, json.dumps(INITIALIZE).encode())
@@ -145,7 +145,7 @@ async def test_no_text_of_a_result_ends_its_event(text: str) -> None:
     engine = make_engine()
     engine.result = {"content": [{"type": "text", "text": text}]}
     gateway = Gateway(engine)
-    app = StreamableHttp(lambda _: gateway, Sessions(9, lambda _: None))
+    app = StreamableHttp(lambda *_: gateway, Sessions(9, lambda _: None))
     arguments = {"tool": "list_issues"}
     call = request(1, "tools/call", name="execute_tool", arguments=arguments, _meta=MODERN)
     headers = [*STATELESS[:-1], (b"mcp-name", b"execute_tool")]

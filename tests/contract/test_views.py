@@ -195,6 +195,34 @@ async def test_view_that_was_removed_shows_nothing(folder: Folder) -> None:
         assert shown.view.servers() == ()
 
 
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-7")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_client_of_a_removed_view_gets_an_error_until_it_is_back(
+    folder: Folder, era: str
+) -> None:
+    await opened_folder(folder, **views(cats={"servers": ["zoo"], "mode": "direct"}))
+    async with folder.open() as engine:
+        await engine.refresh()
+        gateway = Gateway(engine.in_view("cats"), view="cats")
+        written = json.loads(folder.config.read_text("utf-8"))
+        async with client_of(gateway, era) as client:
+            folder.config.write_text(json.dumps({**written, "views": {}}), "utf-8")
+            await engine.reload()
+            refused = [
+                await client.asked("tools/list"),
+                await client.called("zoo__wash_cat"),
+                await client.asked("resources/read", uri="discovery://docs/usage-guide"),
+            ]
+            folder.config.write_text(json.dumps(written), "utf-8")
+            await engine.reload()
+            back = await client.tools()
+
+    for answer in refused:
+        assert answer["error"]["message"].startswith("VIEW_NOT_FOUND: the view 'cats'")
+    assert "zoo__wash_cat" in back
+
+
 @pytest.fixture
 def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
     return Discovery(tmp_path, forked)
@@ -223,6 +251,45 @@ def test_commands_show_what_a_view_shows(discovery: Discovery) -> None:
     assert unknown.code == 2
     assert "no view 'quit'" in unknown.err
     assert "did you mean 'quiet'? `views:` has their names" in unknown.err
+
+
+@pytest.mark.requirement("VIEW-20", "VIEW-21")
+def test_token_is_created_listed_and_revoked(discovery: Discovery) -> None:
+    discovery.configure(rules=VIEW)
+
+    made = discovery("token", "create", "--view", "quiet", "--expires", "30d", "--name", "ci")
+    also = discovery("token", "create", "--json").json
+    unknown = discovery("token", "create", "--view", "quit")
+    text, listed = discovery("token", "list"), discovery("token", "list", "--json").json["tokens"]
+    wrong = discovery("token", "revoke", "ci", "nobody")
+    revoked = discovery("token", "revoke", "ci", "--json").json["revoked"]
+    left = discovery("token", "list", "--json").json["tokens"]
+
+    value = made.out.strip()
+    assert value.startswith("discovery_")
+    assert "view quiet, valid until" in made.err
+    assert also["token"].startswith("discovery_")
+    assert also["scopes"] == ["call", "read"]
+    assert unknown.code == 2
+    assert "did you mean 'quiet'?" in unknown.err
+    assert [(one["name"], one["view"]) for one in listed] == [("ci", "quiet"), ("", None)]
+    assert listed[0]["expires_at"] - listed[0]["created_at"] == 30 * 86_400
+    assert value not in text.out + json.dumps(listed)
+    assert wrong.code == 2
+    assert "`discovery token list` shows them" in wrong.err
+    assert [one["name"] for one in revoked] == ["ci"]
+    assert [one["id"] for one in left] == [also["id"]]
+
+
+@pytest.mark.requirement("VIEW-21")
+@pytest.mark.parametrize("when", ["soon", "0d", "-1d", "2020-01-01", "1y", "12"])
+def test_token_needs_a_moment_in_the_future(discovery: Discovery, when: str) -> None:
+    discovery.configure()
+
+    refused = discovery("token", "create", "--expires", when)
+
+    assert refused.code == 2
+    assert discovery("token", "list", "--json").json["tokens"] == []
 
 
 @pytest.mark.requirement("VIEW-9")

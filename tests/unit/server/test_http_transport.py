@@ -309,7 +309,7 @@ async def listening() -> AsyncIterator[tuple[Session, Any]]:
             return super().opened(session)
 
     gateway = Gateway(make_engine())
-    app = StreamableHttp(lambda _: gateway, Noted(9, lambda _: None))
+    app = StreamableHttp(lambda *_: gateway, Noted(9, lambda _: None))
     async with running(app) as address, SessionClient(address) as client:
         headers = {"mcp-session-id": await client.open(), **EVENTS}
         async with client.http.stream("GET", address, headers=headers) as stream:

@@ -1,0 +1,170 @@
+"""`discovery token`: the tokens that clients of `discovery serve --http` use."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.command_group import Group
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Cell
+from discovery_engine._util.quantities import ago, counted
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_server.access_tokens import AccessToken, AccessTokens
+
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
+
+
+def _moment(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> float | datetime | None:
+    """Seconds from now, or a date."""
+    if text is None:
+        return None
+    if match := _DURATION.fullmatch(text):
+        return float(match[1]) * _UNITS[match[2]]
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        message = f"{text!r} is neither a duration like 90m, 12h, 30d or 4w nor a date"
+        raise click.BadParameter(message, context, parameter) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+@click.group("token", cls=Group)
+def command() -> None:
+    """Make, show and revoke tokens for clients over HTTP."""
+
+
+@command.command("create")
+@click.option("--view", "view_name", metavar="NAME", help="The only view that it opens.")
+@click.option(
+    "--expires",
+    metavar="WHEN",
+    callback=_moment,
+    help="Until when it is valid: 90m, 12h, 30d, 4w, or a date (UTC); by default for ever.",
+)
+@click.option("--name", default="", metavar="NAME", help="What you call it.")
+@pass_invocation
+def create(
+    invocation: Invocation,
+    *,
+    view_name: str | None,
+    expires: float | datetime | None,
+    name: str,
+) -> None:
+    """Make a token for a client of `discovery serve --http`.
+
+    The token is printed once, and cannot be shown again: only a digest of it is stored. It is valid
+    for every gateway with this data folder. With --view it opens that view only, at /mcp, too.
+
+    \b
+      discovery token create --view readers --expires 30d --name ci
+    """  # noqa: D301 - click wants the character itself
+    if view_name is not None:
+        _require_view(invocation, view_name)
+    lifetime = _lifetime(expires, invocation.clock())
+    value, token = _tokens(invocation).create(name=name, view=view_name, lifetime=lifetime)
+    output = invocation.output
+    if output.as_json:
+        output.answer({"token": value, **_form(token, invocation.clock())})
+        return
+    output.line(value)
+    what = f"view {token.view}" if token.view else "all that is served"
+    output.say(f"token {token.id} is for {what}, {_validity(token, invocation.clock())}")
+    output.say("it is not shown again; `discovery token revoke` ends it")
+
+
+@command.command("list")
+@pass_invocation
+def list_(invocation: Invocation) -> None:
+    """Show the tokens that were made, without the tokens themselves."""
+    output, now = invocation.output, invocation.clock()
+    found = _tokens(invocation).all()
+    if output.as_json:
+        output.answer({"tokens": [_form(token, now) for token in found]})
+        return
+    output.table(
+        [
+            [
+                output.mark(good=not token.is_expired(now)),
+                Cell(token.id, "strong"),
+                token.name,
+                f"view {token.view}" if token.view else "all",
+                f"made {ago(now - token.created_at)} ago",
+                _validity(token, now),
+            ]
+            for token in found
+        ]
+    )
+    output.say(counted(len(found), "token"))
+
+
+@command.command("revoke")
+@click.argument("tokens", metavar="ID|NAME...", nargs=-1, required=True)
+@pass_invocation
+def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
+    """End tokens, by the ids or names that `discovery token list` shows.
+
+    Gateways refuse the next request with such a token, and end its sessions and streams within
+    seconds.
+    """
+    store, output = _tokens(invocation), invocation.output
+    ended = store.revoke(*tokens)
+    if output.as_json:
+        output.answer({"revoked": [_form(token, invocation.clock()) for token in ended]})
+        return
+    for token in ended:
+        output.say(f"token {token.id}{f' ({token.name})' if token.name else ''} is revoked")
+
+
+def _tokens(invocation: Invocation) -> AccessTokens:
+    from discovery_server.access_tokens import AccessTokens
+
+    return AccessTokens.of_data_folder(invocation.data_dir, os.environ)
+
+
+def _require_view(invocation: Invocation, name: str) -> None:
+    from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.view.scope import named_scope
+
+    named_scope(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen), name)
+
+
+def _lifetime(expires: float | datetime | None, now: float) -> float | None:
+    if not isinstance(expires, datetime):
+        return expires
+    if (left := expires.timestamp() - now) <= 0:
+        raise click.UsageError(f"--expires: {expires.isoformat()} is in the past")
+    return left
+
+
+def _validity(token: AccessToken, now: float) -> str:
+    if token.expires_at is None:
+        return "valid until it is revoked"
+    date = _date(token.expires_at)
+    return f"expired on {date}" if token.is_expired(now) else f"valid until {date}"
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _form(token: AccessToken, now: float) -> JSONObject:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "view": token.view,
+        "scopes": sorted(token.scopes),
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "is_expired": token.is_expired(now),
+    }

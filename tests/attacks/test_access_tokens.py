@@ -1,0 +1,271 @@
+"""Tokens bound to views: what one opens, no other one does, and a revoked one does nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.engine import Engine
+from discovery_server.access_tokens import AccessTokens
+from discovery_server.client_notifications import open_notifications
+from discovery_server.gateway import Gateway
+from discovery_server.http.guard import Endpoint
+from discovery_server.http.http_server import make_app
+from discovery_server.tokens import parse_tokens
+from tests.contract.test_views import opened_folder
+from tests.engines import Folder
+from tests.servers.offerings import World, resource
+from tests.unit.server.test_access_tokens import narrowed
+from tests.unit.server.web import SessionClient, result_of, running
+from tests.unit.server.wire import MODERN, request
+
+pytestmark = pytest.mark.anyio
+
+OWN = "the-token-of-the-gateway-itself"
+VIEWS: JSONObject = {
+    "cats": {"servers": ["zoo"], "mode": "direct", "expose": ["*cat"]},
+    "farm": {"servers": ["farm"], "mode": "direct"},
+}
+STATELESS = {"mcp-protocol-version": "2026-07-28"}
+
+
+class Place:
+    """A gateway over HTTP with tokens."""
+
+    def __init__(self, address: str, tokens: AccessTokens, folder: Folder, engine: Engine) -> None:
+        self.address = address
+        self.tokens = tokens
+        self.folder = folder
+        self.engine = engine
+
+    def token(self, view: str | None = None, **about: Any) -> str:
+        return self.tokens.create(view=view, **about)[0]
+
+    def client(self, token: str, path: str = "") -> SessionClient:
+        return SessionClient(self.address + path, token)
+
+
+@asynccontextmanager
+async def placed(
+    tmp_path: Path, *, view: str | None = None, **sections: Any
+) -> AsyncIterator[Place]:
+    folder = Folder(tmp_path)
+    await opened_folder(folder, **{"views": VIEWS, **sections})
+    tokens = AccessTokens(tmp_path / "data" / "tokens.json")
+    async with folder.open() as engine, open_notifications(engine) as notifications:
+        await engine.refresh()
+        shown = engine if view is None else engine.in_view(view)
+        gateway = Gateway(
+            shown, notifications.of(shown), subscriptions_of=notifications.of, view=view
+        )
+        app = make_app(gateway, Endpoint(), parse_tokens(OWN), access=tokens)
+        async with running(app) as address:
+            yield Place(address, tokens, folder, engine)
+
+
+async def tools(client: SessionClient) -> list[str]:
+    session = await client.open()
+    answer = await client.request("POST", session, request(3, "tools/list"))
+    names = [tool["name"] for tool in result_of(answer)["tools"]]
+    return [name for name in names if name != "read_result"]
+
+
+@pytest.mark.requirement("VIEW-24")
+async def test_a_token_of_a_view_opens_that_view_only(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        cats, everything = place.token("cats"), place.token()
+        async with place.client(cats) as at_mcp, place.client(cats, "/cats") as at_view:
+            assert await tools(at_mcp) == await tools(at_view) == ["zoo__get_cat", "zoo__wash_cat"]
+        refused = []
+        for path in ("/farm", "/nobody", "/Cats", "/cats/farm", "/farm/"):
+            async with place.client(cats, path) as elsewhere:
+                with pytest.raises(httpx2.HTTPStatusError) as error:
+                    await elsewhere.open()
+                refused.append((error.value.response.status_code, error.value.response.text))
+        async with place.client(everything) as all_of_it, place.client(everything, "/farm") as farm:
+            assert "search_tools" in await tools(all_of_it)
+            assert await tools(farm) == ["farm__get_cow"]
+        async with place.client(OWN, "/cats") as own:
+            assert await tools(own) == ["zoo__get_cat", "zoo__wash_cat"]
+
+    assert {code for code, _ in refused} == {404}
+    assert len({text for _, text in refused}) == 1  # another view is as unknown as none
+
+
+@pytest.mark.requirement("VIEW-24")
+async def test_a_view_of_the_command_and_a_token_of_another_view_have_nothing_in_common(
+    tmp_path: Path,
+) -> None:
+    async with placed(tmp_path, view="farm") as place:
+        async with place.client(place.token("farm")) as farm:
+            assert await tools(farm) == ["farm__get_cow"]
+        async with place.client(place.token()) as all_of_it:
+            assert await tools(all_of_it) == ["farm__get_cow"]
+        for path in ("", "/cats", "/farm"):
+            async with place.client(place.token("cats"), path) as cats:
+                with pytest.raises(httpx2.HTTPStatusError):
+                    await cats.open()
+
+
+@pytest.mark.requirement("VIEW-24")
+async def test_a_client_of_a_view_calls_nothing_outside_of_it_in_either_era(
+    tmp_path: Path,
+) -> None:
+    async with placed(tmp_path) as place:
+        async with place.client(place.token("cats")) as cats:
+            session = await cats.open()
+            inside = await cats.call("zoo__wash_cat", {}, session=session)
+            tried = [
+                await cats.call(name, arguments, session=session)
+                for name, arguments in (
+                    ("farm__get_cow", {}),
+                    ("zoo__wash_dog", {}),
+                    ("execute_tool", {"tool": "farm:get_cow", "arguments": {}}),
+                )
+            ]
+            tried.append(await cats.call_statelessly("farm__get_cow", {}))
+            tried.append(await cats.call_statelessly("zoo__wash_dog", {}))
+
+        assert result_of(inside)["content"][0]["text"] == "wash_cat"
+        assert all("error" in answer.json() for answer in tried)
+
+
+@pytest.mark.requirement("VIEW-25")
+async def test_what_one_token_has_does_not_open_with_another(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        first, second = place.token("cats"), place.token("cats")
+        async with place.client(first) as owner, place.client(second) as thief:
+            session = await owner.open()
+            for method in ("POST", "GET", "DELETE"):
+                assert (await thief.request(method, session)).status_code == 404
+            assert (await owner.request("POST", session)).status_code == 200
+        async with place.client(place.token()) as other:
+            assert (await other.request("POST", session)).status_code == 404
+
+
+@pytest.mark.requirement("VIEW-22")
+async def test_a_revoked_or_expired_token_is_refused_at_the_next_request(tmp_path: Path) -> None:
+    now = [1000.0]
+    async with placed(tmp_path) as place:
+        place.tokens._clock = lambda: now[0]
+        revoked, expiring = place.token("cats", name="one"), place.token("cats", lifetime=60)
+        for value, end in ((revoked, None), (expiring, 60.0)):
+            async with place.client(value) as client:
+                session = await client.open()
+                assert (await client.request("POST", session)).status_code == 200
+                if end is None:
+                    AccessTokens(place.tokens.path).revoke("one")
+                else:
+                    now[0] += end
+                for answer in (
+                    await client.request("POST", session),
+                    await client.request("GET", session),
+                    await client.call_statelessly("zoo__wash_cat", {}),
+                ):
+                    assert answer.status_code == 401
+                    assert "invalid_token" in answer.headers["www-authenticate"]
+                    assert value not in answer.text
+
+
+@pytest.mark.requirement("VIEW-24")
+async def test_a_token_without_the_scopes_of_a_client_opens_nothing(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        value = place.token()
+        for scopes in ((), ("read",), ("admin",), ("call",)):
+            narrowed(place.tokens, *scopes)
+            async with place.client(value) as client:
+                answer = await client.http.post(place.address, json=request(1, "ping"))
+                assert answer.status_code == 403
+                assert "insufficient_scope" in answer.headers["www-authenticate"]
+
+
+async def until_end(stream: httpx2.Response) -> str:
+    return "".join([text async for text in stream.aiter_text()])
+
+
+@pytest.mark.requirement("VIEW-22")
+async def test_streams_of_a_revoked_token_end_and_those_of_others_stay(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        ending, staying = place.token("cats", name="ending"), place.token("cats")
+        async with place.client(ending) as one, place.client(staying) as other:
+            session, kept = await one.open(), await other.open()
+            listen = request(
+                5, "subscriptions/listen", notifications={"toolsListChanged": True}, _meta=MODERN
+            )
+            headers = {**STATELESS, "mcp-method": "subscriptions/listen"}
+            async with (
+                one.http.stream(
+                    "GET", place.address, headers={"mcp-session-id": session}
+                ) as unsolicited,
+                one.http.stream("POST", place.address, json=listen, headers=headers) as listening,
+                other.http.stream("GET", place.address, headers={"mcp-session-id": kept}) as others,
+            ):
+                assert unsolicited.status_code == listening.status_code == 200
+                AccessTokens(place.tokens.path).revoke("ending")
+                with anyio.fail_after(30):
+                    await until_end(unsolicited)
+                    await until_end(listening)
+                assert others.status_code == 200
+                ping = await other.request("POST", kept)
+                assert ping.status_code == 200
+                conflict = await other.request("GET", kept)
+                assert conflict.status_code == 409  # its stream is still open
+
+
+@pytest.mark.requirement("VIEW-7")
+async def test_clients_of_a_removed_view_are_disconnected_and_refused(tmp_path: Path) -> None:
+    async with (
+        placed(tmp_path) as place,
+        place.client(OWN, "/cats") as cats,
+        place.client(OWN, "/farm") as farm,
+    ):
+        session, kept = await cats.open(), await farm.open()
+        address = f"{place.address}/cats"
+        headers = {"mcp-session-id": session}
+        async with cats.http.stream("GET", address, headers=headers) as stream:
+            written = json.loads(place.folder.config.read_text("utf-8"))
+            changed = {**written, "views": {"farm": VIEWS["farm"]}}
+            place.folder.config.write_text(json.dumps(changed), "utf-8")
+            await place.engine.reload()
+            with anyio.fail_after(30):
+                await until_end(stream)
+        gone = await cats.call("zoo__wash_cat", {}, session=session)
+        stays = await farm.request("POST", kept)
+
+    assert gone.status_code == 404
+    assert "whether its view is still configured" in gone.text
+    assert stays.status_code == 200
+
+
+@pytest.mark.requirement("VIEW-25", "VIEW-10")
+async def test_a_client_of_one_view_reads_no_resource_of_another(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    worlds = [
+        World(tmp_path / f"{name}.json", name).offer(resources=[resource(f"{name}:/r")])
+        for name in ("one", "two")
+    ]
+    folder.write(
+        *(world.server() for world in worlds),
+        views={name: {"servers": [name]} for name in ("one", "two")},
+    )
+    tokens = AccessTokens(tmp_path / "data" / "tokens.json")
+    async with folder.open() as engine:
+        await engine.refresh()
+        app = make_app(Gateway(engine), Endpoint(), parse_tokens(OWN), access=tokens)
+        value, _ = tokens.create(view="one")
+        async with running(app) as address, SessionClient(address, value) as client:
+            session = await client.open()
+            for uri in ("two:/r", "discovery://servers/two/resources/two%3A%2Fr"):
+                for method in ("resources/read", "resources/subscribe"):
+                    answer = await client.request("POST", session, request(4, method, uri=uri))
+                    assert "error" in answer.json()
+
+    assert not worlds[1].asked("resources/read", "resources/subscribe")
