@@ -303,6 +303,8 @@ SHOWN_BY: dict[str, str] = {
     + "test_an_argument_that_it_does_not_take_is_named_with_those_it_takes",
     "RESOURCE_NOT_FOUND": "tests/unit/agent/test_instructions.py::"
     "test_what_may_not_be_found_may_not_be_read",
+    "TOKEN_NOT_FOUND": "tests/unit/server/test_access_tokens.py::"
+    "test_tokens_are_revoked_by_id_or_name_all_or_none",
     "USAGE_ERROR": CLI + "test_json_has_the_facts_of_an_error",
     "INTERRUPTED": CLI + "test_json_has_the_facts_of_an_error",
     "UNEXPECTED_ERROR": CLI + "test_json_has_the_facts_of_an_error",

@@ -107,6 +107,7 @@ def test_tokens_are_revoked_by_id_or_name_all_or_none(tokens: AccessTokens) -> N
         tokens.revoke("laptop", "laptpo")
     assert len(tokens.all()) == 2
     assert refused.value.nearest == ("laptop",)
+    assert refused.value.code == "TOKEN_NOT_FOUND"
 
     assert tokens.revoke("laptop", second.id, first.id) == (first, second)
     assert tokens.all() == ()
