@@ -150,6 +150,11 @@ class ServerPart(Struct, frozen=True, dict=True):
         """Whether any of its tools is not visible."""
         return self.visible_count < len(self.entries)
 
+    @property
+    def is_any_hidden(self) -> bool:
+        """Whether any of its tools, resources, templates and prompts is not visible."""
+        return self.has_hidden or not all(entry.is_visible for entry in self.offerings)
+
     def held_back(self, reasons: Container[str]) -> int:
         """How many of its tools are withheld for one of these reasons."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.reason in reasons)
@@ -251,6 +256,10 @@ class Catalog(Struct, frozen=True, dict=True):
     def named(self, tool: ToolName) -> tuple[Entry, ...]:
         """Every server's tool of that name, in the order of the servers' names."""
         return tuple(self._named.get(tool, ()))
+
+    def parts_with_hidden(self) -> Iterator[ServerPart]:
+        """The parts of which something is not visible."""
+        return (part for part in self.parts.values() if part.is_any_hidden)
 
     @cached_property
     def _named(self) -> Mapping[ToolName, list[Entry]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import compress
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from discovery_engine._util import gc_pause
 from discovery_engine.search.index.index import DocId, Index, indexed_servers
 from discovery_engine.search.index.storage import dump_index, load_index
-from discovery_engine.search.index.subset import Subset
+from discovery_engine.search.index.subset import Flags, Subset
 from discovery_engine.search.index.tags import Tags, TagTable
 from discovery_engine.search.query.analyzed_query import AnalyzedQuery
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
@@ -45,7 +45,7 @@ from discovery_engine.search.ranking.scoring import score_tools
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
@@ -76,7 +76,6 @@ class Searcher:
         self._lexicon = lexicon
         analyzer = QueryAnalyzer(lexicon, index)
         self._analyzer = analyzer
-        self._by_server: dict[ServerName, Subset] = {}
         # Not of bound methods: the cycle would keep an old searcher until the next collection.
         self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
         self._tagged_with = lru_cache(_SUBSETS_KEPT)(
@@ -92,21 +91,18 @@ class Searcher:
         """The tools that are not visible."""
         return Subset.of(self._index, lambda entry: not entry.is_visible)
 
-    def tools_of(self, server: ServerName) -> Subset:
-        """The tools of one server."""
-        found = self._by_server.get(server)
-        if found is None:
-            doc_ids = self._index.doc_ids(server) if server in self._index.servers else ()
-            found = self._by_server[server] = Subset(self._index, doc_ids)
-        return found
+    @cached_property
+    def visible(self) -> Subset:
+        """The tools that are."""
+        return Subset.of(self._index, lambda entry: entry.is_visible)
+
+    def tools_of(self, servers: Mapping[ServerName, Flags | None]) -> Subset:
+        """The tools of some servers: as in `Subset.by_server`."""
+        return Subset.by_server(self._index, servers)
 
     def tools_with(self, tags: frozenset[str]) -> Subset:
         """The tools that carry all of `tags`."""
         return self._tagged_with(tags)
-
-    def subset(self, accepts: Callable[[Entry], bool]) -> Subset:
-        """The accepted tools, for searches that accept no others."""
-        return Subset.of(self._index, accepts)
 
     def has_lexicon(self, lexicon: Lexicon) -> bool:
         """Whether the index was made with `lexicon`, or with one that gives the same terms."""
@@ -138,16 +134,19 @@ class Searcher:
 
         With `similarities`, to the query's vector, tools are found by their vectors, too. `usage`
         is how much tools are used, from 0 to 1: of tools that fit equally well, the most used
-        comes first. If the accepted tools are few, `within` makes the search cheaper; it holds them
-        all.
+        comes first. What is not `within` is not accepted either; if it is little, the search is
+        cheaper.
         """
         if limit < 1 or not query.text.strip():
             return ()
         tag_shares = self._tags.shares(query.terms.stems)
-        found = self._found(query, tag_shares, max(_POOL, 2 * limit), accepts, similarities, within)
-        scores: Iterable[tuple[DocId, float]] = self._partial_scores(found, query.terms)
+        most = max(_POOL, 2 * limit)
+        found, others = self._found(query, tag_shares, most, accepts, similarities, within)
+        scores: Sequence[tuple[DocId, float]] = [
+            one for one in self._partial_scores(found, query.terms) if one[1] or one[0] in others
+        ]
         if not (tag_shares or query.name_matches or similarities or usage):
-            scores = _best(list(scores), limit)  # words alone decide
+            scores = _best(scores, limit)  # words alone decide
         fuse = self._fusion(query, similarities) if similarities else _words_alone
         ranked = []
         for doc_id, words in scores:
@@ -246,21 +245,23 @@ class Searcher:
         accepts: Callable[[Entry], bool],
         similarities: Similarities | None,
         within: Subset | None,
-    ) -> dict[DocId, Entry]:
-        """The accepted candidates: by words, by name, by tag, and by vector."""
+    ) -> tuple[dict[DocId, Entry], set[DocId]]:
+        """The accepted candidates; and which of them are so by name, by tag, or by vector."""
         index = self._index
         seen: dict[DocId, Entry] = {}
 
         def allowed(doc_id: DocId) -> bool:
+            if within is not None and doc_id not in within:
+                return False
             entry = seen[doc_id] = index.entry(doc_id)
             return accepts(entry)
 
-        doc_ids = set(query.retrieval.find_candidates(least=most, allowed=allowed, within=within))
-        doc_ids.update(filter(allowed, query.name_matches))
-        doc_ids.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
+        by_words = query.retrieval.find_candidates(least=most, allowed=allowed, within=within)
+        others = set(filter(allowed, query.name_matches))
+        others.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
         if similarities:
-            doc_ids.update(self._most_similar(similarities, most, allowed))
-        return {doc_id: seen[doc_id] for doc_id in doc_ids}
+            others.update(self._most_similar(similarities, most, allowed))
+        return {doc_id: seen[doc_id] for doc_id in others.union(by_words)}, others
 
     def _impacts(self, hit: Hit, terms: QueryTerms) -> dict[str, int]:
         """The impacts of a query's terms on a tool."""
@@ -304,7 +305,7 @@ class Searcher:
         index = self._index
         doc_ids = [
             doc_id
-            for doc_id in (self._tagged(tag_shares) if within is None else within.doc_ids)
+            for doc_id in self._tagged(tag_shares, within)
             if index.entry(doc_id).verdict.tags in tag_shares and allowed(doc_id)
         ]
         if len(doc_ids) <= most:
@@ -317,13 +318,19 @@ class Searcher:
 
         return heapq.nlargest(most, doc_ids, key=relevance)
 
-    def _tagged(self, tag_shares: Mapping[Tags, float]) -> Iterable[DocId]:
+    def _tagged(self, tag_shares: Mapping[Tags, float], within: Subset | None) -> Iterator[DocId]:
         """The tools of all servers that have one with such tags."""
-        return chain.from_iterable(map(self._index.doc_ids, self._tags.servers(tag_shares)))
+        for server in self._tags.servers(tag_shares):
+            number, span = self._index.locate(server)
+            docs: Iterable[int] = range(span.start, span.stop)
+            if within is not None:
+                docs = compress(docs, within.levels[number][span.start : span.stop])
+            for doc in docs:
+                yield DocId(number, doc)
 
     def _partial_scores(
         self, doc_ids: Iterable[DocId], terms: QueryTerms
-    ) -> Iterable[tuple[DocId, float]]:
+    ) -> Iterator[tuple[DocId, float]]:
         by_level: defaultdict[int, list[int]] = defaultdict(list)
         for level, doc in sorted(doc_ids):
             by_level[level].append(doc)

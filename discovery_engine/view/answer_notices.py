@@ -94,7 +94,7 @@ class AnswerNotices(Struct, frozen=True):
         if only:
             return tuple(_held_back_of([self.catalog.part(only)]))
         if self.memo.held_back is None:
-            self.memo.held_back = tuple(_held_back_of(self.catalog.parts.values()))
+            self.memo.held_back = tuple(_held_back_of(self.catalog.parts_with_hidden()))
         return self.memo.held_back
 
     def _hidden_tool(self, entry: Entry) -> notices.HiddenTool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.view.per_server import PerServer
-from discovery_engine.view.status import ConfiguredServer, ServerReport
+from discovery_engine.view.status import ConfiguredServer, ServerReport, tool_counts
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
@@ -28,6 +29,8 @@ class ServerMemo(Struct):
     """Each as of its last live state."""
     reports: PerServer[ServerReport] | None = None
     outages: PerServer[Notice | None] | None = None
+    scoped: tuple[Sequence[ServerReport], tuple[ServerReport, ...]] = ((), ())
+    """The reports of all servers, and those of a scope that were made of them."""
 
 
 class ConfiguredServers(Struct, frozen=True):
@@ -36,13 +39,17 @@ class ConfiguredServers(Struct, frozen=True):
     addresses: AddressBook
     live: Mapping[ServerName, StateInfo]
     memo: ServerMemo
+    whole: ConfiguredServers | None = None
+    """Those of the view of which this is a scope. Only what counts tools is different within it."""
 
     def __iter__(self) -> Iterator[ConfiguredServer]:
         """Every configured server, in the order of the settings."""
         return map(self.get, self.settings.by_name)
 
     def get(self, name: ServerName) -> ConfiguredServer:
-        """The server of exactly that name."""
+        """The server of exactly that name; all of it, also within a scope."""
+        if self.whole:
+            return self.whole.get(name)
         configured, live = self.memo.configured, self.live.get(name)
         server = configured.get(name)
         if server is None or server.live != live:
@@ -59,8 +66,14 @@ class ConfiguredServers(Struct, frozen=True):
         """
         return self.get(self.addresses.server(name))
 
+    def report(self, name: ServerName) -> ServerReport:
+        """The server of exactly that name."""
+        return self._counted(self.get(name).report)
+
     def reports(self) -> tuple[ServerReport, ...]:
         """Every server, in the order of names."""
+        if self.whole:
+            return self._scoped_reports(self.whole.reports())
         found = self.memo.reports = self._for_all(_report, self.memo.reports)
         return found.all
 
@@ -68,8 +81,31 @@ class ConfiguredServers(Struct, frozen=True):
         """Notices about servers in scope whose tools are missing or stale."""
         if only:
             return [notice] if (notice := self.get(only).outage) else []
+        if self.whole:
+            names = self.settings.by_name
+            return [notice for notice in self.whole.outages(None) if notice.server in names]
         found = self.memo.outages = self._for_all(_outage, self.memo.outages)
         return [notice for notice in found.all if notice]
+
+    def _scoped_reports(self, everything: tuple[ServerReport, ...]) -> tuple[ServerReport, ...]:
+        before, known = self.memo.scoped
+        if everything is before:
+            return known
+        names = self.settings.by_name
+        unchanged = zip((one for one in before if one.name in names), known, strict=True)
+        reused = {id(one): scoped for one, scoped in unchanged}
+        found = tuple(
+            reused.get(id(one)) or self._counted(one) for one in everything if one.name in names
+        )
+        self.memo.scoped = everything, found
+        return found
+
+    def _counted(self, report: ServerReport) -> ServerReport:
+        """The report with what a scope shows of the server."""
+        part = self.catalog.part(report.name)
+        if not self.whole or part is self.whole.catalog.part(report.name):
+            return report
+        return replace(report, **tool_counts(part))
 
     def _for_all(
         self, compute: Callable[[ConfiguredServer], T], known: PerServer[T] | None

@@ -1,14 +1,14 @@
 """A scope: the part of a view that some clients see. It hides tools and servers, and shows none.
 
-A scope is a filter over the snapshot, not a copy. Tools, verdicts, the index and the parts of
-servers that it shows whole are shared; of the other parts it has a tuple of the entries that stay.
-What it hides is unknown within it: no answer, notice or suggestion names it.
+A scope is a filter over the snapshot, not a copy (see `scoped_catalog`). What it hides is unknown
+within it: no answer, notice or suggestion names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
+from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.view.scoped_catalog import Flags, ScopedCatalog
 from discovery_engine.view.scoped_offerings import ScopedOfferings
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog, ServerPart
     from discovery_engine.config.settings import ServerSettings, Settings, ViewSettings
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
     from discovery_engine.tools.model import ServerName
@@ -126,7 +128,9 @@ class ScopedCatalogs:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self._parts: Mapping[ServerName, tuple[ServerPart, ServerPart]] = {}
+        self._of: Mapping[ServerName, ServerPart] = {}
+        self._shown: Mapping[ServerName, Flags | None] = {}
+        """What is shown of these."""
         self._offerings = ScopedOfferings(scope.resource_rules, scope.prompt_rules, scope.tags)
 
     def view(self, whole: View) -> View:
@@ -168,29 +172,33 @@ class ScopedCatalogs:
             return False
         return not self._server_rules.verdict(server.name, server.tags, enabled=True).enabled
 
-    def _catalog(self, whole: Catalog, settings: Settings) -> Catalog:
-        known = self._parts
+    def _catalog(self, catalog: Catalog, settings: Settings) -> ScopedCatalog:
+        whole, outer = catalog, None
+        if isinstance(catalog, ScopedCatalog):
+            whole, outer = catalog.whole, catalog.shown
+        known, before = self._shown, self._of
         servers = settings.by_name
-        self._parts = {
-            name: seen
-            if (seen := known.get(name)) and seen[0] is part
-            else (part, self._scoped_part(part))
+        self._shown = {
+            name: known[name] if name in known and before[name] is part else self._flags(part)
             for name, part in whole.parts.items()
-            if not self.scope.servers or name in servers
+            if (outer is None or name in outer) and (not self.scope.servers or name in servers)
         }
-        parts = {name: scoped for name, (_, scoped) in self._parts.items()}
-        return Catalog(whole.revision, MappingProxyType(parts))
+        self._of = whole.parts
+        shown = self._shown if outer is None else _both(self._shown, outer)
+        return ScopedCatalog.part_of(whole, shown)
 
-    def _scoped_part(self, part: ServerPart) -> ServerPart:
-        entries, offerings = part.entries, self._offerings.shown(part)
+    def _flags(self, part: ServerPart) -> Flags | None:
+        """What is shown of a server; None if all of it."""
+        entries = part.entries
+        shown = [True] * len(entries)
         if self.scope.rules and entries:
             verdicts = self._rules.verdicts([entry.tool for entry in entries], _ENABLED)
-            entries = tuple(e for e, v in zip(entries, verdicts, strict=True) if v.enabled)
+            shown = [verdict.enabled for verdict in verdicts]
         if tags := set(self.scope.tags):
-            entries = tuple(e for e in entries if not tags.isdisjoint(e.verdict.tags))
-        if (len(entries), len(offerings)) == (len(part.entries), len(part.offerings)):
-            return part
-        return replace(part, entries=entries, offerings=offerings)
+            tagged = (not tags.isdisjoint(entry.verdict.tags) for entry in entries)
+            shown = list(map(and_, shown, tagged))
+        shown += self._offerings.shown(part)
+        return None if all(shown) else bytes(shown)
 
     @cached_property
     def _rules(self) -> ToolRules:
@@ -204,6 +212,19 @@ class ScopedCatalogs:
         from discovery_engine.rules.ruleset import ServerRules  # noqa: PLC0415
 
         return ServerRules((Rule(patterns=self.scope.servers, enabled=True),))
+
+
+def _both(
+    one: Mapping[ServerName, Flags | None], other: Mapping[ServerName, Flags | None]
+) -> Mapping[ServerName, Flags | None]:
+    """What is shown by a scope within another."""
+    return {name: _all_of(flags, other[name]) for name, flags in one.items()}
+
+
+def _all_of(one: Flags | None, other: Flags | None) -> Flags | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return bytes(map(and_, one, other))
 
 
 def _given(values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,24 +35,19 @@ class ScopedOfferings:
         self._tags = frozenset(tags)
         self._uri_rules = UriRules(resource_rules)
 
-    def shown(self, part: ServerPart) -> tuple[OfferingEntry, ...]:
-        """Those of a server that stay."""
+    def shown(self, part: ServerPart) -> list[bool]:
+        """Which of those of a server are shown, in their order."""
         entries = part.offerings
-        if self._tags:
-            entries = tuple(one for one in entries if self._is_tagged(one))
-        if not entries or not (self._resource_rules or self._prompt_rules):
-            return entries
+        shown = [not self._tags or self._is_tagged(one) for one in entries]
         server = _judged(part.verdict)
-        kept = {
-            entry
-            for rules, one_kind in ((self._resources, False), (self._prompts, True))
-            if (judged := [e for e in entries if _is_prompt(e) is one_kind])
-            for entry, verdict in zip(
-                judged, rules.verdicts([e.offering for e in judged], server), strict=True
-            )
-            if verdict.enabled
-        }
-        return entries if len(kept) == len(entries) else tuple(e for e in entries if e in kept)
+        for is_prompt, rules in ((False, self._resource_rules), (True, self._prompt_rules)):
+            places = [at for at, one in enumerate(entries) if _is_prompt(one) is is_prompt]
+            if rules and places:
+                judge = self._prompts if is_prompt else self._resources
+                verdicts = judge.verdicts([entries[at].offering for at in places], server)
+                for at, verdict in zip(places, verdicts, strict=True):
+                    shown[at] &= verdict.enabled
+        return shown
 
     def why_hidden(self, part: ServerPart, entry: OfferingEntry) -> str:
         """Why one is not shown, in a few words; empty if it is."""

@@ -138,20 +138,9 @@ class QueryRunner(Struct, frozen=True):
     def answer(
         self,
         accepts: Callable[[Entry], bool],
-        *,
-        server: ServerName | None = None,
-        tags: frozenset[str] = frozenset(),
         within: Subset | None = None,
     ) -> SearchAnswer:
-        """The accepted tools that fit, otherwise the nearest.
-
-        With `server`, all that are accepted are of that one, with `tags` they carry all of them:
-        no other tool is looked at. Otherwise `within` holds all that are, if they are few.
-        """
-        if tags:
-            within = self.searcher.tools_with(tags)
-        if server:
-            within = self.searcher.tools_of(server)
+        """The accepted tools that fit, otherwise the nearest; `within` has all that are."""
         found = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
         assessment = self.searcher.assess(self.query, found, self.similarities)
         fits = bool(found) and assessment.confidence >= self.least
@@ -165,19 +154,21 @@ class QueryRunner(Struct, frozen=True):
             uncovered=assessment.unknown,
         )
 
-    def better_hits(self, shown: SearchAnswer, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
-        """The accepted tools that fit better than all that are shown; only hidden ones are."""
+    def better_hits(
+        self, shown: SearchAnswer, accepts: Callable[[Entry], bool], within: Subset
+    ) -> tuple[Hit, ...]:
+        """The accepted tools that fit better than all that are shown."""
         best = max((hit.relevance for hit in (*shown.hits, *shown.nearest)), default=0.0)
         if best >= 1:
             return ()
-        found = self._find(_COUNTED, accepts, self.searcher.hidden)
+        found = self._find(_COUNTED, accepts, within)
         assessment = self.searcher.assess(self.query, found, self.similarities)
         if not found or assessment.confidence < self.least:
             return ()
         return tuple(hit for hit in _head(found) if hit.relevance > best)
 
     def _find(
-        self, most: int, accepts: Callable[[Entry], bool], within: Subset | None = None
+        self, most: int, accepts: Callable[[Entry], bool], within: Subset | None
     ) -> tuple[Hit, ...]:
         return self.searcher.search(
             self.query,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -197,9 +197,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
             hint=info.hint,
             detail=info.detail,
             stderr=self._stderr if is_down else "",
-            tool_count=len(part.entries),
-            enabled_count=part.visible_count,
-            withheld_count=part.held_back(WITHHELD) + part.offerings_held_back(WITHHELD),
+            **tool_counts(part),
             tags=(part.verdict.tags or server.tags) if is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,
@@ -291,6 +289,23 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
     def _stderr(self) -> str:
         live, failure = self.live, self.part.failure
         return (live.stderr if live else "") or (failure.stderr if failure else "")
+
+
+class ToolCounts(TypedDict):
+    """The fields of a report that depend on what is shown of a server."""
+
+    tool_count: int
+    enabled_count: int
+    withheld_count: int
+
+
+def tool_counts(part: ServerPart) -> ToolCounts:
+    withheld = part.held_back(WITHHELD) + part.offerings_held_back(WITHHELD)
+    return {
+        "tool_count": len(part.entries),
+        "enabled_count": part.visible_count,
+        "withheld_count": withheld,
+    }
 
 
 def _merged(live: StateInfo | None, part: ServerPart) -> StateInfo:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from discovery_engine import limits
 from discovery_engine.view import notices
+from discovery_engine.view.scoped_catalog import ScopedCatalog
 from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class SearchMemo(Struct):
     """What was computed of the catalog for all searches."""
 
     has_hidden: bool | None = None
-    subset: tuple[Searcher, Subset] | None = None
-    """The tools of a narrow view, in the index of that searcher."""
+    shown: tuple[Searcher, Subset] | None = None
+    """The tools of a scope, in the index of that searcher."""
 
 
 class ToolSearch(Struct, frozen=True):
@@ -41,9 +42,6 @@ class ToolSearch(Struct, frozen=True):
     vectors: Vectors | None
     usage: Mapping[ToolKey, float]
     notices: AnswerNotices
-    is_scoped: bool
-    is_narrow: bool
-    """As of the view."""
     memo: SearchMemo
 
     def search(
@@ -62,35 +60,36 @@ class ToolSearch(Struct, frozen=True):
         only = self.addresses.server(server) if server else None
         wanted = set(tags)
 
-        def in_scope(entry: Entry) -> bool:
+        def is_asked_for(entry: Entry) -> bool:
             is_tagged = not wanted or wanted.issubset(entry.verdict.tags)
-            is_asked_for = is_tagged and (only is None or entry.tool.server == only)
-            return is_asked_for and self._shows(entry)
+            return is_tagged and (only is None or entry.tool.server == only)
+
+        def is_listed(entry: Entry) -> bool:
+            return may_be_listed(entry, include_disabled=include_disabled)
 
         def accepts(entry: Entry) -> bool:
-            return in_scope(entry) and may_be_listed(entry, include_disabled=include_disabled)
+            return is_asked_for(entry) and is_listed(entry)
 
         def is_hidden(entry: Entry) -> bool:
-            return in_scope(entry) and not accepts(entry)
+            return is_asked_for(entry) and not is_listed(entry)
 
         runner = self._runner(query, query_vectors, limit)
-        within = self._subset()
-        answer = runner.answer(accepts, server=only, tags=frozenset(wanted), within=within)
+        shown = self._shown()
+        asked = self._asked_for(only, frozenset(wanted), shown)
+        has_hidden = self._has_hidden(only)
+        within = _both(asked, self.searcher.visible) if has_hidden else asked
+        answer = runner.answer(accepts, asked if include_disabled else within)
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
         missing = self.notices.missing(only)
-        better = runner.better_hits(answer, is_hidden) if self._has_hidden(only) else ()
+        better: Sequence[Hit] = ()
+        if has_hidden:
+            better = runner.better_hits(answer, is_hidden, _both(asked, self.searcher.hidden))
         first = [self.notices.hidden(hit.entry for hit in better)] if better else []
         if answer.decision is Decision.NONE:
-
-            def is_listed(entry: Entry) -> bool:
-                return self._shows(entry) and may_be_listed(
-                    entry, include_disabled=include_disabled
-                )
-
-            fitting: tuple[Hit, ...] = ()
+            fitting: Sequence[Hit] = ()
             if not better and (only or wanted):
-                fitting = runner.answer(is_listed, within=within).hits
+                fitting = runner.answer(is_listed, shown).hits
             first += self.notices.for_nothing(only, wanted, fitting, is_hidden=bool(better))
         return replace(answer, notices=(*first, *missing))
 
@@ -105,27 +104,35 @@ class ToolSearch(Struct, frozen=True):
             usage=self.usage,
         )
 
-    def _subset(self) -> Subset | None:
-        """The tools of a narrow view in the index; None if all of it is searched."""
-        if not self.is_narrow:
+    def _shown(self) -> Subset | None:
+        """The tools of the view in the index; None if it has all of them."""
+        if not isinstance(self.catalog, ScopedCatalog):
             return None
-        known = self.memo.subset
+        known = self.memo.shown
         if known is None or known[0] is not self.searcher:
-            known = self.memo.subset = self.searcher, self.searcher.subset(self._shows)
+            found = self.searcher.tools_of(self.catalog.tools_shown())
+            known = self.memo.shown = self.searcher, found
         return known[1]
 
-    def _shows(self, entry: Entry) -> bool:
-        """Whether a tool that was found is one of this view."""
-        tool = entry.tool
-        return not self.is_scoped or self.catalog.get(tool.server, tool.name) is not None
+    def _asked_for(
+        self, only: ServerName | None, tags: frozenset[str], shown: Subset | None
+    ) -> Subset | None:
+        """Of the tools of the view those of one server, with some tags; None if all are."""
+        if only:
+            shown = _both(shown, self.searcher.tools_of({only: None}))
+        return _both(shown, self.searcher.tools_with(tags)) if tags else shown
 
     def _has_hidden(self, only: ServerName | None) -> bool:
         """Whether the servers in scope have a tool that is not visible."""
         if only:
             return self.catalog.part(only).has_hidden
         if self.memo.has_hidden is None:
-            self.memo.has_hidden = any(p.has_hidden for p in self.catalog.parts.values())
+            self.memo.has_hidden = any(p.has_hidden for p in self.catalog.parts_with_hidden())
         return self.memo.has_hidden
+
+
+def _both(one: Subset | None, other: Subset) -> Subset:
+    return other if one is None else one & other
 
 
 def may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

@@ -50,9 +50,6 @@ else:  # `help(View)` needs the names; loading the search for them would make ev
     OpenSearcher, Vectors, UriGuard = Callable, object, object
 
 
-# Of the tools without the scope. With half of them hidden, a search of all takes 5 times as long
-# (benchmarks/views.py); what a subset of the index takes grows with what is shown.
-_NARROW = 0.8
 _SHARED = ("addresses", "offerings", "connectable", "_memos")
 
 
@@ -91,10 +88,8 @@ class View(Struct, frozen=True, dict=True):
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
     """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
-    is_scoped: bool = False
-    """Whether the searcher has tools that `catalog` has not, which are not to be shown."""
-    is_narrow: bool = False
-    """Whether these are so many that a search of all of them would take several times as long."""
+    whole: View | None = None
+    """The view of which this one shows a part; None if it shows all."""
     guards: tuple[UriGuard, ...] = ()
     """What keeps the templates of scopes from leading out of them."""
 
@@ -104,15 +99,8 @@ class View(Struct, frozen=True, dict=True):
 
     def within(self, catalog: Catalog, settings: Settings, *guards: UriGuard) -> View:
         """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""
-        is_narrow = self.is_narrow or len(catalog) < _NARROW * len(self.catalog)
-        return replace(
-            self,
-            catalog=catalog,
-            settings=settings,
-            is_scoped=True,
-            is_narrow=is_narrow,
-            guards=(*self.guards, *guards),
-        )
+        whole, guards = self.whole or self, (*self.guards, *guards)
+        return replace(self, catalog=catalog, settings=settings, whole=whole, guards=guards)
 
     def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
         """The same snapshot with other live states."""
@@ -142,7 +130,7 @@ class View(Struct, frozen=True, dict=True):
         Raises:
             ServerNotFoundError: With the nearest names.
         """
-        return self._servers.find(name).report
+        return self._servers.report(self.addresses.server(name))
 
     def server_settings(self, name: str) -> ServerSettings:
         """The settings of a server; the name is resolved as by `server`.
@@ -374,8 +362,12 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def _servers(self) -> ConfiguredServers:
+        return self._servers_with(self.live)
+
+    def _servers_with(self, live: Mapping[ServerName, StateInfo]) -> ConfiguredServers:
+        whole = self.whole._servers_with(live) if self.whole else None  # noqa: SLF001 - a view
         memo = self._memos.servers
-        return ConfiguredServers(self.settings, self.catalog, self.addresses, self.live, memo)
+        return ConfiguredServers(self.settings, self.catalog, self.addresses, live, memo, whole)
 
     @cached_property
     def _notices(self) -> AnswerNotices:
@@ -394,8 +386,6 @@ class View(Struct, frozen=True, dict=True):
             self.vectors,
             self.usage,
             self._notices,
-            self.is_scoped,
-            self.is_narrow,
             self._memos.search,
         )
 

@@ -14,6 +14,7 @@ from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.text.spelling import name_spellings
 from discovery_engine.search.text.tokenizer import fold
+from discovery_engine.tools.model import ServerName
 from tests.factories import make_catalog, make_entry, make_part
 
 if TYPE_CHECKING:
@@ -393,6 +394,49 @@ def test_a_filter_only_takes_away(catalog, query) -> None:
     assert search(catalog, query, accepts=accepts) == tuple(
         hit for hit in everything if accepts(hit.entry)
     )
+
+
+@pytest.mark.requirement("REL-40")
+@given(catalogs(), queries, st.randoms(use_true_random=False))
+def test_a_search_within_some_tools_finds_what_a_search_of_all_finds_of_them(
+    catalog, query, random
+) -> None:
+    chosen = {entry.key for entry in catalog if random.random() < 0.4}
+    searcher = build_searcher(catalog, SearchSettings())
+    flags = {
+        part.server: bytes(entry.key in chosen for entry in part.entries)
+        for part in catalog.parts.values()
+    }
+
+    within = searcher.search(
+        searcher.analyze(query),
+        limit=30,
+        accepts=lambda _: True,
+        within=searcher.tools_of(flags),
+    )
+
+    everything = search(searcher, query, limit=30)
+    assert within == tuple(hit for hit in everything if hit.entry.key in chosen)
+
+
+@pytest.mark.requirement("REL-40")
+@pytest.mark.parametrize("share", [2, 10, 40])
+def test_a_search_within_many_tools_finds_what_a_filter_of_all_leaves(share: int) -> None:
+    words = ("zebra", "yak", "fox", "lion", "owl", "gnu", "ape")
+    entries = [
+        make_entry(f"t{n:04}", "s", description=" ".join(words[n % 7 : n % 5 + 2]))
+        for n in range(2000)
+    ]
+    searcher = build_searcher(make_catalog(make_part("s", *entries)), SearchSettings())
+    is_chosen = [n % share == 0 for n in range(len(entries))]
+    subset = searcher.tools_of({ServerName("s"): bytes(is_chosen)})
+    chosen = {entry.key for entry, is_one in zip(entries, is_chosen, strict=True) if is_one}
+
+    for query in ("zebra fox", "an owl and a lion", "ape"):
+        asked = searcher.analyze(query)
+        found = searcher.search(asked, limit=10, accepts=lambda _: True, within=subset)
+        expected = searcher.search(asked, limit=10, accepts=lambda entry: entry.key in chosen)
+        assert found == expected
 
 
 @pytest.mark.requirement("REL-40")

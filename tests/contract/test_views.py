@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.errors import NotFoundError, ViewNotFoundError
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.view.scope import Scope, ScopedCatalogs
+from discovery_engine.view.scoped_catalog import ScopedCatalog
 from discovery_engine.view.view import View
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
+from tests.contract.test_answer_cost import search_work
 from tests.contract.test_modes import client_of
 from tests.engines import Folder
 from tests.factories import make_catalog, make_definition, make_entry, make_part
@@ -91,11 +97,14 @@ def test_view_judges_changed_servers_only_and_shares_whole_parts() -> None:
 
     before = scoped.view(whole).catalog
     grown = whole.catalog.with_parts([make_part("farm", "get_cow", "get_hen")])
-    after = scoped.view(whole.within(grown, whole.settings)).catalog
+    after = scoped.view(replace(whole, catalog=grown)).catalog
 
-    assert before.part("farm") is whole.catalog.part("farm")
-    assert after.part("zoo") is before.part("zoo")
-    assert len(after.part("farm").entries) == 2
+    assert isinstance(before, ScopedCatalog)
+    assert isinstance(after, ScopedCatalog)
+    zoo, farm = ServerName("zoo"), ServerName("farm")
+    assert before.part(farm) is whole.catalog.part(farm)
+    assert after.shown[zoo] is before.shown[zoo]
+    assert [len(after.part(name).entries) for name in (zoo, farm)] == [3, 2]
     entry = before.part("zoo").entries[0]
     assert any(entry is one for one in whole.catalog.part("zoo").entries)
 
@@ -295,18 +304,113 @@ def test_token_needs_a_moment_in_the_future(discovery: Discovery, when: str) -> 
 @pytest.mark.requirement("VIEW-9")
 @given(
     shown=st.sets(st.sampled_from(NAMES), max_size=3),
-    query=st.sampled_from(["wash a dog", "get cat", "delete_all", "do all", "zzz"]),
+    query=st.sampled_from(["wash a dog", "get cat", "delete_all", "do all", "read", "zzz"]),
+    only=st.sampled_from([None, "zoo"]),
+    tags=st.sampled_from([(), ("read",)]),
 )
 def test_narrow_view_finds_what_a_search_of_all_tools_would_find(
-    shown: set[str], query: str
+    shown: set[str], query: str, only: str | None, tags: tuple[str, ...]
 ) -> None:
-    entries = [make_entry(n, s, description=f"Do {n}.") for s in ("zoo", "farm") for n in NAMES]
-    parts = [make_part(s, *(e for e in entries if e.tool.server == s)) for s in ("zoo", "farm")]
-    searcher = build_searcher(make_catalog(*parts), SearchSettings())
-    whole = replace(make_view(*parts), open_searcher=lambda: searcher)
+    whole = ranked_world()
     rules = (Rule(patterns=tuple(sorted(shown)) or ("none",), enabled=True),)
+    searcher = whole.searcher
 
-    narrow = ScopedCatalogs(Scope(rules=rules)).view(whole)
+    found = ScopedCatalogs(Scope(rules=rules)).view(whole).search(query, server=only, tags=tags)
 
-    assert narrow.is_narrow
-    assert narrow.search(query).hits == replace(narrow, is_narrow=False).search(query).hits
+    expected = searcher.search(
+        searcher.analyze(query),
+        limit=10,
+        accepts=lambda entry: (
+            entry.tool.name in shown
+            and only in (None, entry.tool.server)
+            and set(tags).issubset(entry.verdict.tags)
+        ),
+    )
+    assert found.hits == expected[: len(found.hits)]
+    assert found.nearest == expected[: len(found.nearest)]
+    assert found.hits or found.nearest or not expected
+
+
+@pytest.mark.requirement("VIEW-9")
+@pytest.mark.parametrize("pattern", ["/[02468]$/", "/7$/", "/77$/", "/777$/", "/[1-9]$/"])
+def test_search_within_a_view_costs_no_more_than_one_of_all(pattern: str) -> None:
+    whole = ranked(
+        make_part(
+            "s",
+            *(
+                make_entry(f"t{n:04}", "s", description=f"Read a log file {n % 50}.")
+                for n in range(4000)
+            ),
+        )
+    )
+    view = ScopedCatalogs(Scope(rules=(Rule(patterns=(pattern,), enabled=True),))).view(whole)
+
+    assert 0 < len(view.catalog) < 4000
+    assert search_work(view) < 1.1 * search_work(whole)
+
+
+def ranked_world() -> View:
+    tags = {"zoo": ["read"], "farm": []}
+    return ranked(
+        *(
+            make_part(s, *(make_entry(n, s, description=f"Do {n}.", tags=tags[s]) for n in NAMES))
+            for s in tags
+        )
+    )
+
+
+def ranked(*parts: ServerPart) -> View:
+    """A view whose searcher is the real one."""
+    searcher = build_searcher(make_catalog(*parts), SearchSettings())
+    return replace(make_view(*parts), open_searcher=lambda: searcher)
+
+
+@pytest.mark.requirement("VIEW-4")
+def test_a_view_within_a_view_shows_what_both_show() -> None:
+    whole = ranked_world()
+    outer, inner = (
+        ScopedCatalogs(Scope(rules=(Rule(patterns=(pattern,), enabled=True),)))
+        for pattern in ("*cat", "wash_*")
+    )
+
+    both = inner.view(outer.view(whole))
+
+    assert [str(entry.key) for entry in both.catalog] == ["farm:wash_cat", "zoo:wash_cat"]
+    assert {report.tool_count for report in both.servers()} == {1}
+    assert len(both.search("do wash cat", limit=50).hits) == 2
+    assert [entry.key.server for entry in both.catalog.named(ToolName("wash_cat"))] == [
+        "farm",
+        "zoo",
+    ]
+    for hidden in ("get_cat", "wash_dog"):
+        assert both.catalog.get(ServerName("zoo"), ToolName(hidden)) is None
+
+
+@pytest.mark.requirement("VIEW-4")
+def test_memory_of_a_view_is_a_small_part_of_what_it_shows() -> None:
+    parts = [
+        make_part(f"s{n}", *(f"tool_{i}" for i in range(20)), listed_at=1.0) for n in range(100)
+    ]
+    whole = ranked(*parts)
+    scoped = ScopedCatalogs(Scope(rules=(Rule(patterns=("*3",), enabled=False),)))
+    before = ScopedCatalogs(Scope(rules=(Rule(patterns=("*4",), enabled=False),))).view(whole)
+    read_all(before)
+    tracemalloc.start()
+
+    view = scoped.view(whole)
+    read_all(view)
+
+    gc.collect()
+    a_tool = tracemalloc.get_traced_memory()[0] / len(whole.catalog)
+    tracemalloc.stop()
+    assert len(view.catalog) == 1800
+    assert a_tool < 60
+
+
+def read_all(view: View) -> None:
+    """Read what answers need of every server."""
+    view.search("tool")
+    assert view.servers()
+    for server in view.catalog.parts:
+        assert view.list_tools(server).entries
+        view.details(server, "tool_1")

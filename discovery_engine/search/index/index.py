@@ -91,8 +91,16 @@ class Index(Struct, frozen=True, dict=True):
 
     def doc_ids(self, server: ServerName) -> Iterable[DocId]:
         """The tools of a server, in the order of their names."""
-        number, span = self._locate(server)
+        number, span = self.locate(server)
         return (DocId(number, doc) for doc in range(span.start, span.stop))
+
+    def locate(self, server: ServerName) -> tuple[int, ServerSpan]:
+        """The number of the level that has a server's tools, and where they are in it."""
+        for number, level in enumerate(self.levels):
+            span = level.postings.by_server.get(server)
+            if span and not level.is_deleted(span):
+                return number, span
+        raise LookupError(server)
 
     def doc_id(self, tool: Tool) -> DocId | None:
         """Where a tool stands; None if no tool with this definition is indexed."""
@@ -101,7 +109,7 @@ class Index(Struct, frozen=True, dict=True):
         at = bisect_left(entries, tool.name, key=lambda entry: entry.tool.name)
         if at == len(entries) or entries[at].tool != tool:
             return None
-        number, span = self._locate(tool.server)
+        number, span = self.locate(tool.server)
         return DocId(number, span.start + at)
 
     def impacts(self, doc_id: DocId, terms: Iterable[str]) -> dict[str, int]:
@@ -127,7 +135,7 @@ class Index(Struct, frozen=True, dict=True):
         ]
         levels = list(self.levels)
         for name in stale:
-            number, span = self._locate(name)
+            number, span = self.locate(name)
             # Made again from the old definitions, to find the terms to count less: postings are
             # by term, and to keep the terms of each tool besides would cost memory for this alone.
             documents = _documents(name, self.servers[name], lexicon)
@@ -135,13 +143,6 @@ class Index(Struct, frozen=True, dict=True):
         if fresh:
             levels.append(_new_level(fresh, servers, lexicon))
         return Index(compacted(levels), MappingProxyType(servers))
-
-    def _locate(self, server: ServerName) -> tuple[int, ServerSpan]:
-        for number, level in enumerate(self.levels):
-            span = level.postings.by_server.get(server)
-            if span and not level.is_deleted(span):
-                return number, span
-        raise LookupError(server)
 
 
 def indexed_servers(

@@ -1,86 +1,72 @@
-"""Some tools of an index, with their own postings.
+"""Some tools of an index: those of a view, of one server, with some tags, or the hidden ones.
 
-Few tools are disabled, and few are of one server. To find the best of few in the postings of all
-tools would cost what all tools cost; each list is filtered once, when a query first needs it.
+A subset is a byte for each tool of the index, and nothing else: there may be many views.
 """
 
 from __future__ import annotations
 
-from array import array
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from discovery_engine.search.index.names import IDS
-from discovery_engine.search.index.postings import impacts_of
+from discovery_engine.search.index.index import DocId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.catalog import Entry
-    from discovery_engine.search.index.index import DocId, Index
-    from discovery_engine.search.index.postings import PostingList
+    from discovery_engine.search.index.index import Index
+    from discovery_engine.tools.model import ServerName
 
-_BISECT_PART = 8  # a list this many times as long as the subset is not read, but searched
-_NOTHING: PostingList = (b"", b"")
+Flags: TypeAlias = bytes
+"""A byte for each of some tools, in their order: 1 for those of the subset, otherwise 0."""
 
 
 class Subset:
-    """The tools `doc_ids` of `index`; immutable, as the index is."""
+    """Immutable, and valid for the index that it was made of."""
 
-    def __init__(self, index: Index, doc_ids: Iterable[DocId]) -> None:
-        self._index = index
-        self.doc_ids = tuple(doc_ids)
-        self._lists: dict[tuple[int, str], PostingList] = {}
+    def __init__(self, levels: Iterable[Flags]) -> None:
+        self.levels: Sequence[Flags] = tuple(levels)
+        """By level, in the order of their numbers there."""
 
     @classmethod
     def of(cls, index: Index, accepts: Callable[[Entry], bool]) -> Subset:
-        """The accepted tools, in the order of servers and names."""
-        return cls(
+        """The accepted tools."""
+        return cls.by_server(
             index,
-            (
-                doc_id
+            {
+                server: bytes(map(accepts, indexed.part.entries))
                 for server, indexed in index.servers.items()
-                for doc_id, entry in zip(index.doc_ids(server), indexed.part.entries, strict=True)
-                if accepts(entry)
-            ),
+            },
         )
 
-    def __len__(self) -> int:
-        return len(self.doc_ids)
-
-    def postings(self, level: int, term: str) -> PostingList:
-        """Which tools of the subset hold a term, and its impact on each."""
-        found = self._lists.get((level, term))
-        if found is None:
-            found = self._lists[level, term] = self._filtered(level, term)
-        return found
-
-    def _filtered(self, level: int, term: str) -> PostingList:
-        docs = self._docs[level]
-        lists = self._index.levels[level].postings.lists.get(term)
-        if lists is None or not docs:
-            return _NOTHING
-        ids, impacts = array(IDS, lists[0]), lists[1]
-        if len(ids) > _BISECT_PART * len(docs):
-            held = impacts_of(lists, docs)
-            return array(IDS, [docs[i] for i, _ in held]).tobytes(), bytes(i for _, i in held)
-        mask = self._masks[level]
-        is_held = bytes(map(mask.__getitem__, ids))
-        return array(IDS, compress(ids, is_held)).tobytes(), bytes(compress(impacts, is_held))
+    @classmethod
+    def by_server(cls, index: Index, chosen: Mapping[ServerName, Flags | None]) -> Subset:
+        """Of each server the chosen tools, in the order of their names; all of them if None."""
+        levels = [bytearray(level.postings.size) for level in index.levels]
+        for server, flags in chosen.items():
+            if server in index.servers:
+                number, span = index.locate(server)
+                size = span.stop - span.start
+                levels[number][span.start : span.stop] = flags or b"\1" * size
+        return cls(map(bytes, levels))
 
     @cached_property
-    def _docs(self) -> Sequence[Sequence[int]]:
-        """By level, the numbers of the tools, ascending."""
-        docs: list[list[int]] = [[] for _ in self._index.levels]
-        for level, doc in sorted(self.doc_ids):
-            docs[level].append(doc)
-        return docs
+    def size(self) -> int:
+        return sum(int.from_bytes(level).bit_count() for level in self.levels)
 
-    @cached_property
-    def _masks(self) -> Sequence[bytes]:
-        """By level, a byte for each tool: 1 for those of the subset."""
-        masks = [bytearray(level.postings.size) for level in self._index.levels]
-        for level, doc in self.doc_ids:
-            masks[level][doc] = 1
-        return [bytes(mask) for mask in masks]
+    def __contains__(self, doc_id: DocId) -> bool:
+        return bool(self.levels[doc_id.level][doc_id.doc])
+
+    def __iter__(self) -> Iterator[DocId]:
+        for number, level in enumerate(self.levels):
+            for doc in compress(range(len(level)), level):
+                yield DocId(number, doc)
+
+    def __and__(self, other: Subset) -> Subset:
+        """The tools that both have."""
+        return Subset(map(_both, self.levels, other.levels))
+
+
+def _both(one: Flags, other: Flags) -> Flags:
+    return (int.from_bytes(one) & int.from_bytes(other)).to_bytes(len(one))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import sys
 from array import array
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from discovery_engine.search.index.index import Index
     from discovery_engine.search.index.levels import Level
-    from discovery_engine.search.index.postings import PostingList
     from discovery_engine.search.index.subset import Subset
     from discovery_engine.search.query.analyzer import QueryTerms
 
@@ -31,6 +30,9 @@ _MOST_POSTINGS = 8_000  # that are read for one query,
 _FEW_POSTINGS = 500  # unless fewer than these were read before
 _KEPT = 100  # tools that are remembered with their scores; a usual search needs no more
 _MOST_TIES = 4  # times as many; with more that equal the last, they are not remembered
+_NARROW = 0.8  # of all tools; among more it is cheaper to find the nearest of all
+_TINY = 2  # times as many tools as are worth scoring: it is cheaper to score them all
+_SKIPPED = 0.4  # what a posting of another tool costs, of one that is used
 
 
 class Retrieval:
@@ -46,26 +48,50 @@ class Retrieval:
     ) -> list[DocId]:
         """The allowed tools most likely to fit, some more than `least` if there are as many.
 
+        Of a small subset these are all of its tools, also those that hold no term of the query.
+
         Args:
             least: How many are worth scoring.
             allowed: Whether a tool may be chosen.
-            within: Holds all that are allowed, if they are few: no others are looked at then.
+            within: Has all that are allowed: no others are looked at if they are few.
         """
-        # A subset too small to hold half of `least` cannot be satisfied by the heaviest terms.
-        if within is None or len(within) * 2 >= least:
-            nearest = self._nearest(least)
-            chosen = [doc_id for doc_id in nearest.best(least) if allowed(doc_id)]
-            if nearest.are_all(least) or len(chosen) * 2 >= least:
-                return chosen
-        everything = _score_levels(self._index, self._query.weights, within)
+        if within is not None and within.size < _NARROW * self._index.size:
+            if within.size <= _TINY * least:
+                return list(filter(allowed, within))
+            return _best_allowed(self._scores_within(within, _TINY * least), least, allowed)
+        nearest = self._nearest(least)
+        chosen = [doc_id for doc_id in nearest.best(least) if allowed(doc_id)]
+        if nearest.are_all(least) or len(chosen) * 2 >= least:
+            return chosen
+        weights = self._query.weights
+        everything = [_score_level(level, weights) for level in self._index.levels]
         return _best_allowed(everything, least, allowed)
+
+    def _scores_within(self, within: Subset, enough: int) -> list[dict[int, float]]:
+        """The scores of the tools of a subset, by the heaviest terms."""
+        scores: list[dict[int, float]] = [{} for _ in within.levels]
+        levels = [
+            (found, level.postings.lists, flags.__getitem__)
+            for found, level, flags in zip(scores, self._index.levels, within.levels, strict=True)
+        ]
+        cost = 0.0
+        for term, weight in self._query.weights.items():
+            cost += _SKIPPED * self._index.document_frequency(term)
+            if cost > _MOST_POSTINGS and sum(map(len, scores)) >= enough:
+                break
+            for found, lists, is_held in levels:
+                if postings := lists.get(term):
+                    docs = array(IDS, postings[0])
+                    pairs = compress(zip(docs, postings[1], strict=True), map(is_held, docs))
+                    _add(found, weight, pairs)
+        return scores
 
     def _nearest(self, least: int) -> _Nearest:
         known = self._known
         if known and known.least >= least:
             return known
         terms = _heaviest(self._index, self._query)
-        scores = _score_levels(self._index, terms)
+        scores = [_score_level(level, terms) for level in self._index.levels]
         most = max(least, _KEPT)
         nearest = _Nearest(
             most,
@@ -111,42 +137,40 @@ def _heaviest(index: Index, query: QueryTerms) -> dict[str, float]:
     return terms
 
 
-def _score_levels(
-    index: Index, terms: Mapping[str, float], within: Subset | None = None
-) -> list[dict[int, float]]:
-    if within is not None:
-        return [
-            _scores((weight, within.postings(n, term)) for term, weight in terms.items())
-            for n in range(len(index.levels))
-        ]
-    return [_score_level(level, terms) for level in index.levels]
-
-
 def _score_level(level: Level, terms: Mapping[str, float]) -> dict[int, float]:
     lists = level.postings.lists
-    found = ((weight, lists.get(term)) for term, weight in terms.items())
-    scores = _scores((weight, one) for weight, one in found if one)
+    scores: dict[int, float] = {}
+    for term, weight in terms.items():
+        if found := lists.get(term):
+            _add(scores, weight, zip(array(IDS, found[0]), found[1], strict=True))
     for doc in level.deleted:
         scores.pop(doc, None)
     return scores
 
 
-def _scores(weighted: Iterable[tuple[float, PostingList]]) -> dict[int, float]:
-    scores: dict[int, float] = {}
+def _add(scores: dict[int, float], weight: float, postings: Iterable[tuple[int, int]]) -> None:
     get = scores.get
-    for weight, (docs, impacts) in weighted:
-        for doc, impact in zip(array(IDS, docs), impacts, strict=True):
-            scores[doc] = get(doc, 0.0) + weight * impact
-    return scores
+    for doc, impact in postings:
+        scores[doc] = get(doc, 0.0) + weight * impact
 
 
 def _best_allowed(
     found: list[dict[int, float]], least: int, allowed: Callable[[DocId], bool]
 ) -> list[DocId]:
     """As `_best` of those that are allowed; to ask for all of them would take most of the time."""
+    for most in (2 * least, sys.maxsize):  # nearly all are allowed, as a rule
+        chosen = _first_allowed(sorted(_best(found, most), reverse=True), least, allowed)
+        if len(chosen) >= least:
+            break
+    return chosen
+
+
+def _first_allowed(
+    scored: list[tuple[float, DocId]], least: int, allowed: Callable[[DocId], bool]
+) -> list[DocId]:
     chosen: list[DocId] = []
     bar = 0.0
-    for score, doc_id in sorted(_best(found, sys.maxsize), reverse=True):
+    for score, doc_id in scored:
         if score < bar:
             break
         if allowed(doc_id):

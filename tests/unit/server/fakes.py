@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,12 +21,16 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.search.ranking.confidence import Assessment
 from discovery_engine.tools.arguments import Checker
+from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+Keys: TypeAlias = frozenset[ToolKey]
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,28 @@ class WordSearcher:
 
     catalog: Catalog
     assessed_hits = 1
-    hidden = None  # no subset: `accepts` alone decides
 
-    def tools_of(self, server: str) -> None:
-        """No subset either."""
+    @property
+    def hidden(self) -> Keys:
+        return self._keys(lambda entry: not entry.is_visible)
 
-    def tools_with(self, tags: frozenset[str]) -> None:
-        """Nor here."""
+    @property
+    def visible(self) -> Keys:
+        return self._keys(lambda entry: entry.is_visible)
 
-    def subset(self, _: object) -> None:
-        """Nor here."""
+    def tools_of(self, servers: Mapping[str, bytes | None]) -> Keys:
+        return frozenset(
+            entry.key
+            for server, flags in servers.items()
+            for at, entry in enumerate(self.catalog.part(ServerName(server)).entries)
+            if flags is None or flags[at]
+        )
+
+    def tools_with(self, tags: frozenset[str]) -> Keys:
+        return self._keys(lambda entry: tags.issubset(entry.verdict.tags))
+
+    def _keys(self, accepts: Callable[[Entry], bool]) -> Keys:
+        return frozenset(entry.key for entry in self.catalog if accepts(entry))
 
     def analyze(self, text: str) -> WordQuery:
         return WordQuery(text)
@@ -68,11 +84,13 @@ class WordSearcher:
         accepts: Callable[[Entry], bool],
         similarities: object = None,
         usage: object = None,
-        within: object = None,
+        within: Keys | None = None,
     ) -> tuple[WordHit, ...]:
         words = query.text.casefold().split()
         hits = []
         for entry in filter(accepts, self.catalog):
+            if within is not None and entry.key not in within:
+                continue
             text = f"{entry.tool.name} {entry.tool.description}".casefold()
             if found := sum(word in text for word in words):
                 hits.append(WordHit(entry, found / len(words)))

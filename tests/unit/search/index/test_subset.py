@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.index.subset import Subset
-from discovery_engine.search.query.analyzer import QueryAnalyzer
-from discovery_engine.search.query.retrieval import Retrieval
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
 
@@ -34,47 +32,31 @@ def all_doc_ids(index: Index) -> list[DocId]:
     return [doc_id for server in index.servers for doc_id in index.doc_ids(server)]
 
 
-@given(_SERVERS, st.integers(1, 9), st.lists(st.sampled_from(_WORDS), min_size=1), st.data())
-def test_a_subset_changes_no_candidate(
-    servers: list[list[str]], least: int, words: list[str], data: st.DataObject
-) -> None:
-    index = index_of(servers)
-    doc_ids = all_doc_ids(index)
-    some = data.draw(st.sets(st.sampled_from(doc_ids)))
-    allowed = data.draw(st.sets(st.sampled_from(sorted(some)))) if some else set()
-    analyzer = QueryAnalyzer(default_lexicon(), index)
-    query = analyzer.analyze(" ".join(words))
-
-    def find(within: Subset | None) -> list[DocId]:
-        retrieval = Retrieval(index, query)
-        found = retrieval.find_candidates(least=least, allowed=allowed.__contains__, within=within)
-        return sorted(found)
-
-    assert find(Subset(index, some)) == find(None)
-
-
 @given(_SERVERS, st.data())
-def test_the_postings_of_a_subset_are_those_of_its_tools(
+def test_a_subset_has_the_tools_that_it_was_made_of(
     servers: list[list[str]], data: st.DataObject
 ) -> None:
     index = index_of(servers)
-    some = data.draw(st.sets(st.sampled_from(all_doc_ids(index))))
-    subset = Subset(index, some)
+    doc_ids = all_doc_ids(index)
+    one, other = (data.draw(st.sets(st.sampled_from(doc_ids))) for _ in range(2))
 
-    for number, level in enumerate(index.levels):
-        for term in (*level.postings.lists, "absent"):
-            docs, impacts = subset.postings(number, term)
-            held = dict(zip(memoryview(docs).cast("I"), impacts, strict=True))
-            own = sorted(doc for n, doc in some if n == number)
-            every = {doc: level.postings.impact(term, doc) for doc in own}
-            assert held == {doc: impact for doc, impact in every.items() if impact}
+    first, second = (subset_of(index, some) for some in (one, other))
+
+    assert set(first) == one
+    assert first.size == len(one)
+    assert {doc_id for doc_id in doc_ids if doc_id in first} == one
+    assert set(first & second) == one & other
 
 
-def test_a_subset_of_accepted_tools_is_in_the_order_of_servers_and_names() -> None:
-    index = index_of([["zebra", "yak"], ["fox"], ["owl"]])
+def test_a_subset_by_server_has_all_tools_of_those_without_flags() -> None:
+    index = index_of([["zebra", "yak"], ["fox", "gnu"], ["owl"]])
 
-    subset = Subset.of(index, lambda entry: entry.tool.name == "t0")
+    subset = Subset.by_server(index, {"0": b"\0\1\0", "1": None, "gone": None})
 
-    servers = [index.entry(doc_id).tool.server for doc_id in subset.doc_ids]
-    assert servers == ["0", "1", "2"]
-    assert len(subset) == 3
+    names = [str(index.entry(doc_id).key) for doc_id in subset]
+    assert sorted(names) == ["0:t1", "1:t0", "1:t1"]
+
+
+def subset_of(index: Index, some: set[DocId]) -> Subset:
+    keys = {index.entry(doc_id).key for doc_id in some}
+    return Subset.of(index, lambda entry: entry.key in keys)

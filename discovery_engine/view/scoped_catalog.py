@@ -1,0 +1,101 @@
+"""The part of a catalog that a scope shows: for each server, which of its tools.
+
+It holds a byte for each tool, resource, template and prompt of servers that are shown in part, and
+nothing for those shown whole. Their parts are made when they are read: kept for each of ten views,
+they would take half as much memory as the catalog with its index.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import compress
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.tools.model import ServerName, ToolName
+
+Flags: TypeAlias = bytes
+"""A byte for each tool of a server, then for each of its other offerings: 1 if it is shown."""
+
+_KEPT = 8  # parts: what is asked of one server is asked several times
+
+
+class ScopedCatalog(Catalog, frozen=True, kw_only=True):
+    whole: Catalog
+    """The catalog with all that is known; no scope of it."""
+    shown: Mapping[ServerName, Flags | None]
+    """By server, in the order of the catalog; None if all of it is shown."""
+
+    @classmethod
+    def part_of(cls, whole: Catalog, shown: Mapping[ServerName, Flags | None]) -> ScopedCatalog:
+        parts = ScopedParts(whole.parts, shown)
+        return cls(whole.revision, parts, whole=whole, shown=shown)
+
+    def get(self, server: ServerName, tool: ToolName) -> Entry | None:
+        if server not in self.shown:
+            return None
+        if (flags := self.shown[server]) is None:
+            return self.whole.get(server, tool)
+        entries = self.whole.part(server).entries
+        at = bisect_left(entries, tool, key=_name)
+        is_shown = at < len(entries) and entries[at].tool.name == tool and flags[at]
+        return entries[at] if is_shown else None
+
+    def named(self, tool: ToolName) -> tuple[Entry, ...]:
+        return tuple(e for e in self.whole.named(tool) if self.get(e.tool.server, tool))
+
+    def parts_with_hidden(self) -> Iterator[ServerPart]:
+        names = (part.server for part in self.whole.parts_with_hidden())
+        return (part for name in names if (part := self.parts.get(name)) and part.is_any_hidden)
+
+    def tools_shown(self) -> dict[ServerName, bytes | None]:
+        """By server, a byte for each tool; None if all are shown."""
+        return {
+            server: flags and flags[: len(self.whole.part(server).entries)]
+            for server, flags in self.shown.items()
+        }
+
+
+class ScopedParts(Mapping[ServerName, ServerPart]):
+    """The parts of the servers that are shown."""
+
+    def __init__(
+        self,
+        whole: Mapping[ServerName, ServerPart],
+        shown: Mapping[ServerName, Flags | None],
+    ) -> None:
+        self._whole = whole
+        self._shown = shown
+        self._kept: dict[ServerName, ServerPart] = {}
+
+    def __getitem__(self, server: ServerName) -> ServerPart:
+        if (flags := self._shown[server]) is None:
+            return self._whole[server]
+        part = self._kept.get(server)
+        if part is None:
+            part = _reduced(self._whole[server], flags)
+            if len(self._kept) == _KEPT:
+                self._kept.clear()
+            self._kept[server] = part
+        return part
+
+    def __iter__(self) -> Iterator[ServerName]:
+        return iter(self._shown)
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+
+def _reduced(part: ServerPart, flags: Flags) -> ServerPart:
+    tools, others = flags[: len(part.entries)], flags[len(part.entries) :]
+    offerings = part.offerings
+    if not all(others):
+        offerings = tuple(compress(offerings, others))
+    return replace(part, entries=tuple(compress(part.entries, tools)), offerings=offerings)
+
+
+def _name(entry: Entry) -> ToolName:
+    return entry.tool.name
