@@ -284,8 +284,8 @@ class Catalog(Struct, frozen=True, dict=True):
 
     def diff(self, newer: Catalog) -> CatalogDiff:
         """What became different on the way from this catalog to `newer`."""
-        before = self._parts_unlike(newer)
-        after = newer._parts_unlike(self)
+        before = self._entries_unlike(newer)
+        after = newer._entries_unlike(self)
         added, removed = after.keys() - before.keys(), before.keys() - after.keys()
         changed = {
             key
@@ -309,23 +309,17 @@ class Catalog(Struct, frozen=True, dict=True):
         unlike = self._offerings_unlike(newer) ^ newer._offerings_unlike(self)
         return frozenset(entry.offering.kind for entry in unlike)
 
+    def parts_unlike(self, other: Catalog) -> Iterator[ServerPart]:
+        """The parts that are not the same in both."""
+        return (part for server, part in self.parts.items() if part is not other.parts.get(server))
+
     def _offerings_unlike(self, other: Catalog) -> frozenset[OfferingEntry]:
         """The visible ones of the parts that are not the same in both."""
-        return frozenset(
-            entry
-            for server, part in self.parts.items()
-            if part is not other.parts.get(server)
-            for entry in part.offerings
-            if entry.is_visible
-        )
+        unlike = self.parts_unlike(other)
+        return frozenset(e for part in unlike for e in part.offerings if e.is_visible)
 
-    def _parts_unlike(self, other: Catalog) -> dict[ToolKey, Entry]:
-        return {
-            entry.key: entry
-            for server, part in self.parts.items()
-            if part is not other.parts.get(server)
-            for entry in part.entries
-        }
+    def _entries_unlike(self, other: Catalog) -> dict[ToolKey, Entry]:
+        return {entry.key: entry for part in self.parts_unlike(other) for entry in part.entries}
 
 
 def _identity(entry: Entry) -> tuple[str, AppliedOverride, Verdict]:

@@ -51,6 +51,18 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
         names = (part.server for part in self.whole.parts_with_hidden())
         return (part for name in names if (part := self.parts.get(name)) and part.is_any_hidden)
 
+    def parts_unlike(self, other: Catalog) -> Iterator[ServerPart]:
+        if not isinstance(other, ScopedCatalog):
+            return super().parts_unlike(other)
+        known, shown = other.whole.parts, other.shown
+        return (
+            self.parts[server]
+            for server, flags in self.shown.items()
+            if self.whole.parts[server] is not known.get(server)
+            or server not in shown
+            or shown[server] != flags
+        )
+
     def tools_shown(self) -> dict[ServerName, bytes | None]:
         """By server, a byte for each tool; None if all are shown."""
         return {

@@ -386,6 +386,25 @@ def test_a_view_within_a_view_shows_what_both_show() -> None:
         assert both.catalog.get(ServerName("zoo"), ToolName(hidden)) is None
 
 
+@pytest.mark.requirement("VIEW-4", "VIEW-8")
+def test_change_within_a_view_is_that_of_changed_servers() -> None:
+    whole = ranked_world()
+    scoped = ScopedCatalogs(Scope(rules=(Rule(patterns=("*cat",), enabled=False),)))
+    before = scoped.view(whole).catalog
+
+    hidden = whole.catalog.with_parts([make_part("zoo", *NAMES, "feed_cat")])
+    shown = whole.catalog.with_parts([make_part("zoo", *NAMES, "feed_dog")])
+    after_hidden, after_shown = (
+        scoped.view(replace(whole, catalog=catalog)).catalog for catalog in (hidden, shown)
+    )
+
+    assert not list(before.parts_unlike(scoped.view(whole).catalog))
+    assert {part.server for part in before.parts_unlike(after_hidden)} == {"zoo"}
+    assert not before.diff(after_hidden).added
+    assert [str(key) for key in before.diff(after_shown).added] == ["zoo:feed_dog"]
+    assert list(before.parts_unlike(whole.catalog)) == list(before.parts.values())
+
+
 @pytest.mark.requirement("VIEW-4")
 def test_memory_of_a_view_is_a_small_part_of_what_it_shows() -> None:
     parts = [
