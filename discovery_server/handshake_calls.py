@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from discovery_engine.rpc.messages import Notification, as_json
+from discovery_engine.rpc.passed_meta import NOTHING, passed_meta
 from discovery_engine.rpc.peer import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_server.call_output import CallOutput
@@ -54,7 +55,8 @@ async def serve_handshake_call(
         RpcError: If it is answered with an error.
     """
     output = CallOutput(stream, request.params)
-    caller = _HandshakeClient(client, era, output, connection, gateway.question_timeout)
+    meta = passed_meta(request.params.get("_meta"))
+    caller = _HandshakeClient(client, era, output, connection, gateway.question_timeout, meta)
     on_progress = output.report_progress if output.wants_progress else None
     try:
         return await gateway.serve(replace(request, client=caller), on_progress)
@@ -75,11 +77,13 @@ class _HandshakeClient:
         output: CallOutput,
         connection: AskableConnection,
         question_timeout: float,
+        meta: JSONObject,
     ) -> None:
         self.id = client
         self.origin = connection
         self.capabilities = era.capabilities
         self.log_level = era.log_level
+        self.meta = meta
         self._version = era.version
         self._output = output
         self._connection = connection
@@ -108,6 +112,7 @@ class ClientOutsideCalls:
     takes_input_required = False
     takes_tasks = False
     log_level = None
+    meta = NOTHING
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from discovery_engine.rpc.client import Ask, Continuation, Notify
+from discovery_engine.rpc.passed_meta import passed_meta
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
@@ -158,6 +159,7 @@ class _ModernClient:
         self.origin = origin
         self.capabilities = _askable(request)
         self.log_level: str | None = request.params["_meta"].get(LOG_LEVEL)
+        self.meta = passed_meta(request.params["_meta"])
         self.takes_input_required = ask is not None
         self.takes_tasks = False
         self._notify = notify

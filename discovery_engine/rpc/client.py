@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.passed_meta import NOTHING, passed_meta
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 
@@ -61,6 +62,13 @@ class Client(Protocol):
     @property
     def takes_tasks(self) -> bool:
         """Whether it is given the handle of a task, and asks for its result itself."""
+
+    @property
+    def meta(self) -> JSONObject:
+        """What its server gets in the `_meta` of the request, as the client wrote it.
+
+        Such as the keys of a trace (`traceparent`); what the protocol itself needs is added.
+        """
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """Its result for a request of a server.
@@ -116,6 +124,7 @@ class CallbackClient:
         capabilities: Mapping[str, JSONObject] = MappingProxyType({}),
         notify: Notify | None = None,
         log_level: str | None = None,
+        meta: JSONObject = NOTHING,
     ) -> None:
         """A client that answers by `ask`.
 
@@ -125,10 +134,12 @@ class CallbackClient:
             capabilities: What `ask` can answer, for instance `{"elicitation": {"form": {}}}`.
             notify: Called with the notifications of its calls; must not block.
             log_level: As `Client.log_level`.
+            meta: As `Client.meta`.
         """
         self.id = id
         self.capabilities = capabilities if ask else {}
         self.log_level = log_level
+        self.meta = passed_meta(meta)
         self._ask = ask
         self._notify = notify
 
@@ -159,5 +170,6 @@ class AskedClient:
         self.origin = client.origin
         self.capabilities = client.capabilities
         self.log_level = client.log_level
+        self.meta = client.meta
         self.ask = client.ask
         self.notify = client.notify

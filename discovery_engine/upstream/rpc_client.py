@@ -129,8 +129,8 @@ class RpcClient:
         timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        if self._meta:
-            params = params | {"_meta": meta or self._meta}
+        if meta := meta or self._meta:
+            params = {**params, "_meta": meta}
         answer = await self.transport.peer.request(
             method,
             params,
@@ -148,14 +148,20 @@ class RpcClient:
         return self._meta is not None and offers_tasks(self.info.capabilities)
 
     def _call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
-        """The `_meta` of a call's requests; None for that of all others."""
+        """The `_meta` of a call's requests; None for that of all others.
+
+        The client's own members are in it. They are added here, past what is logged and recorded.
+        """
+        given = call.client.meta
+        if self._meta is None:
+            return given or None
         # This era has no notification of changed roots.
         level, capabilities = call.client.log_level, of_questions(call.capabilities)
         if self.offers_tasks and request.method in _OF_TASKS:
             capabilities["extensions"] = DECLARED
-        if self._meta is None or not (level or capabilities):
+        if not (level or capabilities or given):
             return None
-        meta = self._meta | {protocol.CLIENT_CAPABILITIES: capabilities}
+        meta = {**given, **self._meta, protocol.CLIENT_CAPABILITIES: capabilities}
         return meta | {protocol.LOG_LEVEL: level} if level else meta
 
     def _prove(self) -> None:

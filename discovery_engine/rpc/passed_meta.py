@@ -1,0 +1,46 @@
+"""The members of `_meta` that pass from a client's request to the server behind us."""
+
+from __future__ import annotations
+
+import logging
+from types import MappingProxyType
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.rpc.json_codec import encode
+
+logger = logging.getLogger(__name__)
+
+_HOPS = ("io.modelcontextprotocol/", "discovery/")
+"""Prefixes of keys that two neighbours agree on: what they say of us is not said of the client."""
+_TRACE = frozenset({"traceparent", "tracestate", "baggage"})
+_SIZE = 16 * 1024  # bytes of all members; a trace and the ids of a host take a few hundred
+
+NOTHING: JSONObject = MappingProxyType({})  # type: ignore[assignment]  # never changed
+
+
+def passed_meta(meta: JSONValue) -> JSONObject:
+    """The members that pass, unchanged; beyond 16 KiB they are dropped, those of a trace last.
+
+    The token of progress and the keys of the protocol are ours towards the server.
+    """
+    if not isinstance(meta, dict):
+        return NOTHING
+    passed = {
+        key: value
+        for key, value in meta.items()
+        if key != "progressToken" and not key.startswith(_HOPS)
+    }
+    return _bounded(passed) if passed else NOTHING
+
+
+def _bounded(members: JSONObject) -> JSONObject:
+    if len(encode(members)) <= _SIZE:
+        return members
+    kept, left = {}, _SIZE
+    for key in sorted(members, key=lambda key: key not in _TRACE):
+        size = len(encode({key: members[key]}))
+        if size <= left:
+            kept[key] = members[key]
+            left -= size
+    logger.debug("%d members of a client's _meta are too large to pass", len(members) - len(kept))
+    return {key: value for key, value in members.items() if key in kept}
