@@ -364,6 +364,8 @@ class Settings(_Section, frozen=True, dict=True):
     search: SearchSettings = SearchSettings()
     server: ServeSettings = ServeSettings()
     views: Annotated[tuple[ViewSettings, ...], UNTRUSTED] = ()
+    view: Annotated[str, INTERNAL] = ""
+    """The view that these are the settings of; empty for the configuration itself."""
     log: LogSettings = LogSettings()
     trust: Annotated[TrustPolicy, NOT_OPEN] = "on_first_use"
     path: Annotated[str | None, INTERNAL] = None

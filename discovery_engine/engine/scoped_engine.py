@@ -240,6 +240,7 @@ class ScopedEngine:
                     continuation=continuation,
                     on_progress=on_progress,
                     on_unchecked=on_unchecked,
+                    quota=self._current.quota,
                 )
             record.record_result(result)
         if not result.get("isError"):

@@ -91,6 +91,7 @@ class ServerOfferings:
                     caller=caller,
                     continuation=continuation,
                     on_progress=on_progress,
+                    quota=self._current.quota,
                 )
             record.record_result(result)
         return result
@@ -137,6 +138,7 @@ class ServerOfferings:
                     caller=caller,
                     continuation=continuation,
                     on_progress=on_progress,
+                    quota=self._current.quota,
                 )
             record.record_result(result)
         return result
@@ -171,6 +173,7 @@ class ServerOfferings:
                 caller=caller,
                 continuation=None,
                 on_progress=None,
+                quota=self._current.quota,
             )
 
     async def watch_resource(self, uri: str, *, server: str | None = None) -> ResourceTarget:

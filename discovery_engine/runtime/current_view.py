@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from discovery_engine.runtime.rate_limits import CallQuota
 from discovery_engine.view.scope import ShownView
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class CurrentView:
     def live(self) -> View:
         """With the states of servers as they are now."""
         return self._with_live(self._snapshot())
+
+    @property
+    def quota(self) -> CallQuota | None:
+        """Of the calls that all clients of this view make together; None for any number."""
+        return CallQuota.of_view(self._snapshot().settings)
 
     def within(self, scope: Callable[[View], Scope]) -> CurrentView:
         """What a scope shows of it; `scope` is looked up in each snapshot."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.rate_limits import CallQuota
     from discovery_engine.tools.arguments import Checker
     from discovery_engine.tools.model import Tool
 
@@ -66,8 +67,9 @@ class ToolExecutor:
         continuation: Continuation | None,
         on_progress: OnProgress | None,
         on_unchecked: OnUnchecked | None,
+        quota: CallQuota | None,
     ) -> JSONObject:
-        """As `Engine.execute`, for a tool that may be called."""
+        """As `Engine.execute`, for a tool that may be called; the call counts for `quota`."""
         view = self._current.view
         pinned = pinned_values(tool, view.settings.overrides, self._secrets)
         await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
@@ -80,6 +82,7 @@ class ToolExecutor:
             caller=caller,
             continuation=continuation,
             on_progress=on_progress,
+            quota=quota,
         )
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:

@@ -89,14 +89,15 @@ class LazyUpstreams:
         caller: Client | None,
         continuation: Continuation | None,
         on_progress: OnProgress | None,
+        quota: CallQuota | None,
     ) -> JSONObject:
-        """As `Upstreams.send`, within the calls of a minute that the server takes.
+        """As `Upstreams.send`, within the calls of a minute that the server and `quota` allow.
 
         Raises:
             RateLimitedError: If they are used up. Continuing a call is no other call.
         """
         if self._rates and continuation is None:
-            self._rates.take(CallQuota.of_server(server))
+            self._rates.take(CallQuota.of_server(server), quota)
         redactor = await self._redactor_of(server)
         try:
             upstreams = await self._opened()

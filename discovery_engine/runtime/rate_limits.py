@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from discovery_engine.config.settings import ServerSettings
+from discovery_engine.config.settings import ServerSettings, Settings, ViewLimits
 from discovery_engine.errors import RateLimitedError
 
 _MINUTE = 60.0  # seconds
@@ -33,6 +33,14 @@ class CallQuota(Struct, frozen=True):
             return None
         subject = f"server {server.name!r}"
         return cls.of(subject, limits.calls_per_minute, limits.burst, server=server.name)
+
+    @classmethod
+    def of_view(cls, settings: Settings) -> CallQuota | None:
+        """Of the view that the settings are of; None if it takes any number of calls."""
+        limits = next((v.limits for v in settings.views if v.name == settings.view), ViewLimits())
+        if limits.calls_per_minute is None:
+            return None
+        return cls.of(f"view {settings.view!r}", limits.calls_per_minute, limits.burst)
 
     @classmethod
     def of(

@@ -158,6 +158,8 @@ class ScopedCatalogs:
 
     def _settings(self, settings: Settings) -> Settings:
         scope = self.scope
+        if scope.name:
+            settings = replace(settings, view=scope.name)
         if scope.servers:
             shown = (s for s in settings.servers if not self._is_of_other_server(s))
             settings = replace(settings, servers=tuple(shown))
