@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from urllib.parse import urlsplit
@@ -14,10 +15,11 @@ from discovery_engine.secrets.secret_names import NameKind
 
 _YES, _NO = ("y", "yes", "true", "1"), ("n", "no", "false", "0")
 _LABEL = 80  # characters
+_SHOWN = 200  # characters of values in an error
 
 
 class InvalidInputError(ValueError):
-    """What a person wrote does not fit the field; the text says why."""
+    """A value does not fit the field; the text says why, beginning with a verb."""
 
 
 class FormField(Struct, frozen=True):
@@ -70,14 +72,23 @@ class FormField(Struct, frozen=True):
         text = text.strip()
         if not text:
             if self.default is None and self.is_required:
-                raise InvalidInputError("a value is needed")
+                raise InvalidInputError("needs a value")
             return self.default
-        if self.is_list:
-            texts = [one.strip() for one in text.split(",") if one.strip()]
-            return self._counted([self._chosen(one) if self.choices else one for one in texts])
-        if self.choices:
-            return self._chosen(text)
-        return self._typed(text)
+        value = self._read(text)
+        self._check(value)
+        return value
+
+    def check(self, value: JSONValue) -> None:
+        """Check a value that was written as JSON.
+
+        Raises:
+            InvalidInputError: If it does not fit, with what was written unless it is a secret.
+        """
+        try:
+            self._check(value)
+        except InvalidInputError as error:
+            written = "" if self.is_secret else f", not {json.dumps(value)[:_SHOWN]}"
+            raise InvalidInputError(f"{error}{written}") from error
 
     @property
     def _expected(self) -> str:
@@ -89,53 +100,89 @@ class FormField(Struct, frozen=True):
         form = self.schema.get("format")
         return str(form) if form in _FORMATS else {"integer": "whole number"}.get(str(kind), "text")
 
-    def _chosen(self, text: str) -> str:
-        values = list(self.choices)
-        if text in values:
-            return text
-        if text.isdecimal() and 0 < int(text) <= len(values):
-            return values[int(text) - 1]
-        raise InvalidInputError(f"choose one of 1 to {len(values)}")
+    def _read(self, text: str) -> JSONValue:
+        """What a person means; `_check` says whether it may be."""
+        if self.is_list:
+            texts = [one.strip() for one in text.split(",") if one.strip()]
+            return [self._chosen(one) if self.choices else one for one in texts]
+        if self.choices:
+            return self._chosen(text)
+        match self.schema.get("type"):
+            case "boolean" if text.lower() in (*_YES, *_NO):
+                return text.lower() in _YES
+            case "integer":
+                return _number(text, int)
+            case "number":
+                return _number(text, float)
+        return text
 
-    def _counted(self, values: list[JSONValue]) -> list[JSONValue]:
+    def _chosen(self, text: str) -> str:
+        """A choice, by its value or its number."""
+        values = list(self.choices)
+        is_number = text not in values and text.isdecimal() and 0 < int(text) <= len(values)
+        return values[int(text) - 1] if is_number else text
+
+    def _check(self, value: JSONValue) -> None:
+        if self.is_list:
+            if not isinstance(value, list):
+                raise InvalidInputError("must be a list")
+            self._check_count(value)
+            for one in value:
+                self._check_choice(one)
+        elif self.choices:
+            self._check_choice(value)
+        else:
+            self._check_type(value)
+
+    def _check_choice(self, value: JSONValue) -> None:
+        if not isinstance(value, str):
+            raise InvalidInputError("must be text")
+        if self.choices and value not in self.choices:
+            choices = " or ".join(json.dumps(one, ensure_ascii=False) for one in self.choices)
+            raise InvalidInputError(f"must be {one_line(choices)[:_SHOWN]}")
+
+    def _check_count(self, values: list[JSONValue]) -> None:
         least, most = self.schema.get("minItems"), self.schema.get("maxItems")
         if isinstance(least, int) and len(values) < least:
-            raise InvalidInputError(f"choose at least {least}")
+            raise InvalidInputError(f"must have at least {least} of them")
         if isinstance(most, int) and len(values) > most:
-            raise InvalidInputError(f"choose at most {most}")
-        return values
+            raise InvalidInputError(f"must have at most {most} of them")
 
-    def _typed(self, text: str) -> JSONValue:
+    def _check_type(self, value: JSONValue) -> None:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         match self.schema.get("type"):
             case "boolean":
-                if text.lower() in (*_YES, *_NO):
-                    return text.lower() in _YES
-                raise InvalidInputError("write y or n")
+                if not isinstance(value, bool):
+                    raise InvalidInputError("must be y or n (true or false)")
             case "integer":
-                return self._ranged(_number(text, int, "a whole number"))
+                if not is_number or value != value // 1:
+                    raise InvalidInputError("must be a whole number")
+                self._check_range(value)
             case "number":
-                return self._ranged(_number(text, float, "a number"))
+                if not is_number:
+                    raise InvalidInputError("must be a number")
+                self._check_range(value)
             case _:
-                return self._text(text)
+                if not isinstance(value, str):
+                    raise InvalidInputError("must be text")
+                self._check_text(value)
 
-    def _ranged(self, value: float) -> float:
+    def _check_range(self, value: float) -> None:
         least, most = self.schema.get("minimum"), self.schema.get("maximum")
         if isinstance(least, int | float) and value < least:
-            raise InvalidInputError(f"it must be {least} or more")
+            raise InvalidInputError(f"must be {least} or more")
         if isinstance(most, int | float) and value > most:
-            raise InvalidInputError(f"it must be {most} or less")
-        return value
+            raise InvalidInputError(f"must be {most} or less")
 
-    def _text(self, text: str) -> str:
+    def _check_text(self, text: str) -> None:
         least, most = self.schema.get("minLength"), self.schema.get("maxLength")
         if isinstance(least, int) and len(text) < least:
-            raise InvalidInputError(f"it must have {least} characters or more")
+            raise InvalidInputError(f"must have {least} characters or more")
         if isinstance(most, int) and len(text) > most:
-            raise InvalidInputError(f"it must have {most} characters or less")
+            raise InvalidInputError(f"must have {most} characters or less")
         form = self.schema.get("format")
-        if isinstance(form, str) and form in _FORMATS and not _FORMATS[form](text):
-            raise InvalidInputError(f"it is no {form}")
-        return text
+        if isinstance(form, str) and form in _FORMATS and not _FORMATS[form][0](text):
+            raise InvalidInputError(f"must be {_FORMATS[form][1]}")
 
 
 def fields_of(schema: JSONValue) -> list[FormField]:
@@ -164,14 +211,13 @@ def _choices(schema: JSONObject) -> Mapping[str, str]:
     return {str(value): str(title) for value, title in zip(values, titles, strict=True)}
 
 
-def _number(text: str, kind: Callable[[str], float], what: str) -> float:
+def _number(text: str, kind: Callable[[str], float]) -> float | str:
+    """A finite number; the text if it is none."""
     try:
         value = kind(text)
     except ValueError:
-        raise InvalidInputError(f"it must be {what}") from None
-    if value != value or abs(value) == float("inf"):  # noqa: PLR0124 - NaN
-        raise InvalidInputError(f"it must be {what}")
-    return value
+        return text
+    return value if abs(value) < float("inf") else text
 
 
 def _shown(value: JSONValue) -> str:
@@ -210,9 +256,9 @@ def _is_parsed(parse: Callable[[str], object], text: str) -> bool:
     return True
 
 
-_FORMATS: Mapping[str, Callable[[str], bool]] = {
-    "email": _is_email,
-    "uri": _is_uri,
-    "date": _is_date,
-    "date-time": _is_moment,
+_FORMATS: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "email": (_is_email, "an email address like ann@example.org"),
+    "uri": (_is_uri, "an address like https://example.org"),
+    "date": (_is_date, "a date like 2026-11-23"),
+    "date-time": (_is_moment, "a time like 2026-11-23T10:00:00Z"),
 }

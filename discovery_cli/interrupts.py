@@ -20,7 +20,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 TYPE_CHECKING = False
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _INTERRUPTED = 130  # exit code
+_HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 class Interruption(KeyboardInterrupt):
@@ -95,10 +96,12 @@ class Interrupts:
         return result
 
     @contextmanager
-    def cutting_short(self, wait: Callable[[], object]) -> Iterator[None]:
+    def cutting_short(
+        self, wait: Callable[[], object], *, hangs_up: bool = False
+    ) -> Iterator[None]:
         """A block within `run` in which a SIGINT calls `wait`, and the command continues.
 
-        It leaves as interrupted all the same.
+        It leaves as interrupted all the same. With `hangs_up` a SIGHUP is like a SIGINT.
         """
         import asyncio
 
@@ -108,8 +111,15 @@ class Interrupts:
                 wait()
 
         loop = asyncio.get_running_loop()
-        with self._asking(partial(loop.call_soon_threadsafe, cut_short)):
+        asking = self._asking(partial(loop.call_soon_threadsafe, cut_short))
+        with asking, self._noting_hang_up() if hangs_up else nullcontext():
             yield
+
+    def hang_up(self) -> None:
+        """Leave as interrupted, since the terminal is gone; a SIGHUP for that is ignored."""
+        self._has_cut_short = True
+        if _HANG_UP and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
+            signal.signal(_HANG_UP, signal.SIG_IGN)
 
     def leave(self, code: int) -> NoReturn:
         """Exit with a code; a SIGINT from now on ends the process at once."""
@@ -136,6 +146,19 @@ class Interrupts:
             yield
         finally:
             self._ask = before
+
+    @contextmanager
+    def _noting_hang_up(self) -> Iterator[None]:
+        """A block in which a SIGHUP is a press; no-op if it is ignored by inheritance."""
+        if not _HANG_UP or signal.getsignal(_HANG_UP) is not signal.SIG_DFL:
+            yield
+            return
+        signal.signal(_HANG_UP, self._press)
+        try:
+            yield
+        finally:
+            is_ignored = self._has_cut_short  # of a terminal that is gone there may be two
+            signal.signal(_HANG_UP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
 
     @contextmanager
     def _waking(self, cancel: Callable[[], object]) -> Iterator[None]:

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from discovery_cli.interrupts import Interrupts
 from discovery_cli.log_output import logged
 from discovery_cli.output import Output
+from discovery_cli.screen import Screen
 from discovery_engine._util.quantities import ago
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Invocation(Struct):
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
+    screen: Screen = field(default_factory=Screen)
     first: FirstAnswer | None = None
     """Where `serve` remembers its first answer; None for other commands."""
     early: EarlyStart | None = None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
+    from discovery_cli.screen import Screen
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
@@ -52,6 +53,8 @@ class ProgressOptions(Protocol):
     def as_json(self) -> bool: ...
     @property
     def output(self) -> Output: ...
+    @property
+    def screen(self) -> Screen: ...
 
 
 class Display(Protocol):
@@ -77,6 +80,8 @@ async def shown(
         if display is None:
             yield
             return
+        if isinstance(display, Moving):
+            stack.enter_context(options.screen.moving(display))
         events = stack.enter_context(engine.subscribe())
         watcher = _Watcher(display)
         async with open_task_group() as tasks:
@@ -169,6 +174,7 @@ class Moving:
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._live: Live | None = None
+        self._is_paused = False
         self._states: dict[ServerName, tuple[str, str]] = {}
 
     def starting(self, servers: Sequence[ServerReport]) -> None:
@@ -192,9 +198,22 @@ class Moving:
                 return
         self._draw()
 
+    def pause(self) -> None:
+        """As `Movement.pause`."""
+        self._is_paused = True
+        if self._live:
+            self._live.stop()
+
+    def resume(self) -> None:
+        """As `Movement.resume`."""
+        self._is_paused = False
+
     def _draw(self) -> None:
+        if self._is_paused:
+            return
         # Created on first use: a run that connects to no server needs no display.
         self._live = self._live or self._stack.enter_context(_live())
+        self._live.start()  # no-op unless it was paused
         self._live.update(_table(self._states), refresh=True)
 
 

@@ -1,4 +1,4 @@
-"""Questions of servers during a call: a person answers in the terminal, or `--answer` does.
+"""Questions of servers during a request: a person answers in the terminal, or `--answer` does.
 
 Nothing is answered for a person: a form is declined or cancelled by a key, an address is shown and
 never opened. There is no language model here, so a server is not told that there is one.
@@ -8,166 +8,193 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeAlias
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+import click
 
 from discovery_cli.form_fields import FormField, InvalidInputError, fields_of
+from discovery_cli.json_option import read_object
+from discovery_cli.output import silence
+from discovery_cli.screen import Screen
+from discovery_cli.terminal_input import TerminalClosedError, TerminalInput
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, named, one_line
+from discovery_engine.errors import InputRequiredError
 from discovery_engine.rpc.client import CallbackClient, Client
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS, INVALID_PARAMS
 
-HINT = "answer it in a terminal, or give the fields of its form with `--answer`"
+answer_option = click.option(
+    "--answer",
+    metavar="JSON|@FILE",
+    help="The fields of forms that the server asks for; else the terminal asks.",
+)
 
-CuttingShort: TypeAlias = Callable[[Callable[[], object]], AbstractContextManager[None]]
-"""As `Interrupts.cutting_short`."""
-
+_HINT = "answer it in a terminal, or give the fields of its form with `--answer`"
 _DECLINED: JSONObject = {"action": "decline"}
 _CANCELLED: JSONObject = {"action": "cancel"}
 
 
-def client_of(
-    answer: JSONObject | None, *, as_json: bool, cutting_short: CuttingShort
-) -> Client | None:
-    """`--answer`, or the person at the terminal; None if nobody can answer."""
-    if answer is not None:
-        return _answering(answer)
-    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    person = _Person(cutting_short)
-    return CallbackClient(person.ask, capabilities={"elicitation": {"form": {}, "url": {}}})
+class Interruptions(Protocol):
+    """What this module needs of `Interrupts`."""
+
+    def cutting_short(
+        self, wait: Callable[[], object], *, hangs_up: bool = False
+    ) -> AbstractContextManager[None]: ...
+
+    def hang_up(self) -> None: ...
 
 
-def _answering(answer: JSONObject) -> Client:
-    async def ask(_: str, params: JSONObject) -> JSONObject:
-        content: JSONObject = {}
-        for field in fields_of(params.get("requestedSchema")):
-            value = answer.get(field.name, field.default)
-            if value is not None:
-                content[field.name] = value
-            elif field.is_required:
-                text = f"--answer has no {named(field.name)}, which its form needs"
-                raise RpcError(INVALID_PARAMS, text)
-        return {"action": "accept", "content": content}
+class Run(Protocol):
+    """What this module needs of an `Invocation`."""
 
-    return CallbackClient(ask, capabilities={"elicitation": {"form": {}}})
-
-
-class _Person:
-    """Is asked on stderr, and answers on stdin."""
-
-    def __init__(self, cutting_short: CuttingShort) -> None:
-        self._cutting_short = cutting_short
-
-    async def ask(self, _: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`; Ctrl-C cancels the question, and the call goes on."""
-        import anyio
-
-        with anyio.CancelScope() as scope, self._cutting_short(scope.cancel):
-            _show(params)
-            if params.get("mode") == "url":
-                return await _consent(params)
-            return await _filled(fields_of(params.get("requestedSchema")))
-        _write("")
-        return _CANCELLED
-
-
-def _show(params: JSONObject) -> None:
-    meta = params.get("_meta") or {}
-    _write(f"{named(str(meta.get(ASKING_SERVER, 'a server')))} asks:")
-    for line in block(str(params.get("message") or "")):
-        _write(line)
-    for finding in meta.get(FINDINGS, ()):
-        _write(f"warning: this text is suspicious: {one_line(str(finding.get('message')))}")
-
-
-async def _consent(params: JSONObject) -> JSONObject:
-    _write(f"It wants you to open this address: {clean(str(params.get('url')), newlines=False)}")
-    _write("Nothing is opened for you: copy it into a browser, if you trust it.")
-    if await _is_agreed("Go on with it?"):
-        return {"action": "accept"}
-    return _DECLINED
-
-
-async def _filled(fields: list[FormField]) -> JSONObject:
-    if not await _is_agreed("Answer? (n declines, Ctrl-C cancels)"):
-        return _DECLINED
-    content: JSONObject = {}
-    for field in fields:
-        value = await _value(field)
-        if value is not None:
-            content[field.name] = value
-    return {"action": "accept", "content": content}
-
-
-async def _value(field: FormField) -> object:
-    if field.description:
-        _write(f"  {field.description}")
-    for number, (value, title) in enumerate(field.choices.items(), 1):
-        _write(f"  {number}  {one_line(title if title == value else f'{title} ({value})')}")
-    while True:
-        text = await _line(f"{field.label}: ", is_hidden=field.is_secret)
-        try:
-            return field.parsed(text)
-        except InvalidInputError as error:
-            _write(f"  {error}")
-
-
-async def _is_agreed(question: str) -> bool:
-    while True:
-        match (await _line(f"{question} [y/n]: ")).strip().lower():
-            case "y" | "yes":
-                return True
-            case "n" | "no":
-                return False
-
-
-async def _line(prompt: str, *, is_hidden: bool = False) -> str:
-    """A line of the terminal; the event loop runs meanwhile.
-
-    Raises:
-        RpcError: If the terminal is closed.
-    """
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    with _hidden() if is_hidden else nullcontext():
-        text = await _read_line()
-    if not text:
-        raise RpcError(INVALID_PARAMS, "the terminal was closed")
-    return text
-
-
-async def _read_line() -> str:
-    import anyio
-    import anyio.to_thread
-
-    if sys.platform == "win32":
-        return await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-    # A terminal is readable once a whole line is there. A thread could not be interrupted.
-    await anyio.wait_readable(sys.stdin)
-    return sys.stdin.readline()
+    @property
+    def as_json(self) -> bool: ...
+    @property
+    def interrupts(self) -> Interruptions: ...
+    @property
+    def screen(self) -> Screen: ...
 
 
 @contextmanager
-def _hidden() -> Iterator[None]:
-    """A block in which the terminal does not show what is typed."""
+def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
+    """A block in which `--answer`, or the person at the terminal, can be asked; None if nobody can.
+
+    Raises:
+        UsageError: If `--answer` is no JSON object.
+        InputRequiredError: As the block does, with what to do about it.
+    """
+    prepared = None if answer is None else _Prepared(read_object(answer, "--answer"))
+    client = prepared.client if prepared else _person(run)
     try:
-        import termios
-    except ImportError:
-        yield
-        return
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
-    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
-    try:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, quiet)
-        yield
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-        _write("")
+        yield client
+    except InputRequiredError as error:
+        raise error if client else error.with_hint(_HINT) from error
+    if prepared and not run.as_json:
+        prepared.say_unused()
 
 
-def _write(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+def _person(run: Run) -> Client | None:
+    if run.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    person = _Person(run)
+    return CallbackClient(person.ask, capabilities={"elicitation": {"form": {}, "url": {}}})
+
+
+class _Prepared:
+    """The answer that was given beforehand; each form takes the fields that it has."""
+
+    def __init__(self, answer: JSONObject) -> None:
+        self._answer = answer
+        self._unused = set(answer)
+        self._problem = ""
+        self.client = CallbackClient(self._ask, capabilities={"elicitation": {"form": {}}})
+
+    async def _ask(self, _: str, params: JSONObject) -> JSONObject:
+        fields = fields_of(params.get("requestedSchema"))
+        self._unused -= {field.name for field in fields}
+        content: JSONObject = {}
+        problems: list[str] = []
+        for field in fields:
+            value = self._answer.get(field.name, field.default)
+            if problem := self._problem_of(field):
+                problems.append(f"{named(field.name)} {problem}")
+            elif value is not None:
+                content[field.name] = value
+        if problems:
+            self._problem = f"--answer does not fit the form: {'; '.join(problems)}"
+            raise RpcError(INVALID_PARAMS, self._problem)
+        return {"action": "accept", "content": content}
+
+    def _problem_of(self, field: FormField) -> str:
+        if field.name not in self._answer:
+            is_missing = field.is_required and field.default is None
+            return "is missing, and the form needs it" if is_missing else ""
+        try:
+            field.check(self._answer[field.name])
+        except InvalidInputError as error:
+            return str(error)
+        return ""
+
+    def say_unused(self) -> None:
+        """What was wrong with the answer, after a call that succeeded all the same."""
+        if self._problem:
+            click.echo(f"note: {self._problem}", err=True)
+        if self._unused:
+            names = ", ".join(map(named, sorted(self._unused)))
+            click.echo(f"note: no form has asked for {names} of --answer", err=True)
+
+
+class _Person:
+    def __init__(self, run: Run) -> None:
+        self._interrupts = run.interrupts
+        self._screen = run.screen
+        self._terminal = TerminalInput()
+        self._outputs = [one for one in (sys.stdout, sys.stderr) if one.isatty()]
+
+    async def ask(self, _: str, params: JSONObject) -> JSONObject:
+        """As `Client.ask`; Ctrl-C and Ctrl-D cancel the question, and the call goes on."""
+        import anyio
+
+        scope = anyio.CancelScope()
+        cutting_short = self._interrupts.cutting_short(scope.cancel, hangs_up=True)
+        with self._screen.still(), scope, cutting_short:
+            try:
+                return await self._answer(params)
+            except TerminalClosedError as closed:
+                if closed.is_gone:
+                    self._interrupts.hang_up()
+        self._terminal.write("")
+        if not sys.stdin.isatty():
+            for output in self._outputs:  # what is written there from now on is an error
+                silence(output)
+        return _CANCELLED
+
+    async def _answer(self, params: JSONObject) -> JSONObject:
+        for line in _shown(params):
+            self._terminal.write(line)
+        if params.get("mode") == "url":
+            return {"action": "accept"} if await self._agrees("Go on with it?") else _DECLINED
+        if not await self._agrees("Answer? (n declines, Ctrl-C cancels)"):
+            return _DECLINED
+        values = {
+            field.name: await self._value(field)
+            for field in fields_of(params.get("requestedSchema"))
+        }
+        content = {name: value for name, value in values.items() if value is not None}
+        return {"action": "accept", "content": content}
+
+    async def _value(self, field: FormField) -> object:
+        if field.description:
+            self._terminal.write(f"  {field.description}")
+        for number, (value, title) in enumerate(field.choices.items(), 1):
+            shown = one_line(title if title == value else f"{title} ({value})")
+            self._terminal.write(f"  {number}  {shown}")
+        while True:
+            text = await self._terminal.line(f"{field.label}: ", is_hidden=field.is_secret)
+            try:
+                return field.parsed(text)
+            except InvalidInputError as error:
+                self._terminal.write(f"  it {error}")
+
+    async def _agrees(self, question: str) -> bool:
+        while True:
+            match (await self._terminal.line(f"{question} [y/n]: ")).strip().lower():
+                case "y" | "yes":
+                    return True
+                case "n" | "no":
+                    return False
+
+
+def _shown(params: JSONObject) -> Iterator[str]:
+    """A question in lines for a person."""
+    meta = params.get("_meta") or {}
+    yield f"{named(str(meta.get(ASKING_SERVER, 'a server')))} asks:"
+    yield from block(str(params.get("message") or ""))
+    for finding in meta.get(FINDINGS, ()):
+        yield f"warning: this text is suspicious: {one_line(str(finding.get('message')))}"
+    if params.get("mode") == "url":
+        url = clean(str(params.get("url")), newlines=False)
+        yield f"It wants you to open this address: {url}"
+        yield "Nothing is opened for you: copy it into a browser, if you trust it."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +11,15 @@ from msgspec import Struct
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Concerned, Invocation, get_to_know
+from discovery_cli.json_option import read_object
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import json_text
-from discovery_cli.questions import HINT, client_of
+from discovery_cli.questions import answer_option, answering
 from discovery_cli.results import show_failure, show_preview, show_result
 from discovery_cli.targets import servers_of, tool_named
-from discovery_engine._util.json import JSONObject, parse_json
+from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import one_line
-from discovery_engine.errors import InputRequiredError, ToolNotFoundError
+from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
@@ -41,11 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--args", "document", metavar="JSON|@FILE|-", help="Arguments as a JSON object; - is stdin."
 )
-@click.option(
-    "--answer",
-    metavar="JSON|@FILE",
-    help="The fields of forms that the server asks for; else the terminal asks.",
-)
+@answer_option
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
 @pass_invocation
@@ -70,8 +66,7 @@ def command(
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
       discovery execute github create_issue --args @issue.json
     """  # noqa: D301 - click wants the character itself
-    given = _document(document, "--args") if document is not None else {}
-    answers = _document(answer, "--answer") if answer is not None else None
+    given = read_object(document, "--args") if document is not None else {}
     asked = _Asked(words, server, given)
     known = invocation.remembered(asked.concerned)
     if known is not None:  # a mistake is answered before anything is started
@@ -80,15 +75,10 @@ def command(
     if dry_run:
         return show_preview(output, invocation.run(partial(_preview, asked=asked)))
     on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
-    client = client_of(
-        answers, as_json=output.as_json, cutting_short=invocation.interrupts.cutting_short
-    )
-    try:
+    with answering(invocation, answer) as client:
         entry, result = invocation.run(
             partial(_execute, asked=asked, client=client, on_progress=on_progress)
         )
-    except InputRequiredError as error:
-        raise error if client else error.with_hint(HINT) from error
     show = show_failure if result.get("isError") else show_result
     return show(output, entry, result)
 
@@ -154,34 +144,6 @@ async def _prepared(engine: Engine, asked: _Asked) -> tuple[Entry, JSONObject]:
         await engine.details(prepared.server, prepared.tool)
         prepared = asked.prepared(engine.view)
     return prepared
-
-
-def _document(text: str, option: str) -> JSONObject:
-    """The object that an option gives.
-
-    Raises:
-        UsageError: If it cannot be read, or is no JSON object.
-    """
-    try:
-        value = parse_json(_written(text).removeprefix("\ufeff"))
-    except OSError as error:
-        why = f"{error.filename}: {error.strerror}"
-        raise click.UsageError(f"{option} cannot be read: {why}") from error
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{option} is not UTF-8 text") from error
-    except ValueError as error:
-        raise click.UsageError(f"{option} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise click.UsageError(f'{option} must be a JSON object, like {{"title": "…"}}')
-    return value
-
-
-def _written(text: str) -> str:
-    if text == "-":
-        return sys.stdin.read()
-    if text.startswith("@"):
-        return Path(text[1:]).read_text(encoding="utf-8")
-    return text
 
 
 def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:

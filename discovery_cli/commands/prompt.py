@@ -11,6 +11,7 @@ import click
 from discovery_cli.invocation import Invocation, every_server, get_to_know
 from discovery_cli.offering_output import show_messages, signature
 from discovery_cli.options import complete_prompt, complete_server, pass_invocation
+from discovery_cli.questions import answer_option, answering
 from discovery_cli.targets import one_server
 from discovery_engine._util.text import clean
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.engine import Engine
+    from discovery_engine.rpc.client import Client
     from discovery_engine.view.view import View
 
 _MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may have it
@@ -29,9 +31,15 @@ _MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may hav
 @click.option(
     "--server", metavar="SERVER", shell_complete=complete_server, help="Whose prompt it is."
 )
+@answer_option
 @pass_invocation
 def command(
-    invocation: Invocation, name: str, arguments: tuple[str, ...], *, server: str | None
+    invocation: Invocation,
+    name: str,
+    arguments: tuple[str, ...],
+    *,
+    server: str | None,
+    answer: str | None,
 ) -> None:
     """Get a prompt, filled in with arguments, and print its messages.
 
@@ -43,7 +51,8 @@ def command(
     """  # noqa: D301 - click wants the character itself
     output = invocation.output
     given = _given(arguments)
-    result = invocation.run(partial(_get, name=name, given=given, server=server))
+    with answering(invocation, answer) as client:
+        result = invocation.run(partial(_get, name=name, given=given, server=server, client=client))
     if output.as_json:
         output.answer({"prompt": name, "result": result})
     else:
@@ -63,14 +72,19 @@ def _given(words: Sequence[str]) -> dict[str, str]:
 
 
 async def _get(
-    engine: Engine, *, name: str, given: dict[str, str], server: str | None
+    engine: Engine,
+    *,
+    name: str,
+    given: dict[str, str],
+    server: str | None,
+    client: Client | None,
 ) -> JSONObject:
     concerned = one_server(server) if server else every_server
     view = await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
     entry = view.prompt(server, name)
     _check(entry, given, view)
     return await engine.offerings.get_prompt(
-        entry.offering.identifier, given, server=entry.offering.server
+        entry.offering.identifier, given, server=entry.offering.server, caller=client
     )
 
 

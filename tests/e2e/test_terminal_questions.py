@@ -1,18 +1,24 @@
-"""`discovery execute` with a server that asks: a person answers in a terminal."""
+"""Commands whose server asks something: a person answers in a terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from discovery_engine._util.json import JSONObject
 from tests.engines import Folder
+from tests.servers.offerings import World, prompt, resource
 from tests.servers.programs import fault_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -118,3 +124,186 @@ def test_a_script_without_the_answer_fails_and_reads_what_to_do(
     assert ("TOOL_NEEDS_INPUT" in text) is ("--json" in options)
     assert "--answer" in text
     assert "Who are you?" in text
+
+
+PART = {
+    "type": "object",
+    "properties": {"part": {"type": "string", "enum": ["head", "tail"]}},
+    "required": ["part"],
+}
+
+
+@pytest.fixture
+def asking_world(tmp_path: Path) -> list[str]:
+    """The options of a configuration whose server asks before it gives a resource or a prompt."""
+    world = World(tmp_path / "world.json").offer(
+        resources=[resource("x:/log")],
+        prompts=[prompt("review")],
+        asks={"resources/read": PART, "prompts/get": PART},
+    )
+    home = Folder(tmp_path)
+    home.write(world.server(era="modern"))
+    return ["--config", str(home.config), "--data-dir", str(home.data)]
+
+
+@pytest.mark.requirement("QST-50")
+@pytest.mark.parametrize("words", [["read", "x:/log"], ["prompt", "review"]])
+def test_a_person_is_asked_by_a_resource_and_by_a_prompt(
+    asking_world: list[str], words: list[str]
+) -> None:
+    code, printed, shown = in_terminal([*PROGRAM, *asking_world, *words], "y\n2\n")
+
+    assert code == 0, shown
+    assert "docs asks:" in shown
+    assert '{"action": "accept", "content": {"part": "tail"}}' in printed
+
+
+@pytest.mark.requirement("QST-51")
+@pytest.mark.parametrize("words", [["read", "x:/log"], ["prompt", "review"]])
+def test_the_answer_of_a_script_is_for_resources_and_prompts_too(
+    asking_world: list[str], words: list[str]
+) -> None:
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [*PROGRAM, *asking_world, *words, *options]
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+
+    given = run("--answer", '{"part": "head"}')
+    missing = run()
+
+    assert given.returncode == 0, given.stderr
+    assert '"content": {"part": "head"}' in given.stdout
+    assert missing.returncode == 3
+    assert "--answer" in missing.stderr
+
+
+@pytest.mark.requirement("QST-51")
+def test_an_answer_that_does_not_fit_says_which_field_and_what_is_expected(tmp_path: Path) -> None:
+    given = '{"name": 7, "age": "old", "password": 5, "colour": "green", "colr": "red"}'
+
+    failed, tolerated = (
+        subprocess.run(
+            command(folder, mode, "--answer", given),
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        for folder, mode in ((tmp_path, "fails_form"), (tmp_path, "form"))
+    )
+
+    problem = (
+        "--answer does not fit the form: name must be text, not 7; age must be a whole number,"
+        ' not "old"; password must be text; colour must be "red" or "blue", not "green"'
+    )
+    assert failed.returncode == 3
+    assert problem in failed.stderr
+    assert tolerated.returncode == 0  # the server was told, and answered all the same
+    assert f"note: {problem}" in tolerated.stderr
+    assert "note: no form has asked for colr of --answer" in tolerated.stderr
+
+
+@dataclass
+class Terminal:
+    """A command at its controlling terminal, as in a window of its own."""
+
+    process: subprocess.Popen[bytes]
+    ours: int
+    shown: bytes = b""
+
+    def until(self, text: str) -> None:
+        while text.encode() not in self.shown:
+            self.shown += os.read(self.ours, 4096)
+
+    def type(self, text: str) -> None:
+        os.write(self.ours, text.encode())
+
+    @property
+    def is_hidden(self) -> bool:
+        return not termios.tcgetattr(self.ours)[3] & termios.ECHO
+
+    def close(self) -> None:
+        os.close(self.ours)
+        self.ours = -1
+
+
+@contextmanager
+def at_terminal(arguments: list[str]) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    take = "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    take += "os.execv(sys.argv[1], sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", take, *arguments], stdin=theirs, stdout=subprocess.PIPE,
+        stderr=theirs,
+    ) as process:  # fmt: skip
+        terminal = Terminal(process, ours)
+        try:
+            yield terminal
+        finally:
+            process.kill()
+            os.close(theirs)
+            if terminal.ours >= 0:
+                terminal.close()
+
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@pytest.mark.requirement("QST-52")
+@pytest.mark.parametrize(
+    ("key", "code"), [pytest.param(CTRL_C, 130, id="Ctrl-C"), pytest.param(CTRL_D, 0, id="Ctrl-D")]
+)
+def test_a_key_cancels_the_form_and_the_terminal_shows_what_is_typed_again(
+    tmp_path: Path, key: str, code: int
+) -> None:
+    with at_terminal(command(tmp_path, "form")) as terminal:
+        terminal.until("[y/n]: ")
+        terminal.type("y\nAda\n36\n")
+        terminal.until("password (text, optional): ")
+        while not terminal.is_hidden:  # it is hidden right after the prompt
+            pass
+        terminal.type(key)
+        assert terminal.process.stdout
+        printed = terminal.process.stdout.read().decode()
+
+        assert terminal.process.wait(60) == code
+        assert not terminal.is_hidden
+    assert answered(printed)["result"] == {"action": "cancel"}
+
+
+@pytest.mark.requirement("QST-52")
+def test_ctrl_d_after_the_beginning_of_a_line_is_no_end(tmp_path: Path) -> None:
+    with at_terminal(command(tmp_path, "form")) as terminal:
+        terminal.until("[y/n]: ")
+        terminal.type(f"y\nA{CTRL_D}da\n36\n\n\n")
+        terminal.until("colour (one of these, optional): ")
+        question = terminal.shown.partition(b"asking asks:")[2]
+        assert terminal.process.stdout
+        printed = terminal.process.stdout.read().decode()
+
+    assert answered(printed)["result"]["content"] == {"name": "Ada", "age": 36}
+    assert b"\x1b" not in question  # the display of progress repaints nothing meanwhile
+
+
+@pytest.mark.requirement("QST-52")
+def test_a_terminal_that_is_closed_cancels_the_form(tmp_path: Path) -> None:
+    with at_terminal(command(tmp_path, "form")) as terminal:
+        terminal.until("[y/n]: ")
+        terminal.type("y\n")
+        terminal.until("name (text): ")
+        terminal.close()
+        assert terminal.process.stdout
+        printed = terminal.process.stdout.read().decode()
+
+        assert terminal.process.wait(60) == 130
+    assert answered(printed)["result"] == {"action": "cancel"}
+
+
+@pytest.mark.requirement("QST-52")
+def test_a_hang_up_during_a_form_leaves_as_interrupted(tmp_path: Path) -> None:
+    with at_terminal(command(tmp_path, "form")) as terminal:
+        terminal.until("[y/n]: ")
+        terminal.process.send_signal(signal.SIGHUP)
+
+        assert terminal.process.wait(60) == 130

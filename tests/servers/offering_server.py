@@ -10,6 +10,7 @@ WORLD.json, read anew for each request:
      "fails": ["prompts/list"],          methods that answer an error
      "silent": ["prompts/list"],         methods that do not answer
      "plain": true,                      no members that nobody knows in contents
+     "asks": {"prompts/get": {...}},     the form that is wanted first, of the newer era
      "contents": {"file:///a": "text"}}  other URIs are echoed
 
 A call of the tool `notify` sends the notification that its arguments hold. What it was asked is
@@ -58,6 +59,8 @@ class OfferingServer(Server):
             refuse(message, -32603, "it is broken")
         elif method in LISTS:
             self.list_page(message, *LISTS[method])
+        elif method in self.world.get("asks", ()):
+            self.ask(message, self.world["asks"][method])
         elif own := getattr(self, method.replace("/", "_"), None):
             own(message)
         else:
@@ -120,6 +123,19 @@ class OfferingServer(Server):
         else:
             more = {"vendor": {"kept": 1}}
             answer(message, {"contents": [one | more], "vendor": [1.0, None]})
+
+    def ask(self, message: Message, schema: Message) -> None:
+        """Want a form first; then what came back is the text of the result."""
+        given = message["params"].get("inputResponses")
+        if given is None:
+            form = {"message": "Which part?", "requestedSchema": schema}
+            wanted = {"part": {"method": "elicitation/create", "params": form}}
+            answer(message, {"resultType": "input_required", "inputRequests": wanted})
+            return
+        text = json.dumps(given["part"])
+        said = {"role": "user", "content": {"type": "text", "text": text}}
+        contents = [{"uri": message["params"].get("uri"), "text": text}]
+        answer(message, {"contents": contents, "messages": [said]})
 
     def prompts_get(self, message: Message) -> None:
         text = json.dumps(message["params"].get("arguments", {}))

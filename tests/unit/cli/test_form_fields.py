@@ -70,6 +70,80 @@ def test_an_input_that_does_not_fit_is_asked_for_again(schema: Any, text: str) -
         field(**schema).parsed(text)
 
 
+@pytest.mark.requirement("QST-51")
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        pytest.param({"type": "string"}, "Ada", id="text"),
+        pytest.param({"type": "integer"}, 7, id="whole number"),
+        pytest.param({"type": "integer"}, 7.0, id="whole number with a point"),
+        pytest.param({"type": "number"}, 7.5, id="number"),
+        pytest.param({"type": "boolean"}, False, id="no"),
+        pytest.param({"oneOf": TITLED}, "b", id="a titled choice"),
+        pytest.param({"type": "array", "items": {"anyOf": TITLED}}, ["a", "b"], id="several"),
+        pytest.param({"type": "array", "items": {"enum": ["a"]}}, [], id="none of several"),
+        pytest.param({"format": "uri"}, "https://example.org", id="address"),
+    ],
+)
+def test_a_value_of_json_that_fits_is_accepted(schema: Any, value: Any) -> None:
+    field(**schema).check(value)
+
+
+@pytest.mark.requirement("QST-51")
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        pytest.param({"type": "string"}, 7, "must be text, not 7", id="no text"),
+        pytest.param({"type": "string"}, None, "must be text, not null", id="null"),
+        pytest.param({"type": "integer"}, "7", 'must be a whole number, not "7"', id="text"),
+        pytest.param({"type": "integer"}, True, "must be a whole number, not true", id="boolean"),
+        pytest.param({"type": "integer"}, 7.5, "must be a whole number, not 7.5", id="fraction"),
+        pytest.param({"type": "number", "maximum": 3}, 4, "must be 3 or less, not 4", id="large"),
+        pytest.param(
+            {"type": "boolean"}, "yes", 'must be y or n (true or false), not "yes"', id="word"
+        ),
+        pytest.param(
+            {"enum": ["red", "blue"]}, 1, "must be text, not 1", id="the number of a choice"
+        ),
+        pytest.param(
+            {"oneOf": TITLED}, "First", 'must be "a" or "b", not "First"', id="the title of one"
+        ),
+        pytest.param(
+            {"type": "array", "items": {"enum": ["a", "b"]}},
+            ["a", "c"],
+            'must be "a" or "b", not ["a", "c"]',
+            id="one of several",
+        ),
+        pytest.param({"type": "array"}, "a", 'must be a list, not "a"', id="no list"),
+        pytest.param(
+            {"type": "array", "maxItems": 1},
+            ["a", "b"],
+            'must have at most 1 of them, not ["a", "b"]',
+            id="too many",
+        ),
+        pytest.param(
+            {"format": "date"},
+            "today",
+            'must be a date like 2026-11-23, not "today"',
+            id="no date",
+        ),
+        pytest.param(
+            {"format": "password", "minLength": 9},
+            "s3cret",
+            "must have 9 characters or more",
+            id="a secret is not repeated",
+        ),
+    ],
+)
+def test_a_value_of_json_that_does_not_fit_is_refused_with_what_is_expected(
+    schema: Any, value: Any, problem: str
+) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        field(**schema).check(value)
+
+    assert str(caught.value) == problem
+
+
 @pytest.mark.requirement("QST-50")
 def test_a_required_field_without_a_default_is_not_left_out() -> None:
     with pytest.raises(InvalidInputError):
