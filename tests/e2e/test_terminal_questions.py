@@ -250,7 +250,7 @@ def at_terminal(arguments: list[str]) -> Iterator[Terminal]:
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
-@pytest.mark.requirement("QST-52")
+@pytest.mark.requirement("QST-55")
 @pytest.mark.parametrize(
     ("key", "code"), [pytest.param(CTRL_C, 130, id="Ctrl-C"), pytest.param(CTRL_D, 0, id="Ctrl-D")]
 )
@@ -272,7 +272,7 @@ def test_a_key_cancels_the_form_and_the_terminal_shows_what_is_typed_again(
     assert answered(printed)["result"] == {"action": "cancel"}
 
 
-@pytest.mark.requirement("QST-52")
+@pytest.mark.requirement("QST-55")
 def test_ctrl_d_after_the_beginning_of_a_line_is_no_end(tmp_path: Path) -> None:
     with at_terminal(command(tmp_path, "form")) as terminal:
         terminal.until("[y/n]: ")
@@ -286,7 +286,7 @@ def test_ctrl_d_after_the_beginning_of_a_line_is_no_end(tmp_path: Path) -> None:
     assert b"\x1b" not in question  # the display of progress repaints nothing meanwhile
 
 
-@pytest.mark.requirement("QST-52")
+@pytest.mark.requirement("QST-55")
 def test_a_terminal_that_is_closed_cancels_the_form(tmp_path: Path) -> None:
     with at_terminal(command(tmp_path, "form")) as terminal:
         terminal.until("[y/n]: ")
@@ -300,7 +300,7 @@ def test_a_terminal_that_is_closed_cancels_the_form(tmp_path: Path) -> None:
     assert answered(printed)["result"] == {"action": "cancel"}
 
 
-@pytest.mark.requirement("QST-52")
+@pytest.mark.requirement("QST-55")
 def test_a_hang_up_during_a_form_leaves_as_interrupted(tmp_path: Path) -> None:
     with at_terminal(command(tmp_path, "form")) as terminal:
         terminal.until("[y/n]: ")
