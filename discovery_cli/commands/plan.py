@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
-    from discovery_engine.owner.change_plan import ChangePlan, Projection, ToolChange
+    from discovery_engine.owner.change_plan import ChangePlan, Projection
+    from discovery_engine.owner.planned_changes import OfferingChange, ToolChange, ViewChange
 
 _STYLES: Mapping[str, Style] = {"appears": "good", "vanishes": "bad"}
 _LENGTH = 60  # characters of a description
+_NAMED = 4  # changes of a view
 
 
 @click.command("plan")
@@ -36,15 +38,26 @@ _LENGTH = 60  # characters of a description
 @click.option(
     "--queries", type=click.File("rb"), help="Queries as of `discovery eval`: show what moves."
 )
+@click.option(
+    "--view", "view_name", metavar="NAME", help="What changes for the clients of this view."
+)
 @pass_invocation
 def command(
-    invocation: Invocation, *, new: str | None, rule: str | None, queries: BinaryIO | None
+    invocation: Invocation,
+    *,
+    new: str | None,
+    rule: str | None,
+    queries: BinaryIO | None,
+    view_name: str | None,
 ) -> ExitCode:
     """Show what a change of the configuration would do, without doing it.
 
     NEW.yaml is compared with the configuration; without it, the configuration as it is now with
     what was last in force. The stored catalog is used: no server is started, and nothing is
     written. The exit code is 0 if nothing changes, and 8 if something does.
+
+    Tools, resources and prompts are shown that clients would see or see no more, for all clients
+    and for those of each view.
 
     \b
       discovery plan new.yaml --queries queries.yaml
@@ -65,7 +78,7 @@ def command(
     with logged(invocation.output, invocation.verbose, invocation.shown_notes):
         projection = _projection(invocation, new, rule)
         asked = _queries(projection, queries) if queries else []
-        made = projection.plan(price=price, queries=asked)
+        made = projection.plan(price=price, queries=asked, view=view_name)
     _show(invocation.output, made)
     return ExitCode.OK if made.is_empty else ExitCode.CHANGES
 
@@ -111,7 +124,9 @@ def _show(output: Output, made: ChangePlan) -> None:
             for change in made.servers
         ]
     )
-    output.table([list(_row(change)) for change in made.tools])
+    output.table([list(_tool_row(change)) for change in made.tools])
+    output.table([list(_offering_row(change)) for change in made.offerings])
+    output.table([list(_view_row(change)) for change in made.views])
     for move in made.queries:
         output.line(f"{one_line(move.query)}: {_hits(move.before)} -> {_hits(move.after)}")
     if made.settings:
@@ -128,13 +143,43 @@ def _style(what: str) -> Style:
     return _STYLES.get(what, "plain")
 
 
-def _row(change: ToolChange) -> Iterator[Cell | str]:
+def _tool_row(change: ToolChange) -> Iterator[Cell | str]:
     yield Cell(named(change.tool, before=f"{change.server}:"), "strong")
+    yield from _what(change)
+
+
+def _offering_row(change: OfferingChange) -> Iterator[Cell | str]:
+    yield change.kind.label
+    yield Cell(named(change.identifier, before=f"{change.server} "), "strong")
+    yield from _what(change)
+
+
+def _what(change: ToolChange | OfferingChange) -> Iterator[Cell | str]:
     yield Cell(change.what, _style(change.what))
     yield change.reason or "; ".join(
         f"{name} {_short(before)} -> {_short(after)}"
         for name, (before, after) in change.changes.items()
     )
+
+
+def _view_row(change: ViewChange) -> Iterator[Cell | str]:
+    yield f"view {change.name}"
+    yield Cell(change.what, _style(change.what))
+    yield "; ".join(_in_view(change))
+
+
+def _in_view(change: ViewChange) -> Iterator[str]:
+    """What changes in a view, briefly: `--view` shows all of it."""
+    tools = [(one.what, named(one.tool, before=f"{one.server}:")) for one in change.tools]
+    others = [(one.what, named(one.identifier)) for one in change.offerings]
+    for what, verb in (("appears", "shows"), ("vanishes", "hides"), ("changes", "changes")):
+        names = [name for found, name in (*tools, *others) if found == what]
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            yield f"{verb} {', '.join(names[:_NAMED])}{more}"
+    if change.settings:
+        yield f"settings: {', '.join(change.settings)}"
+    yield f"{change.visible[0]:,} -> {counted(change.visible[1], 'tool')}"
 
 
 def _short(value: object) -> str:

@@ -17,10 +17,24 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import Settings
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import RegistryError, ViewNotFoundError
+from discovery_engine.owner.planned_changes import (
+    OfferingChange,
+    ServerChange,
+    Sight,
+    ToolChange,
+    ViewChange,
+    client_settings_changes,
+    offering_changes,
+    server_changes,
+    tool_changes,
+    view_changes,
+    visible_count,
+)
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.ingestion.carry_over import carried_over
@@ -37,30 +51,10 @@ if TYPE_CHECKING:
 
 TokenPrice: TypeAlias = Callable[[Entry], int]
 """The tokens of a tool's definition."""
-_Known: TypeAlias = Mapping[tuple[str, str], Entry]
-"""The tools by server and the upstream's own name, which no change of the owner's touches."""
 
 _PATIENCE = 2.0  # seconds to wait for other processes
 _FIRST = 3  # hits of a query
-_PLACES = frozenset({"inputs", "warnings", "path"})  # of settings: where they stand
-
-
-class ServerChange(Struct, frozen=True):
-    name: str
-    what: str
-    """`appears`, `vanishes`, or in a few words what changes."""
-
-
-class ToolChange(Struct, frozen=True):
-    server: str
-    tool: str
-    """Its name after the change, or before it if it vanishes."""
-    what: str
-    """`appears`, `vanishes` or `changes`."""
-    reason: str = ""
-    """Why it appears or vanishes."""
-    changes: Mapping[str, tuple[object, object]] = {}
-    """`name`, `tags`, `description`, `arguments`: before and after."""
+_PLACES = frozenset({"inputs", "warnings", "path", "view"})  # of settings: where they stand
 
 
 class QueryMove(Struct, frozen=True):
@@ -74,26 +68,29 @@ class ChangePlan(Struct, frozen=True):
     servers: tuple[ServerChange, ...]
     tools: tuple[ToolChange, ...]
     settings: tuple[str, ...]
-    """Other keys that change, such as `search`."""
+    """Other keys that change, such as `search`; of a view, those of its entry."""
     tokens: tuple[int, int]
     """Of the definitions of all visible tools, before and after."""
     visible: tuple[int, int]
     queries: tuple[QueryMove, ...] = ()
     unknown: tuple[str, ...] = ()
     """Servers whose tools are not known before they are listed."""
+    offerings: tuple[OfferingChange, ...] = ()
+    views: tuple[ViewChange, ...] = ()
+    """The views of which something changes; none if the plan is for one view."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.servers or self.tools or self.settings or self.queries)
+        changes = self.servers, self.tools, self.offerings, self.views
+        return not (any(changes) or self.settings or self.queries)
 
     def to_json(self) -> JSONObject:
         form: JSONObject = to_builtins(self)
-        keys = ("tokens", "visible")
-        return {
-            **form,
-            **{key: {"before": form[key][0], "after": form[key][1]} for key in keys},
-            "changed": not self.is_empty,
-        }
+        for pairs in (form, *form["views"]):
+            for key in ("tokens", "visible"):
+                if key in pairs:
+                    pairs[key] = dict(zip(("before", "after"), pairs[key], strict=True))
+        return {**form, "changed": not self.is_empty}
 
 
 class Projection(Struct, frozen=True):
@@ -102,18 +99,44 @@ class Projection(Struct, frozen=True):
     before: View
     after: View
 
-    def plan(self, *, price: TokenPrice, queries: Sequence[str] = ()) -> ChangePlan:
-        before, after = self.before, self.after
-        known, then = _tools(before.catalog), _tools(after.catalog)
+    def plan(
+        self, *, price: TokenPrice, queries: Sequence[str] = (), view: str | None = None
+    ) -> ChangePlan:
+        """What changes.
+
+        Args:
+            price: The tokens of a tool's definition.
+            queries: Of which the first tools are compared.
+            view: What changes for the clients of this view only.
+
+        Raises:
+            ViewNotFoundError: If there is no such view, neither before nor after the change.
+        """
+        if view is not None:
+            self._require_view(view)
+        one, other = Sight.of(self.before, view), Sight.of(self.after, view)
+        before, after = one.shown, other.shown
+        if view is None:
+            settings = tuple(_setting_changes(before.settings, after.settings))
+            views = tuple(view_changes(before, after))
+        else:
+            settings, views = client_settings_changes(before.settings, after.settings), ()
         return ChangePlan(
-            servers=tuple(_server_changes(before, after)),
-            tools=tuple(_tool_changes(after, known, then)),
-            settings=tuple(_setting_changes(before.settings, after.settings)),
+            servers=tuple(server_changes(before, after)),
+            tools=tuple(tool_changes(one, other)),
+            offerings=tuple(offering_changes(one, other)),
+            settings=settings,
+            views=views,
             tokens=(_total(before, price), _total(after, price)),
-            visible=(sum(1 for _ in _visible(before)), sum(1 for _ in _visible(after))),
+            visible=(visible_count(before), visible_count(after)),
             queries=tuple(_query_moves(before, after, queries)),
             unknown=tuple(_unknown(after)),
         )
+
+    def _require_view(self, name: str) -> None:
+        known = {one.name for side in (self.before, self.after) for one in side.settings.views}
+        if name not in known:
+            raise ViewNotFoundError(name, nearest(name, known))
 
 
 def project(
@@ -190,73 +213,8 @@ def _view(settings: Settings, parts: Sequence[ServerPart]) -> View:
     return View(settings, catalog, SearcherSource(catalog, settings))
 
 
-def _tools(catalog: Catalog) -> _Known:
-    return {
-        (part.server, entry.tool.upstream_name): entry
-        for part in catalog.parts.values()
-        for entry in part.entries
-    }
-
-
-def _visible(view: View) -> Iterator[Entry]:
-    return (entry for entry in view.catalog if entry.is_visible)
-
-
 def _total(view: View, price: TokenPrice) -> int:
-    return sum(map(price, _visible(view)))
-
-
-def _server_changes(before: View, after: View) -> Iterator[ServerChange]:
-    names = {*before.settings.by_name, *after.settings.by_name}
-    for name in sorted(names):
-        was, will = (_is_on(view, name) for view in (before, after))
-        if was != will:
-            yield ServerChange(name, "appears" if will else "vanishes")
-        elif will and (what := ", ".join(_differences(before, after, name))):
-            yield ServerChange(name, what)
-
-
-def _is_on(view: View, name: str) -> bool:
-    server = next((one for one in view.settings.servers if one.name == name), None)
-    return server is not None and view.catalog.part(server.name).verdict.enabled
-
-
-def _differences(before: View, after: View, name: str) -> Iterator[str]:
-    one, other = (next(s for s in v.settings.servers if s.name == name) for v in (before, after))
-    parts = before.catalog.part(one.name), after.catalog.part(other.name)
-    if parts[0].connection and parts[0].connection != parts[1].connection:
-        yield "its command or address changes: it is listed again"
-    if parts[0].verdict.tags != parts[1].verdict.tags:
-        yield "its tags change"
-    keys = ("description", "prefix", "timeouts", "limits", "session", "trust")
-    yield from (f"its {key} changes" for key in keys if getattr(one, key) != getattr(other, key))
-
-
-def _tool_changes(after: View, known: _Known, then: _Known) -> Iterator[ToolChange]:
-    for key in sorted(known.keys() | then.keys()):
-        one, other = known.get(key), then.get(key)
-        was, will = (entry is not None and entry.is_visible for entry in (one, other))
-        if other is not None and will and not was:
-            yield ToolChange(key[0], other.tool.name, "appears", after.reason(other))
-        elif one is not None and was and not will:
-            reason = after.reason(other) if other is not None else _why_gone(after, key[0])
-            yield ToolChange(key[0], one.tool.name, "vanishes", reason)
-        elif one and other and will and (changes := _changes(one, other)):
-            yield ToolChange(key[0], other.tool.name, "changes", changes=changes)
-
-
-def _why_gone(after: View, server: str) -> str:
-    return "its server is listed again" if _is_on(after, server) else "its server vanishes"
-
-
-def _changes(one: Entry, other: Entry) -> dict[str, tuple[object, object]]:
-    pairs = {
-        "name": (one.tool.name, other.tool.name),
-        "tags": (list(one.verdict.tags), list(other.verdict.tags)),
-        "description": (one.tool.description, other.tool.description),
-        "arguments": tuple([p.name for p in entry.tool.parameters] for entry in (one, other)),
-    }
-    return {name: (pair[0], pair[1]) for name, pair in pairs.items() if pair[0] != pair[1]}
+    return sum(map(price, view.catalog.visible))
 
 
 def _setting_changes(before: Settings, after: Settings) -> Iterator[str]:
