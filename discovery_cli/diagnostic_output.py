@@ -20,6 +20,8 @@ _KINDS = {
     "TOOL_CONFUSABLE": "confusable",
     "TOOL_NAME_CROWDED": "crowded name",
     "TOOL_UNDESCRIBED": "no description",
+    "OFFERING_UNDESCRIBED": "no description",
+    "PROMPT_ARGUMENTS_UNDESCRIBED": "undocumented",
     "TOOL_UNFINDABLE": "not found",
     "TOOL_ARGUMENTS_UNDESCRIBED": "undocumented",
     "TOOL_SCHEMA_LARGE": "oversized",

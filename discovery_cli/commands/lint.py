@@ -104,9 +104,8 @@ def _of_each(
 
 
 def _show_suspicion(output: Output, suspicion: Suspicion) -> None:
-    finding, subject = suspicion.finding, suspicion.about
-    about = subject if isinstance(subject, str) else subject.label
-    output.line(f"{finding.severity}: {about}: {finding.message} [{suspicion.code}]")
+    finding = suspicion.finding
+    output.line(f"{finding.severity}: {suspicion.label}: {finding.message} [{suspicion.code}]")
     output.line(f"  {named(finding.where)}: {excerpt(finding)}")
     output.line(f"  hint: {suspicion.hint}")
 
@@ -134,11 +133,13 @@ def _say_sum(
     suspicions: Sequence[Suspicion],
     about: CatalogLint,
 ) -> None:
-    entries, tools = counted(len(view.settings.tool_rules), "rule"), len(view.catalog)
+    settings, tools = view.settings, len(view.catalog)
+    rules = (settings.tool_rules, settings.resource_rules, settings.prompt_rules)
+    entries = counted(sum(map(len, rules)), "rule")
     if overrides := len(view.settings.overrides):
         entries += f" and {counted(overrides, 'override')}"
     output.say(f"{counted(len(found), 'finding')} in {entries} over {counted(tools, 'tool')}")
     output.say(f"{counted(len(_alarms(suspicions)), 'suspicious text')} of servers")
     some = about.searched < about.searchable
     sample = f", {about.searched} of {about.searchable} searched for" if some else ""
-    output.say(f"{counted(len(about.findings), 'finding')} about the tools themselves{sample}")
+    output.say(f"{counted(len(about.findings), 'finding')} about the catalog itself{sample}")

@@ -360,6 +360,16 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the description is empty, or says no more than the name",
             "override the description",
         ),
+        "OFFERING_UNDESCRIBED": (
+            "info",
+            "resources, templates or prompts of a server have no description",
+            "the author of the server can describe them",
+        ),
+        "PROMPT_ARGUMENTS_UNDESCRIBED": (
+            "info",
+            "required arguments of a prompt have no description",
+            "the author of the server can describe them",
+        ),
         "TOOL_UNFINDABLE": (
             "info",
             "a search for its own summary does not find the tool",

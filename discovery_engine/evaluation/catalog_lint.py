@@ -1,6 +1,7 @@
-"""What makes the tools of a catalog hard to find or to use, each with an override as a draft.
+"""What makes a catalog hard to find or to use: for a tool with an override as a draft.
 
-A finding is advice about the descriptions of tools. The draft contains what can be derived without
+A finding is advice about descriptions. Resources, templates and prompts have no overrides, so only
+the author of their server can follow it. The draft contains what can be derived without
 knowing more; a person who knows the tool can improve it, and `discovery eval` shows the effect.
 """
 
@@ -21,12 +22,14 @@ from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import Parameter, Tool, ToolKey, canonical_json
+from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.tools.validation.cost import too_costly_tool
 from discovery_engine.view.view import View
 
 SEARCHES = 500
 """Tools that are searched for; in a catalog of ten thousand a search takes a few milliseconds."""
 
+_NAMED = 3  # of many, so many are named
 _LARGEST_SCHEMA = 8000  # characters of JSON; about 2,000 tokens whenever the tool is looked at
 _GLOB_SYNTAX = re.compile(r"^[!/]|[*?\[\]{}\\]")
 _NOT_IN_NAMES = re.compile(r"[^\w./-]+")
@@ -43,14 +46,17 @@ _EMPTY_VALUES: JSONObject = {
 
 
 class CatalogFinding(Diagnostic, frozen=True, kw_only=True):
-    """What makes one tool, or several together, hard to find or to use."""
+    """What makes one thing that a server offers, or several together, hard to find or to use."""
 
-    tools: tuple[ToolKey, ...]
+    tools: tuple[ToolKey, ...] = ()
     overrides: tuple[JSONObject, ...] = ()
     """Entries for `overrides:`, as drafts; none where only the tool's author can change it."""
+    offerings: tuple[Offering, ...] = ()
+    """The resources, templates or prompts that it is about, if not tools."""
 
     def to_json(self) -> JSONObject:
-        about = {"tools": list(map(str, self.tools)), "overrides": list(self.overrides)}
+        about: JSONObject = {"tools": list(map(str, self.tools)), "overrides": [*self.overrides]}
+        about["offerings"] = [f"{one.server}:{one.decision_key}" for one in self.offerings]
         return Diagnostic.to_json(self) | about
 
 
@@ -82,8 +88,51 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
         *_each(_undocumented(entry) for entry in entries),
         *_each(_oversized(entry) for entry in entries),
         *_each(_costly(entry) for entry in entries),
+        *_about_offerings(view),
     ]
     return CatalogLint(tuple(found), len(sought), len(alone))
+
+
+def _about_offerings(view: View) -> Iterator[CatalogFinding]:
+    """About resources, templates and prompts; of those of one server and kind, one finding."""
+    for part in view.catalog.parts.values():
+        shown = [e.offering for e in part.offerings if e.is_visible and part.verdict.enabled]
+        for kind in OfferingKind:
+            bare = [one for one in shown if one.kind is kind and not one.description.strip()]
+            if bare:
+                yield _undescribed_offerings(bare)
+        yield from _each(map(_undocumented_prompt, shown))
+
+
+def _undescribed_offerings(offerings: Sequence[Offering]) -> CatalogFinding:
+    first = offerings[0]
+    names = [named(one.name) for one in offerings[:_NAMED]]
+    if rest := len(offerings) - len(names):
+        names.append(f"{rest} more")
+    kind = first.kind.label if len(offerings) == 1 else f"{len(offerings)} {first.kind.label}s"
+    has = "has" if len(offerings) == 1 else "have"
+    return CatalogFinding(
+        code="OFFERING_UNDESCRIBED",
+        message=f"{kind} of {first.server} {has} no description: {', '.join(names)}",
+        hint="a search finds it by its name only; the author of the server can describe it",
+        subject=first.server,
+        offerings=tuple(offerings),
+    )
+
+
+def _undocumented_prompt(prompt: Offering) -> CatalogFinding | None:
+    bare = [p.name for p in prompt.parameters if p.required and not p.description.strip()]
+    if not bare:
+        return None
+    noun = "argument" if len(bare) == 1 else "arguments"
+    return CatalogFinding(
+        code="PROMPT_ARGUMENTS_UNDESCRIBED",
+        message=f"prompt {prompt.label} does not describe its required {noun} "
+        + ", ".join(map(named, bare)),
+        hint="who fills it in has to guess; the author of the server can describe them",
+        subject=f"{prompt.server}:{prompt.decision_key}",
+        offerings=(prompt,),
+    )
 
 
 def pattern_of(tool: Tool) -> str:

@@ -6,16 +6,19 @@ Such a finding is no advice to an author: it is a warning about a server, for th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.diagnostics import Severity as DiagnosticSeverity
-from discovery_engine.scanner import Finding, Severity, scan_catalog
+from discovery_engine.scanner import Finding, Severity, scan, scan_catalog
 from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.view.view import View
 
-_GRAVEST_FIRST = tuple(Severity)
+Subject: TypeAlias = ToolKey | Offering | ServerName
 
+_GRAVEST_FIRST = tuple(Severity)
 
 _SEVERITIES: Mapping[Severity, DiagnosticSeverity] = {
     Severity.DANGER: "error",
@@ -25,9 +28,9 @@ _SEVERITIES: Mapping[Severity, DiagnosticSeverity] = {
 
 
 class Suspicion(Diagnostic, frozen=True, kw_only=True):
-    """One finding about a tool, or about a server's instructions."""
+    """One finding about what a server offers, or about its instructions."""
 
-    about: ToolKey | ServerName
+    about: Subject
     finding: Finding
     is_held_back: bool
 
@@ -38,29 +41,49 @@ class Suspicion(Diagnostic, frozen=True, kw_only=True):
 
     @property
     def server(self) -> ServerName:
-        return self.about.server if isinstance(self.about, ToolKey) else self.about
+        return self.about if isinstance(self.about, str) else self.about.server
+
+    @property
+    def label(self) -> str:
+        """What it is about, as a line of ours has it."""
+        match self.about:
+            case Offering() as offering:
+                return f"{offering.kind.label} {offering.label}"
+            case ToolKey() as key:
+                return key.label
+        return self.about
 
     def to_json(self) -> JSONObject:
         tool = self.about.tool if isinstance(self.about, ToolKey) else None
-        about = {"server": self.server, "tool": tool, "is_held_back": self.is_held_back}
-        return Diagnostic.to_json(self) | about | self.finding.to_json()
+        offering = self.about.decision_key if isinstance(self.about, Offering) else None
+        about = {"server": self.server, "tool": tool, "offering": offering}
+        held = {"is_held_back": self.is_held_back}
+        return Diagnostic.to_json(self) | about | held | self.finding.to_json()
 
 
-def _suspicion(about: ToolKey | ServerName, finding: Finding, *, is_held_back: bool) -> Suspicion:
-    hint = f"`discovery inspect {about}` shows it; a rule may disable it"
+def _suspicion(about: Subject, finding: Finding, *, is_held_back: bool) -> Suspicion:
+    server = about if isinstance(about, str) else about.server
+    hint = _hint(about)
     if is_held_back:
-        server = about.server if isinstance(about, ToolKey) else about
         hint = f"it is withheld; `discovery review {server}` shows it whole"
     return Suspicion(
         code=finding.code,
         message=finding.message,
         hint=hint,
-        subject=str(about),
+        subject=f"{server}:{about.decision_key}" if isinstance(about, Offering) else str(about),
         excerpt=finding.excerpt,
         about=about,
         finding=finding,
         is_held_back=is_held_back,
     )
+
+
+def _hint(about: Subject) -> str:
+    if not isinstance(about, Offering):
+        return f"`discovery inspect {about}` shows it; a rule may disable it"
+    is_prompt = about.kind is OfferingKind.PROMPT
+    listing, section = ("prompts", "promptRules") if is_prompt else ("resources", "resourceRules")
+    return f"`discovery {listing} --json` shows it; a rule of `{section}` may disable it"
 
 
 def lint_texts(view: View) -> tuple[Suspicion, ...]:
@@ -74,5 +97,11 @@ def lint_texts(view: View) -> tuple[Suspicion, ...]:
         _suspicion(subject, finding, is_held_back=subject in held)
         for subject, findings in found.items()
         for finding in findings
+    ]
+    suspicions += [
+        _suspicion(entry.offering, finding, is_held_back=entry.is_withheld)
+        for part in parts.values()
+        for entry in part.offerings
+        for finding in scan(entry.offering)
     ]
     return tuple(sorted(suspicions, key=lambda one: _GRAVEST_FIRST.index(one.finding.severity)))

@@ -285,6 +285,9 @@ SHOWN_BY: dict[str, str] = {
     "TOOL_WITHHELD": ERRORS,
     "TOOL_CONFUSABLE": CATALOG_LINT + "test_confusable_tools_are_distinguished_by_their_servers",
     "TOOL_NAME_CROWDED": CATALOG_LINT + "test_a_name_that_an_answer_cannot_hold_is_crowded",
+    "OFFERING_UNDESCRIBED": CATALOG_LINT + "test_what_has_no_description_is_named_by_kind",
+    "PROMPT_ARGUMENTS_UNDESCRIBED": CATALOG_LINT
+    + "test_a_required_argument_of_a_prompt_wants_a_description",
     "TOOL_UNDESCRIBED": "tests/contract/test_evaluation.py::"
     "test_lint_reports_what_is_wrong_with_tools_and_how_to_repair_it",
     "TOOL_ARGUMENTS_UNDESCRIBED": CATALOG_LINT + "test_a_required_argument_wants_a_description",

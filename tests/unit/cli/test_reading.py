@@ -387,7 +387,7 @@ def test_lint_reports_findings_and_leaves_with_2() -> None:
     assert done.stdout.startswith("warning: rule 2")
     assert done.stderr == (
         "1 finding in 2 rules over 5 tools\n0 suspicious texts of servers\n"
-        "0 findings about the tools themselves\n"
+        "0 findings about the catalog itself\n"
     )
     assert run("lint", "--exit-zero", recalled=view).exit_code == 0
     assert run("lint", recalled=usual_view()).exit_code == 0

@@ -4,12 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.catalog import Entry
+from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.evaluation.catalog_lint import CatalogFinding, lint_catalog, pattern_of
 from discovery_engine.rules import Rule
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
-from tests.factories import make_entry, make_part, make_server, make_settings, make_tool
+from discovery_engine.tools.offering import OfferingKind
+from tests.factories import (
+    make_entry,
+    make_offering_entry,
+    make_part,
+    make_server,
+    make_settings,
+    make_tool,
+)
 from tests.unit.evaluation.runs import view_of
 from tests.unit.tools.validation.test_evaluation import chain
 
@@ -184,3 +192,42 @@ def test_the_pattern_of_an_override_matches_the_tool(server: str, name: str) -> 
     )
 
     assert [verdict.tags for verdict in found] == [("found",), ()]
+
+
+def lint_offerings(*entries: OfferingEntry) -> tuple[CatalogFinding, ...]:
+    part = make_part("docs", offerings=entries)
+    return lint_catalog(view_of(part, settings=make_settings(make_server("docs")))).findings
+
+
+@pytest.mark.requirement("EVA-44")
+def test_what_has_no_description_is_named_by_kind() -> None:
+    [several, one] = lint_offerings(
+        *(make_offering_entry(f"file:///{letter}") for letter in "abcd"),
+        make_offering_entry("file:///described", description="What it is."),
+        make_offering_entry("file:///hidden", enabled=False),
+        make_offering_entry("review", kind=OfferingKind.PROMPT),
+    )
+
+    assert several.code == one.code == "OFFERING_UNDESCRIBED"
+    assert several.message == (
+        "4 resources of docs have no description: 'file:///a', 'file:///b', 'file:///c', 1 more"
+    )
+    assert one.message == "prompt of docs has no description: review"
+    assert one.to_json()["offerings"] == ["docs:prompt:review"]
+
+
+@pytest.mark.requirement("EVA-44")
+def test_a_required_argument_of_a_prompt_wants_a_description() -> None:
+    arguments = [
+        {"name": "code", "required": True},
+        {"name": "style", "required": True, "description": "How"},
+        {"name": "more"},
+    ]
+    [finding] = lint_offerings(
+        make_offering_entry(
+            "review", kind=OfferingKind.PROMPT, description="Reviews.", arguments=arguments
+        )
+    )
+
+    assert finding.code == "PROMPT_ARGUMENTS_UNDESCRIBED"
+    assert finding.message == "prompt docs:review does not describe its required argument code"
