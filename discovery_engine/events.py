@@ -104,7 +104,11 @@ class ToolCalled(Struct, frozen=True):
     """Empty if the call named none, and no server has such a tool."""
     tool: ToolName
     outcome: str
-    """`ok`, `tool_error`, `cancelled`, or the code of the error."""
+    """`ok`, `tool_error`, `cancelled`, or the code of the error.
+
+    `task` if the call has become a task, whose client asks for the result: when it is over, there
+    is another event, with its outcome and the seconds since then.
+    """
     seconds: float
     client: str | None = None
     """The client, where clients are distinguished."""

@@ -21,8 +21,10 @@ from discovery_engine.rpc.protocol import (
     METHOD_NOT_FOUND,
     MISSING_CLIENT_CAPABILITY,
     MODERN_VERSIONS,
+    TASKS_EXTENSION,
 )
 from discovery_engine.upstream.state import ServerState
+from discovery_server.client_tasks import TASK_METHODS, require_tasks, serve_task
 from discovery_server.envelope import IMPLEMENTATION, completed
 from discovery_server.eras import negotiated
 from discovery_server.offerings import LISTS, Offerings
@@ -148,10 +150,12 @@ class Gateway:
         method, params, version = request.method, request.params, request.version
         if not (self.is_configured or method == "ping"):
             raise RpcError(INVALID_REQUEST, _view_is_gone(self.view))
-        is_served = method not in _SUBSCRIBING or self.subscriptions.has_updates
-        if method not in methods_of(version) or not is_served:
+        if method not in methods_of(version) or not self._serves(method):
             raise method_not_found(method)
         check_params(method, params, version)
+        if method in TASK_METHODS:
+            require_tasks(params)
+            return None
         if method == "tools/call":
             self._surface(request).call(params["name"], {})
         if method in _WAITING:
@@ -162,6 +166,16 @@ class Gateway:
         if method == "tools/list":
             return None if self._is_listing(request) else self._tools(request)
         return completed(method, self._current(request), version)
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether clients may be given the handles of tasks."""
+        return self._engine.hands_out_tasks
+
+    def _serves(self, method: str) -> bool:
+        if method in TASK_METHODS:
+            return self.has_tasks
+        return method not in _SUBSCRIBING or self.subscriptions.has_updates
 
     @property
     def question_timeout(self) -> float:
@@ -190,6 +204,9 @@ class Gateway:
             case "tools/list":
                 await self._engine.wait_listed(timeout=_FIRST_LISTING)
                 return self._tools(request)
+        if request.method in TASK_METHODS:
+            result = await serve_task(self._engine, request)
+            return completed(request.method, result, request.version)
         result = await self._offerings.serve(request, on_progress)
         return completed(request.method, result, request.version)
 
@@ -246,9 +263,10 @@ class Gateway:
         }
 
     def _discovered(self) -> JSONObject:
+        extensions: JSONObject = {"extensions": {TASKS_EXTENSION: {}}} if self.has_tasks else {}
         return {
             "supportedVersions": list(MODERN_VERSIONS),
-            "capabilities": self._capabilities(),
+            "capabilities": self._capabilities() | extensions,
             "instructions": self.instructions(LATEST_MODERN),
         }
 

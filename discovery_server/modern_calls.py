@@ -6,7 +6,6 @@ itself, and its questions pass; any other call is parked until the client contin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,23 +15,21 @@ from discovery_engine.rpc.client import Ask, Continuation, Notify
 from discovery_engine.rpc.passed_meta import passed_meta
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
-    CLIENT_CAPABILITIES,
-    INVALID_PARAMS,
     LOG_LEVEL,
     METHOD_NOT_FOUND,
 )
 from discovery_server.asking_calls import AskingCall, AskingCalls, CallChannel, InputRequired
 from discovery_server.call_output import CallOutput
+from discovery_server.client_tasks import declares_tasks
 from discovery_server.envelope import completed
-from discovery_server.question_text import presented, require_capability
+from discovery_server.question_text import askable, presented, presented_request
 from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine._util.json import JSONObject
     from discovery_server.client_stream import ClientStream
     from discovery_server.gateway import ClientRequest, Gateway
 
-_ASKED = ("elicitation", "sampling", "roots")
 _GRACE = 30.0  # seconds that a call is kept when nobody has answered its question in time
 _PASSED_ON = 3600.0  # seconds for which the state of another server is kept; it has its own limit
 
@@ -71,7 +68,7 @@ class ModernCalls:
             if call is None:
                 made = replace(request, continuation=continuation)
                 work = partial(_call, gateway, made, client, origin)
-                if not _askable(request):
+                if not askable(request.params):
                     return await work(output, None)
                 call = self._asking.begin(client, lambda call: work(call, call.ask))
             lifetime = gateway.question_timeout + _GRACE
@@ -128,9 +125,9 @@ class ModernCalls:
         """The result of a server that asks by itself, with its questions presented."""
         passed = dict(result)
         if isinstance(asked := result.get("inputRequests"), dict):
-            capabilities = _askable(request)
+            capabilities = askable(request.params)
             passed["inputRequests"] = {
-                key: _presented(question, capabilities, request.version)
+                key: presented_request(question, capabilities, request.version)
                 for key, question in asked.items()
             }
         if isinstance(state := result.get("requestState"), str):
@@ -154,14 +151,16 @@ class _ModernClient:
         request: ClientRequest,
         notify: Notify,
         ask: Ask | None,
+        *,
+        takes_tasks: bool,
     ) -> None:
         self.id = client
         self.origin = origin
-        self.capabilities = _askable(request)
+        self.capabilities = askable(request.params)
         self.log_level: str | None = request.params["_meta"].get(LOG_LEVEL)
         self.meta = passed_meta(request.params["_meta"])
         self.takes_input_required = ask is not None
-        self.takes_tasks = False
+        self.takes_tasks = takes_tasks
         self._notify = notify
         self._version = request.version
         self._ask = ask
@@ -186,30 +185,8 @@ async def _call(
     output: CallChannel,
     ask: Ask | None,
 ) -> JSONObject:
-    caller = _ModernClient(client, origin, request, output.notify, ask)
+    takes_tasks = gateway.has_tasks and declares_tasks(request.params)
+    caller = _ModernClient(client, origin, request, output.notify, ask, takes_tasks=takes_tasks)
     has_token = (request.params["_meta"]).get("progressToken") is not None
     on_progress = output.report_progress if has_token else None
     return await gateway.serve(replace(request, client=caller), on_progress)
-
-
-def _askable(request: ClientRequest) -> dict[str, JSONObject]:
-    """The capabilities of a client that say what it can answer."""
-    declared = request.params["_meta"][CLIENT_CAPABILITIES]
-    return {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
-
-
-def _presented(
-    question: JSONValue, capabilities: Mapping[str, JSONObject], version: str
-) -> JSONObject:
-    """A member of `inputRequests` as the client is given it.
-
-    Raises:
-        RpcError: If the client cannot answer it.
-    """
-    match question:
-        case {"method": str(method)}:
-            params = question.get("params")
-            given = params if isinstance(params, dict) else {}
-            require_capability(method, given, capabilities)
-            return {**question, "params": presented(method, given, version)}
-    raise RpcError(INVALID_PARAMS, "the server requires input, but asks no question")

@@ -15,6 +15,7 @@ from discovery_engine.limits import shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     ASKING_SERVER,
+    CLIENT_CAPABILITIES,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CLIENT_CAPABILITY,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
 
 ELICIT = "elicitation/create"
+_ASKED = ("elicitation", "sampling", "roots")
 _MESSAGE_LENGTH = 4_000  # characters; a person reads it in a dialog
 _LEFT_OUT = ("task", "elicitationId")
 """Members that only some versions have."""
@@ -34,6 +36,32 @@ _AS_IS = frozenset({"default", "const", "enum", "arguments", "input", "_meta", "
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Members of a schema whose members are schemas, by names of the server's own."""
 _WEB = ("https://", "http://")
+
+
+def askable(params: JSONObject) -> dict[str, JSONObject]:
+    """The capabilities of a client since 2026-07-28 that say what it can answer.
+
+    `params` are those of its request.
+    """
+    declared = params["_meta"][CLIENT_CAPABILITIES]
+    return {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
+
+
+def presented_request(
+    question: JSONValue, capabilities: Mapping[str, JSONObject], version: str
+) -> JSONObject:
+    """A member of `inputRequests` as a client is given it.
+
+    Raises:
+        RpcError: If the client cannot answer it.
+    """
+    match question:
+        case {"method": str(method)}:
+            params = question.get("params")
+            given = params if isinstance(params, dict) else {}
+            require_capability(method, given, capabilities)
+            return {**question, "params": presented(method, given, version)}
+    raise RpcError(INVALID_PARAMS, "the server requires input, but asks no question")
 
 
 def require_capability(

@@ -194,6 +194,14 @@ class _ModernReadResource(_Resumable, kw_only=True):
     uri: str
 
 
+class _OfTask(_ModernParams, rename="camel", kw_only=True):
+    task_id: str
+
+
+class _UpdateTask(_OfTask, rename="camel", kw_only=True):
+    input_responses: dict[str, dict[str, Any]]
+
+
 _HANDSHAKE: dict[str, type[Struct]] = {
     "initialize": _Initialize,
     "ping": _Params,
@@ -220,6 +228,9 @@ _MODERN: dict[str, type[Struct]] = {
     "resources/read": _ModernReadResource,
     "completion/complete": _ModernComplete,
     "subscriptions/listen": _Listen,
+    "tasks/get": _OfTask,
+    "tasks/update": _UpdateTask,
+    "tasks/cancel": _OfTask,
 }
 
 _HANDSHAKE_METHODS = frozenset(_HANDSHAKE)

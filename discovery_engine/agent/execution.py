@@ -32,11 +32,31 @@ async def execute_tool(
     if is_dry_run:
         return preview_result(await engine.preview(server, tool, given, max_wait=LONGEST_START))
     result = await call_tool(engine, server, tool, given, caller)
-    if result.get("resultType") == "input_required":  # its questions are for the client
+    if result.get("resultType") == "task" and expression:
+        engine.tasks.select(result["taskId"], expression, caller.client)
+    if result.get("resultType", "complete") != "complete":  # its questions are for the client
         return result
     if query is not None:
         result = await selected(engine, result, query, caller)
     return await shortened_result(engine, server, tool, result, caller)
+
+
+async def task_state(engine: ScopedEngine, handle: str, caller: Caller) -> JSONObject:
+    """The state of a call that has become a task; its result as `execute_tool` returns it.
+
+    Raises:
+        TaskNotFoundError: If it is not a task of this client.
+        UpstreamError: If its server cannot be reached.
+    """
+    report = await engine.tasks.get(handle, caller=caller.client)
+    result = report.fields.get("result")
+    if result is None:
+        return report.fields
+    if report.select:
+        result = await selected(engine, result, PathQuery(report.select), caller)
+    tool = report.tool
+    shown = await shortened_result(engine, tool.server, tool.tool, result, caller)
+    return {**report.fields, "result": shown}
 
 
 async def call_tool(
@@ -54,7 +74,8 @@ async def call_tool(
         max_wait=LONGEST_START,
         on_unchecked=unchecked.append,
     )
-    return unchecked_result(result, unchecked[0]) if unchecked else result
+    is_complete = result.get("resultType", "complete") == "complete"
+    return unchecked_result(result, unchecked[0]) if unchecked and is_complete else result
 
 
 async def read_result(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:

@@ -82,6 +82,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "no result is kept under this handle for this client; results are kept for an hour",
             "call the tool again",
         ),
+        "TASK_NOT_FOUND": (
+            "error",
+            "the client has no task of that id, or the server has forgotten it",
+            "check what it has done, then call the tool again",
+        ),
         "INVALID_QUERY": (
             "error",
             "a `select` or a path is not JMESPath, or takes too much work",

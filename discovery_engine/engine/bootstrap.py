@@ -81,7 +81,8 @@ async def open_engine(
     if replay is not None:
         secrets = _replayed_secrets(secrets)
     data = registry_path(data_dir, environ).parent
-    environment = Environment(environ, secrets, clock, data)
+    is_usual = record is None and replay is None
+    environment = Environment(environ, secrets, clock, data, hands_out_tasks=is_usual)
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
             core = _wired(environment, store, tasks, load, record=record, replay=replay)

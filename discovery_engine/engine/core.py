@@ -35,6 +35,8 @@ class Environment(Struct, frozen=True, dict=True):
     """Unix time in seconds."""
     data: Path
     """The folder of the registry, of logins and of long results."""
+    hands_out_tasks: bool = True
+    """Whether clients may get tasks instead of results; a task cannot be replayed."""
 
     @cached_property
     def token_logins(self) -> Logins:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from discovery_engine.engine.core import EngineCore
 from discovery_engine.engine.server_offerings import ServerOfferings
+from discovery_engine.engine.server_tasks import ServerTasks
 from discovery_engine.errors import DiscoveryError, ToolNotFoundError, concerning
 from discovery_engine.limits import require_query
 from discovery_engine.runtime.call_record import CallRecord
@@ -68,6 +69,16 @@ class ScopedEngine:
     def offerings(self) -> ServerOfferings:
         """Resources and prompts: `list`, `read_resource`, `get_prompt`, `complete`, and more."""
         return ServerOfferings(self._core, self._current)
+
+    @cached_property
+    def tasks(self) -> ServerTasks:
+        """Calls that have become tasks: `get`, `update`, `cancel`, for clients that take them."""
+        return ServerTasks(self._core, self._current)
+
+    @property
+    def hands_out_tasks(self) -> bool:
+        """Whether clients that take tasks get any: not in what is recorded or replayed."""
+        return self._core.environment.hands_out_tasks
 
     @property
     def results(self) -> ResultStore:
@@ -217,7 +228,8 @@ class ScopedEngine:
                 those that the owner pins.
             on_progress: Awaited with progress, total and message of each notification.
             caller: The client that makes the call: it is asked what the server asks of its user,
-                and is notified; with `session: per_client` each has its own session.
+                and is notified; with `session: per_client` each has its own session. One that
+                takes tasks may get the handle of one (`resultType: task`), for `tasks`.
             continuation: Its answers to an `input_required` result of the same call.
             max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
             on_unchecked: Called with the reason before arguments are sent that cannot be checked.
@@ -243,6 +255,8 @@ class ScopedEngine:
                     quota=self._current.quota,
                 )
             record.record_result(result)
+        if result.get("resultType") == "task":
+            self.tasks.begin(result["taskId"], entry.key, caller)
         if not result.get("isError"):
             self._core.uses.record_call(entry.key)
         return result

@@ -13,7 +13,8 @@
     │   ├── ResourceNotFoundError       no resource or template has that URI; names the nearest
     │   ├── ResourceAmbiguousError      it may be a URI of several servers
     │   ├── PromptNotFoundError         no such prompt; names the nearest
-    │   └── PromptAmbiguousError        several servers have a prompt of that name
+    │   ├── PromptAmbiguousError        several servers have a prompt of that name
+    │   └── TaskNotFoundError           the client has no such task, or it is forgotten
     ├── DisabledError
     │   ├── ServerDisabledError         switched off in the configuration or by a rule
     │   ├── ToolDisabledError           switched off by a rule, which is named
@@ -67,6 +68,7 @@ from discovery_engine.errors.refusals import (
     ResourceNotFoundError,
     ServerDisabledError,
     ServerNotFoundError,
+    TaskNotFoundError,
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
@@ -120,6 +122,7 @@ __all__ = [
     "ServerDisabledError",
     "ServerNotFoundError",
     "ServerStartingError",
+    "TaskNotFoundError",
     "ToolAmbiguousError",
     "ToolDisabledError",
     "ToolNotFoundError",

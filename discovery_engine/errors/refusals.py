@@ -103,6 +103,17 @@ class PromptAmbiguousError(NotFoundError):
         super().__init__(f"several servers have a prompt {name!r}", candidates)
 
 
+class TaskNotFoundError(NotFoundError):
+    """Never begun, another client's, or over and forgotten: which one is not said."""
+
+    code = "TASK_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no task of this client has this id", (), hint="check what it has done, then call again"
+        )
+
+
 class DisabledError(DiscoveryError):
     code = "DISABLED"
 

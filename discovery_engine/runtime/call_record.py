@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.errors import DiscoveryError
+from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.rpc.client import Client
 from discovery_engine.tools.model import ServerName, Tool, ToolName
@@ -62,7 +62,17 @@ class CallRecord:
 
     def record_result(self, result: JSONObject) -> None:
         self._outcome = "tool_error" if result.get("isError") else "ok"
+        if result.get("resultType") == "task":
+            self._outcome = "task"
         self._result = result
+
+    def record_task(self, status: str, result: JSONObject | None, seconds: float) -> None:
+        """The end of a task that was begun so many seconds ago."""
+        self._started = time.monotonic() - seconds
+        if result is not None:
+            self.record_result(result)
+        else:
+            self._outcome = "cancelled" if status == "cancelled" else UpstreamProtocolError.code
 
     def _record_error(self, error: DiscoveryError) -> None:
         self._outcome = error.code

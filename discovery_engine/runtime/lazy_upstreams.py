@@ -34,11 +34,15 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.recorder import Recorder
     from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.listing import ListedOfferings, Listing
+    from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.upstream.requests import UpstreamRequest
+    from discovery_engine.upstream.task import TaskMethod
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 OnNeedsAuth: TypeAlias = Callable[[ServerSettings, NeedsAuthError], Awaitable[None]]
 
+_WORDS = ("statusMessage", "error")
+"""Members of a task's state that are errors of the server, or like them."""
 _NO_SECRETS = None, OutputRedactor(frozenset())
 
 
@@ -118,6 +122,30 @@ class LazyUpstreams:
         if self._recorder:
             await self._recorder.record(server.name, request, result, redactor)
         return result
+
+    async def ask_task(
+        self,
+        server: ServerSettings,
+        task: OpenTask,
+        method: TaskMethod,
+        caller: Client | None,
+        responses: JSONObject | None = None,
+    ) -> JSONObject:
+        """As `Upstreams.ask_task`; the words of the server are redacted as those of an error."""
+        redactor = await self._redactor_of(server)
+        try:
+            upstreams = await self._opened()
+            answer = await upstreams.ask_task(server, task, method, caller, responses)
+        except UpstreamError as error:
+            redactor.redact_error(error)
+            raise
+        return answer | {
+            name: redactor.redact_json(answer[name]) for name in _WORDS if name in answer
+        }
+
+    def open_task(self, handle: str, *, owner: str | None) -> OpenTask | None:
+        """A task that was handed to a client; None if it has none of that handle."""
+        return self._upstreams.tasks.get(handle, owner=owner) if self._upstreams else None
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
         """As `Upstreams.watch`."""

@@ -60,7 +60,7 @@ async def _last_result(
             return result
         questions = read_questions(call, result)
         if call.client.takes_input_required:
-            return _annotated(call, result, questions)
+            return annotated(call, result, questions)
         responses = await answers(call, questions)
         sent = request.continued(Continuation(responses, result.get("requestState")))
     why = f"it wants input again after {_MOST_ROUNDS} rounds"
@@ -107,7 +107,8 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
     raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
 
 
-def _annotated(call: Call, result: JSONObject, questions: dict[str, Question]) -> JSONObject:
+def annotated(call: Call, result: JSONObject, questions: Mapping[str, Question]) -> JSONObject:
+    """A result with its questions as a client is given them that answers them itself."""
     if not questions:
         return result
     requests = {

@@ -118,6 +118,7 @@ class Session:
         self._retired = anyio.Event()
         self._unused = anyio.Event()
         self._users = 0
+        self._kept: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
         self._change_published = False
@@ -134,7 +135,16 @@ class Session:
         """Seconds until it is closed for being idle; None while it has callers."""
         if self._users:
             return None
-        return self._used_at + self._context.idle_timeout - self._loop.time()
+        until = self._used_at + self._context.idle_timeout
+        return max(until, *self._kept.values(), until) - self._loop.time()
+
+    def keep(self, task: str, until: float) -> None:
+        """Stay open for a task until then, even if idle."""
+        self._kept[task] = until
+
+    def release(self, task: str) -> None:
+        """A task is over, or nobody wants it any more."""
+        self._kept.pop(task, None)
 
     @property
     def stats(self) -> SessionStats:
@@ -408,7 +418,7 @@ class Session:
                 rest = self._context.idle_timeout
             elif rest <= 0:
                 self.retire()
-            with anyio.move_on_after(rest):
+            with anyio.move_on_after(min(rest, self._context.idle_timeout)):
                 await self._retired.wait()
 
     async def _listen(self, rpc: RpcClient) -> None:

@@ -5,12 +5,14 @@ Source: the extension `io.modelcontextprotocol/tasks` of the revision 2026-07-28
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.errors import UpstreamProtocolError
+from discovery_engine._util.text import quoted
+from discovery_engine.errors import UpstreamError, UpstreamProtocolError
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.rpc.protocol import PARSE_ERROR, TASKS_EXTENSION
 from discovery_engine.tools.model import ServerName
@@ -21,6 +23,7 @@ TaskMethod: TypeAlias = Literal["tasks/get", "tasks/update", "tasks/cancel"]
 DECLARED: JSONObject = {TASKS_EXTENSION: {}}
 """The `extensions` of a client that understands tasks."""
 
+_NO_RESULT = "its task is over, and has no valid result"
 _ACTIVE = ("working", "input_required")
 _TERMINAL = ("completed", "failed", "cancelled")
 _ID_LENGTH = 1024  # characters; longer ones are no ids
@@ -57,6 +60,65 @@ class TaskState(Struct, frozen=True):
             ):
                 return cls(id_, status, _message(reported), _interval(reported), reported)
         raise invalid_task(server, "what it reports of its task is not one of MCP")
+
+    def seed(self, handle: str, most_seconds: float) -> JSONObject:
+        """It as a call returns it that becomes a task: under another id, and without a result.
+
+        Members that MCP demands and the server left out are added. The task is not known for
+        longer than `most_seconds` after it was created.
+        """
+        fields = self.fields
+        life, most = fields.get("ttlMs"), int(most_seconds * 1000)
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        times = {
+            name: fields[name] if isinstance(fields.get(name), str) else now
+            for name in ("createdAt", "lastUpdatedAt")
+        }
+        shown: JSONObject = {
+            "taskId": handle,
+            "status": self.status,
+            **({"statusMessage": self.message} if self.message else {}),
+            **times,
+            "ttlMs": min(int(life), most) if is_finite_number(life) and life >= 1 else most,
+            "pollIntervalMs": int(self.interval * 1000),
+        }
+        if isinstance(meta := fields.get("_meta"), dict):
+            shown["_meta"] = meta
+        return shown
+
+    def shown(self, server: ServerName, handle: str, most_seconds: float) -> JSONObject:
+        """As `seed`, with its result or its error; its questions are not shown.
+
+        Raises:
+            UpstreamProtocolError: If it is over, and has no valid result.
+        """
+        shown = self.seed(handle, most_seconds)
+        match self.fields:
+            case {"status": "completed", "result": dict(result)} if _is_complete(result):
+                shown["result"] = {"resultType": "complete", **result}
+            case {"status": "failed", "error": {"code": int(code), "message": str(message)}}:
+                shown["error"] = {"code": code, "message": message[:MESSAGE_LENGTH]}
+            case {"status": "completed" | "failed"}:
+                raise invalid_task(server, _NO_RESULT)
+        return shown
+
+    def outcome(self, server: ServerName, subject: str) -> JSONObject:
+        """The result of a task that is over.
+
+        Raises:
+            UpstreamProtocolError: If it failed, or has no valid result.
+            UpstreamError: If it was cancelled.
+        """
+        match self.fields:
+            case {"status": "completed", "result": dict(result)} if _is_complete(result):
+                return result
+            case {"status": "failed", "error": {"code": int(code), "message": str(message)}}:
+                raise UpstreamProtocolError(server, message[:MESSAGE_LENGTH], code)
+            case {"status": "cancelled"}:
+                said = f": {quoted(self.message)}" if self.message else ""
+                text = f"server {server!r} cancelled the task of {subject!r}{said}"
+                raise UpstreamError(server, text, hint="call it again if it is still needed")
+        raise invalid_task(server, _NO_RESULT)
 
     @property
     def is_over(self) -> bool:
@@ -95,6 +157,10 @@ def task_request(
 
 def invalid_task(server: ServerName, reason: str) -> UpstreamProtocolError:
     return UpstreamProtocolError(server, reason, PARSE_ERROR)
+
+
+def _is_complete(result: JSONObject) -> bool:
+    return bool(result.get("resultType", "complete") == "complete")
 
 
 def _message(reported: JSONObject) -> str:

@@ -16,7 +16,6 @@ from typing import Protocol
 import anyio
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import quoted
 from discovery_engine.errors import (
     OutcomeUnknownError,
     UnavailableError,
@@ -34,7 +33,6 @@ from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.input_rounds import answers, read_questions
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.task import (
-    MESSAGE_LENGTH,
     TaskMethod,
     TaskState,
     invalid_task,
@@ -138,7 +136,7 @@ class TaskWait:
         finally:
             if not self._state.is_over:
                 await self._cancel()
-        return self._final()
+        return self._state.outcome(self._call.server, self._subject)
 
     async def _follow(self) -> None:
         interval = self._state.interval if self._state.status == "working" else 0.0
@@ -186,7 +184,7 @@ class TaskWait:
             answer = await self._server.ask(request, self._rest())
         except _FAILURES as error:
             self._failures += 1
-            if method == "tasks/get" and _is_unknown(error):
+            if method == "tasks/get" and is_unknown(error):
                 reason = "it does not know the task any more"
                 raise OutcomeUnknownError(self._call.server, self._subject, reason) from error
             if self._failures < _MOST_FAILURES and not self._server.is_lost:
@@ -214,23 +212,7 @@ class TaskWait:
         with anyio.move_on_after(_CANCELLING, shield=True), suppress(UpstreamError):
             await self._server.ask(request, _CANCELLING)
 
-    def _final(self) -> JSONObject:
-        server = self._call.server
-        match self._state.fields:
-            case {"status": "completed", "result": dict(result)} if _is_complete(result):
-                return result
-            case {"status": "failed", "error": {"code": int(code), "message": str(message)}}:
-                raise UpstreamProtocolError(server, message[:MESSAGE_LENGTH], code)
-            case {"status": "cancelled"}:
-                said = f": {quoted(self._state.message)}" if self._state.message else ""
-                text = f"server {server!r} cancelled the task of {self._subject!r}{said}"
-                raise UpstreamError(server, text, hint="call it again if it is still needed")
-        raise invalid_task(server, "its task is over, and has no valid result")
 
-
-def _is_unknown(error: UpstreamError) -> bool:
+def is_unknown(error: UpstreamError) -> bool:
+    """Whether a server does not know a task that it was asked for."""
     return isinstance(error, UpstreamProtocolError) and error.rpc_code in _UNKNOWN
-
-
-def _is_complete(result: JSONObject) -> bool:
-    return bool(result.get("resultType", "complete") == "complete")

@@ -17,10 +17,11 @@ from anyio.abc import TaskGroup
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.settings import Limits, ServerSettings
+from discovery_engine.config.settings import Limits, RemoteTransport, ServerSettings
 from discovery_engine.errors import (
     FailureKind,
     OutcomeUnknownError,
+    TaskNotFoundError,
     UnavailableError,
     UpstreamError,
     UpstreamProtocolError,
@@ -50,7 +51,7 @@ from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.handshake import ServerInfo
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.http.logins import Logins
-from discovery_engine.upstream.input_rounds import complete_result
+from discovery_engine.upstream.input_rounds import annotated, complete_result, read_questions
 from discovery_engine.upstream.listing import (
     Listing,
     Pages,
@@ -61,6 +62,11 @@ from discovery_engine.upstream.listing import (
     split_usable,
 )
 from discovery_engine.upstream.offering_listing import declared_kinds, list_offerings
+from discovery_engine.upstream.open_tasks import (
+    LONGEST_LIFE,
+    OpenTask,
+    OpenTasks,
+)
 from discovery_engine.upstream.request_errors import (
     RequestNotProcessed,
     at_most_twice,
@@ -74,8 +80,15 @@ from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.session_pool import SessionPool
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
-from discovery_engine.upstream.task import TaskState, is_task, unexpected_task
-from discovery_engine.upstream.task_wait import RisingProgress, TaskWait
+from discovery_engine.upstream.task import (
+    TaskMethod,
+    TaskState,
+    invalid_task,
+    is_task,
+    task_request,
+    unexpected_task,
+)
+from discovery_engine.upstream.task_wait import RisingProgress, TaskWait, is_unknown
 from discovery_engine.upstream.transport import HeaderMap
 from discovery_engine.upstream.transport_opening import Admit, OnStderr, SessionContext
 
@@ -148,6 +161,8 @@ class Upstreams:
         self._context = context
         self._tasks = tasks
         self._policy = policy
+        self.tasks = OpenTasks()
+        """Those that were handed to clients."""
         self._histories: dict[ServerName, ServerHistory] = {}
         self._everywhere = CallLimiter(Limits(calls=policy.everywhere, queue=sys.maxsize))
         self._sessions = SessionPool(context, tasks, self._history)
@@ -287,6 +302,74 @@ class Upstreams:
         ):
             return await complete_result(send, request, call, continuation)
 
+    async def ask_task(
+        self,
+        server: ServerSettings,
+        task: OpenTask,
+        method: TaskMethod,
+        caller: Client | None,
+        responses: JSONObject | None = None,
+    ) -> JSONObject:
+        """What the server of a task answers to a request about it.
+
+        Raises:
+            TaskNotFoundError: If the server, or its session, does not have it any more.
+            UpstreamError: As `send`.
+        """
+        call = Call(server.name, caller, self._context.questions_of)
+        request = task_request(method, task.state.id, task.subject, responses)
+        with call.holding(await _acquire_slot(self._history(server), server)):
+            session = self._session_of(task, server, call)
+            with session.calls.including(call):
+                async with session.lease() as rpc:
+                    holder = _TaskHolder(self, session, rpc, server, call)
+                    try:
+                        answer = await holder.ask(request, server.timeouts.call)
+                    except UpstreamProtocolError as error:
+                        if is_unknown(error):
+                            self.tasks.remove(task)
+                            raise TaskNotFoundError from error
+                        raise
+        session.history.record_success()
+        if method == "tasks/cancel":
+            session.release(task.handle)
+        if method != "tasks/get":
+            return {}
+        try:
+            await _require_flat(server, answer)
+            return self._observed(task, call, answer)
+        except UpstreamProtocolError:
+            self.tasks.remove(task)
+            raise
+
+    def _observed(self, task: OpenTask, call: Call, answer: JSONObject) -> JSONObject:
+        """The state of a task, as its client is given it."""
+        state = TaskState.from_json(task.server, answer)
+        if state.id != task.state.id:
+            raise invalid_task(task.server, "what it reports is about another task")
+        shown = state.shown(task.server, task.handle, LONGEST_LIFE)
+        task.observe(state)
+        if state.status == "input_required":
+            questions = read_questions(call, answer)
+            asked = annotated(call, answer, questions)["inputRequests"]
+            shown["inputRequests"] = {key: asked[key] for key in questions}
+        return shown
+
+    def _session_of(self, task: OpenTask, server: ServerSettings, call: Call) -> Session:
+        """The session that has a task.
+
+        A remote server has it in every session; a program that was started again has others.
+        """
+        if not task.session.is_retired:
+            return task.session
+        if isinstance(server.transport, RemoteTransport):
+            session = self._sessions.for_call(server, call)
+            if session.connection == task.session.connection:
+                task.session = session
+                return session
+        self.tasks.remove(task)
+        raise TaskNotFoundError
+
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._sessions.for_listing(server)
         async with session.lease() as rpc:
@@ -349,9 +432,7 @@ class Upstreams:
         session = self._sessions.for_call(server, call)
         with session.calls.including(call):
             result = await self._send_in(session, server, request, call, on_progress)
-        if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
-            reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
-            raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
+        await _require_flat(server, result)
         session.history.record_success()
         return result
 
@@ -389,6 +470,9 @@ class Upstreams:
         if not is_task(result):
             return result
         state = TaskState.from_json(server.name, result)
+        if call.client.takes_tasks and self.tasks.has_room(call.client.id):
+            task = self.tasks.add(session, server.name, request.subject, call.client.id, state)
+            return {"resultType": "task", **state.seed(task.handle, LONGEST_LIFE)}
         holder = _TaskHolder(self, session, rpc, server, call)
         longest = max(server.timeouts.call, LONGEST_CALL)
         wait = TaskWait(state, call, request.subject, holder, progress, seconds=longest)
@@ -465,6 +549,12 @@ class Upstreams:
             for history in self._histories.values():
                 if history.awaits_login:
                     history.reset_backoff()
+
+
+async def _require_flat(server: ServerSettings, result: JSONObject) -> None:
+    if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+        reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
+        raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
 
 
 class _TaskHolder:

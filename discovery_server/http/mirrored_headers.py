@@ -26,7 +26,14 @@ VERSION = b"mcp-protocol-version"
 _METHOD = b"mcp-method"
 _NAME = b"mcp-name"
 _PARAMETER = "Mcp-Param-"
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """The member of the params that the header `Mcp-Name` mirrors."""
 
 _MOST_KNOWN = 256  # schemas

@@ -296,6 +296,8 @@ SHOWN_BY: dict[str, str] = {
     "TOOL_SCHEMA_COSTLY": "tests/unit/cli/test_setting_up.py::"
     "test_doctor_names_tools_whose_schema_is_too_costly_to_check",
     "TOOL_NEEDS_INPUT": META + "test_tool_that_wants_input_meanwhile_is_an_error",
+    "TASK_NOT_FOUND": "tests/attacks/test_client_tasks.py::"
+    "test_no_other_client_sees_answers_or_cancels_a_task",
     "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
     "NOT_RECORDED": RECORDINGS + "test_what_was_not_recorded_is_a_clear_error",
     "RECORDING_ERROR": RECORDINGS + "test_a_damaged_file_is_named",

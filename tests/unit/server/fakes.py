@@ -143,6 +143,7 @@ class FakeEngine:
     results: ResultStore = field(
         default_factory=lambda: ResultStore(Path(mkdtemp(prefix="results-")), clock=time.time)
     )
+    hands_out_tasks: bool = True
     learns: View | None = None
     """The view once the servers have been asked."""
 

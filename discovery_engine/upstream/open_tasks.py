@@ -1,0 +1,108 @@
+"""The tasks that were handed to clients: each by a handle of ours, for its client alone.
+
+A client never gets the id that a server gave its task: servers may count their tasks, and two
+servers may use one id. A handle is random, kept in memory only, and bound to the client and to the
+session in which the task was begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.upstream.session import Session
+from discovery_engine.upstream.task import TaskState
+
+LONGEST_LIFE = 86_400.0
+"""Seconds for which a handle is valid, however long the server keeps its task."""
+_MOST = 1024
+_MOST_OF_CLIENT = 128
+_UNATTENDED = 3600.0  # seconds that a session stays open for a task of which nobody asks
+_HANDLE = 24  # random bytes
+
+
+class OpenTask(Struct, eq=False):
+    handle: str
+    owner: str | None
+    """The client; None if there is only one."""
+    server: ServerName
+    subject: str
+    """The tool by the server's own name."""
+    session: Session
+    state: TaskState
+    """As the server last reported it."""
+    began: float
+    seen: float
+    """When the state was reported."""
+    tool: ToolKey | None = None
+    """Set by who made the call, as is the rest."""
+    select: str = ""
+    """What part of the result is wanted, as a JMESPath expression."""
+    is_settled: bool = False
+    """Whether its end was recorded."""
+
+    def observe(self, state: TaskState) -> None:
+        """Note a state; while the task goes on, so does its session."""
+        self.state, self.seen = state, asyncio.get_running_loop().time()
+        if state.is_over:
+            self.session.release(self.handle)
+        else:
+            self.session.keep(self.handle, self.seen + _UNATTENDED)
+
+
+class OpenTasks:
+    """Bounded: a client that has too many waits for its results instead."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, OpenTask] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def has_room(self, owner: str | None) -> bool:
+        """Whether a client may be handed one more; its oldest ones that are over make room."""
+        for task in list(self._expired()):
+            self.remove(task)
+        counts = Counter(task.owner for task in self._tasks.values())
+        if counts[owner] < _MOST_OF_CLIENT and len(self) < _MOST:
+            return True
+        over = [one for one in self._tasks.values() if one.owner == owner and one.state.is_over]
+        if over:
+            self.remove(over[0])
+        return bool(over)
+
+    def add(
+        self,
+        session: Session,
+        server: ServerName,
+        subject: str,
+        owner: str | None,
+        state: TaskState,
+    ) -> OpenTask:
+        """A task of a client, under a new handle."""
+        now = asyncio.get_running_loop().time()
+        handle = secrets.token_urlsafe(_HANDLE)
+        task = OpenTask(handle, owner, server, subject, session, state, now, now)
+        task.observe(state)
+        self._tasks[handle] = task
+        return task
+
+    def get(self, handle: str, *, owner: str | None) -> OpenTask | None:
+        """The task of a handle; None if there is none, or it is another client's."""
+        task = self._tasks.get(handle)
+        now = asyncio.get_running_loop().time()
+        is_known = task and task.owner == owner and now < task.began + LONGEST_LIFE
+        return task if is_known else None
+
+    def remove(self, task: OpenTask) -> None:
+        self._tasks.pop(task.handle, None)
+        task.session.release(task.handle)
+
+    def _expired(self) -> Iterator[OpenTask]:
+        now = asyncio.get_running_loop().time()
+        return (one for one in self._tasks.values() if now >= one.began + LONGEST_LIFE)

@@ -1,0 +1,101 @@
+"""Requests of clients since 2026-07-28 about the tasks that they were given.
+
+Towards a client, a task has an id of ours, which is random and valid for that client alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.execution import task_state
+from discovery_engine.errors import DiscoveryError, TaskNotFoundError, UpstreamProtocolError
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import (
+    CLIENT_CAPABILITIES,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
+    TASKS_EXTENSION,
+)
+from discovery_server.question_text import askable, presented_request
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine import ScopedEngine
+    from discovery_engine.rpc.client import Client
+
+TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+
+
+class TaskRequest(Protocol):
+    """A request of a client, as the gateway has it."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def params(self) -> JSONObject: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def client(self) -> Client | None: ...
+
+
+def declares_tasks(params: JSONObject) -> bool:
+    """Whether the client of a request since 2026-07-28 knows tasks."""
+    return TASKS_EXTENSION in (params["_meta"][CLIENT_CAPABILITIES].get("extensions") or {})
+
+
+def require_tasks(params: JSONObject) -> None:
+    """Check that the client of a request knows tasks.
+
+    Raises:
+        RpcError: If it does not declare the extension.
+    """
+    if not declares_tasks(params):
+        data: JSONObject = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+        text = f"Missing required client capability: the extension {TASKS_EXTENSION}"
+        raise RpcError(MISSING_CLIENT_CAPABILITY, text, data)
+
+
+async def serve_task(engine: ScopedEngine, request: TaskRequest) -> JSONObject:
+    """The result of a request about a task.
+
+    Raises:
+        RpcError: If it is answered with an error.
+    """
+    handle, client = request.params["taskId"], request.client
+    try:
+        match request.method:
+            case "tasks/get":
+                return _presented(await task_state(engine, handle, Caller(client)), request)
+            case "tasks/update":
+                responses = request.params["inputResponses"]
+                await engine.tasks.update(handle, responses, caller=client)
+            case _:
+                await engine.tasks.cancel(handle, caller=client)
+    except DiscoveryError as error:
+        raise _as_rpc_error(error) from error
+    return {}
+
+
+def _presented(state: JSONObject, request: TaskRequest) -> JSONObject:
+    """A state whose questions are ones that the client can answer, in words that show who asks."""
+    if "inputRequests" not in state:
+        return state
+    capabilities = askable(request.params)
+    asked = {
+        key: presented_request(question, capabilities, request.version)
+        for key, question in state["inputRequests"].items()
+    }
+    return {**state, "inputRequests": asked}
+
+
+def _as_rpc_error(error: DiscoveryError) -> RpcError:
+    code = INTERNAL_ERROR
+    if isinstance(error, TaskNotFoundError):
+        code = INVALID_PARAMS
+    elif isinstance(error, UpstreamProtocolError):
+        code = error.rpc_code
+    hint = f"; {error.hint}" if error.hint else ""
+    return RpcError(code, f"{error.code}: {error.message}{hint}")
