@@ -37,8 +37,6 @@ class OpenTask(Struct, eq=False):
     state: TaskState
     """As the server last reported it."""
     began: float
-    seen: float
-    """When the state was reported."""
     tool: ToolKey | None = None
     """Set by who made the call, as is the rest."""
     select: str = ""
@@ -48,11 +46,12 @@ class OpenTask(Struct, eq=False):
 
     def observe(self, state: TaskState) -> None:
         """Note a state; while the task goes on, so does its session."""
-        self.state, self.seen = state, asyncio.get_running_loop().time()
+        self.state = state
         if state.is_over:
             self.session.release(self.handle)
         else:
-            self.session.keep(self.handle, self.seen + _UNATTENDED)
+            now = asyncio.get_running_loop().time()
+            self.session.keep(self.handle, now + _UNATTENDED)
 
 
 class OpenTasks:
@@ -87,7 +86,7 @@ class OpenTasks:
         """A task of a client, under a new handle."""
         now = asyncio.get_running_loop().time()
         handle = secrets.token_urlsafe(_HANDLE)
-        task = OpenTask(handle, owner, server, subject, session, state, now, now)
+        task = OpenTask(handle, owner, server, subject, session, state, now)
         task.observe(state)
         self._tasks[handle] = task
         return task

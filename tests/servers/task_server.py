@@ -63,6 +63,8 @@ MODES = {
     "progress": "reports progress of the request, then becomes a task",
     "input_first": "wants input before it becomes a task",
     "reads": "returns a task for `resources/read`",
+    "long": "the result has 100,000 characters",
+    "structured": "the result has two rows",
 }
 WITHOUT_EXTENSION = ("undeclared",)
 LONG = ("endless", "slow_polls", "deaf_to_cancel", "breaks", "silent")
@@ -206,6 +208,15 @@ class TaskServer(Server):
     def get_fails(self, message: Message, name: str, step: int, state: Message) -> None:
         error = {"code": -32603, "message": "no quota left"}
         answer(message, state | {"status": "failed", "error": error})
+
+    def get_long(self, message: Message, name: str, step: int, state: Message) -> None:
+        text = "\n".join(f"line {number}" for number in range(10_000))
+        answer(message, state | {"status": "completed", "result": content(text)})
+
+    def get_structured(self, message: Message, name: str, step: int, state: Message) -> None:
+        rows = [{"name": "first"}, {"name": "second"}]
+        result = content(json.dumps({"rows": rows})) | {"structuredContent": {"rows": rows}}
+        answer(message, state | {"status": "completed", "result": result})
 
     def get_no_error(self, message: Message, name: str, step: int, state: Message) -> None:
         answer(message, state | {"status": "failed"})

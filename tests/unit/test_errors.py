@@ -34,6 +34,7 @@ from discovery_engine.errors import (
     ServerDisabledError,
     ServerNotFoundError,
     ServerStartingError,
+    TaskNotFoundError,
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
@@ -70,6 +71,11 @@ ERRORS = [
         ViewNotFoundError("revew", ["review"]),
         "the configuration has no view 'revew'",
         "did you mean 'review'?; `views:` has their names",
+    ),
+    (
+        TaskNotFoundError(),
+        "no task of this client has this id",
+        "check what it has done, then call again",
     ),
     (
         ToolNotFoundError("github", "x", ["y", "z"]),

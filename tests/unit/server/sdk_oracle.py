@@ -19,6 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.agent.definitions import ALL_META_TOOLS
 from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.version import __version__
 from discovery_server.gateway import ClientRequest
 
@@ -53,6 +54,7 @@ def make_server(gateway: Gateway) -> Server[Any]:
         cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
         get_tool_input_schema=_input_schema,
     )
+    server.extensions = {TASKS_EXTENSION: {}}
     adapter = _Adapter(gateway)
     for method, params in _PARAMS.items():
         server.add_request_handler(method, params, adapter.handle)
