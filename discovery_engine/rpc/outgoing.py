@@ -8,6 +8,7 @@ from typing import Protocol
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.messages import Notification, Request, as_json
 from discovery_engine.rpc.peer import (
+    ConnectionClosedError,
     OnProgress,
     RequestId,
     RequestTimeout,
@@ -62,6 +63,10 @@ async def request(
         stream.write(as_json(Request(number, method, params)))
         is_sent = True
         return await waiting.wait()
+    except ConnectionClosedError as error:
+        if is_sent:
+            raise
+        raise ConnectionClosedError(was_sent=False) from error
     except (asyncio.CancelledError, RequestTimeoutError) as error:
         if can_cancel and is_sent and pending.is_waiting(number):
             stream.write(as_json(_cancellation(number, error)))

@@ -41,8 +41,10 @@ class ConnectionClosedError(RpcError):
     Not known by its code: many servers use `CONNECTION_CLOSED` for any error of theirs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, was_sent: bool = True) -> None:
+        """`was_sent` is False if the request provably never left this process."""
         super().__init__(CONNECTION_CLOSED, "Connection closed")
+        self.was_sent = was_sent
 
 
 class RequestTimeoutError(TimeoutError):

@@ -152,7 +152,7 @@ class PendingRequests:
             RpcError: If the connection has ended.
         """
         if self._is_closed:
-            raise ConnectionClosedError
+            raise ConnectionClosedError(was_sent=False)
         number = next(self._numbers)
         request = self._waiting[number] = PendingRequest(timeout, on_progress, self._timers)
         return number, request
@@ -166,6 +166,11 @@ class PendingRequests:
         if request := self._waiting.pop(request_id, None):
             request.stop_timer()
             _add_bounded(self._cancelled, request_id)
+
+    def fail_unsent(self, request_id: RequestId) -> None:
+        """A request was not written, and never will be; no-op if none waits."""
+        if request := self._waiting.pop(request_id, None):
+            request.abort(ConnectionClosedError(was_sent=False))
 
     def settle(self, request_id: RequestId, outcome: JSONObject | RpcError) -> bool:
         """Give a request its answer; False if none waits for it, which is then counted."""

@@ -23,6 +23,7 @@ from discovery_engine.upstream.transport import Transport
 
 T = TypeVar("T")
 
+_NOTHING_SENT = "nothing was sent, so it is safe to call again"
 _MESSAGE_LENGTH = 500  # characters of a server's message
 
 
@@ -50,7 +51,17 @@ async def at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
         raise again.error from again
 
 
+def is_unsent(error: RpcError) -> bool:
+    """Whether a request provably never left this process."""
+    return isinstance(error, ConnectionClosedError) and not error.was_sent
+
+
 async def call_error(transport: Transport, tool: str, error: RpcError) -> UpstreamError:
+    if is_unsent(error):
+        reason = f"it went away before {tool!r} was sent"
+        return UnavailableError(transport.server, FailureKind.LOST, reason, hint=_NOTHING_SENT)
+    if transport.never_left(error) and (refusal := transport.refusal_error(error)):
+        return refusal.with_hint(_NOTHING_SENT)
     if reason := await transport.describe_loss(error) or _abandoned(error):
         return OutcomeUnknownError(transport.server, tool, reason)
     return transport.refusal_error(error) or refused(transport.server, error)

@@ -106,6 +106,11 @@ class Transport(ABC):
     def refusal_error(self, error: RpcError) -> UnavailableError | None:
         """Why a request that failed with `error` never reached the server; None if it did."""
 
+    def never_left(self, error: RpcError) -> bool:
+        """Whether a request that failed with `error` provably never left this process."""
+        del error
+        return False
+
     @abstractmethod
     def wants_new_session(self, error: RpcError) -> bool:
         """Whether the server refused a request because it no longer has the session."""

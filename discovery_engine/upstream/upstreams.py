@@ -71,6 +71,7 @@ from discovery_engine.upstream.request_errors import (
     RequestNotProcessed,
     at_most_twice,
     call_error,
+    is_unsent,
     listing_error,
 )
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
@@ -407,7 +408,7 @@ class Upstreams:
             if rpc.is_proven and (error.code == METHOD_NOT_FOUND or _has_no_tools(rpc.info)):
                 return Pages()  # a server without tools need not support the request
             failure = await listing_error(rpc.transport, error)
-            if rpc.transport.wants_new_session(error):
+            if rpc.transport.wants_new_session(error) or is_unsent(error):
                 session.retire()
                 raise RequestNotProcessed(failure) from error
             await _note_failure(session.history, rpc, failure, error)
@@ -521,7 +522,7 @@ class Upstreams:
     ) -> UpstreamError | RequestNotProcessed:
         """The error to raise for a failed call."""
         failure = await call_error(rpc.transport, subject, error)
-        if rpc.transport.wants_new_session(error):
+        if rpc.transport.wants_new_session(error) or is_unsent(error):
             session.retire()
             return RequestNotProcessed(failure)
         if error.code == HEADER_MISMATCH and session.connection not in self._header_maps:

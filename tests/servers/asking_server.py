@@ -8,7 +8,9 @@ Each call answers with what came back for the questions, as JSON.
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,8 @@ MODES = {
     "strange_rounds": "wants input that is none of MCP",
     "roots": "asks for the roots whenever they change, and tells what it was declared and got",
     "late": "asks to open an address; that it is done comes after the answer, or by `pid`",
+    "deaf": "the first that is started closes its stdin when it is initialized, and runs on",
+    "always_deaf": "closes its stdin before it answers `initialize`, and runs on",
     "state": "wants input with a state that it then compares",
 }
 STATE = 'a "state"\n\u00e9\\ of its own \U0001f600'
@@ -65,15 +69,34 @@ class AskingServer(Server):
         self.declared: Any = None
 
     def handle(self, message: Message) -> None:
+        is_last = self.mode == "always_deaf" and message.get("method") == "initialize"
+        if is_last:
+            os.close(0)
         super().handle(message)
+        if is_last:
+            Path(os.environ["MARK"]).with_suffix(".closed").touch()
+            time.sleep(600)
         if message.get("method") == "initialize":
             self.declared = message["params"]["capabilities"]
+        if self.mode == "deaf" and message.get("method") == "notifications/initialized":
+            self.go_deaf()
         if self.mode == "roots" and message.get("method") == "notifications/roots/list_changed":
             self.changes += 1
             self.ask(f"roots {self.changes}", "roots/list", {})
         if self.mode == "asks_outside" and message.get("method") == "notifications/initialized":
             self.ask("early")
             self.ask("early roots", "roots/list", {})
+
+    def go_deaf(self) -> None:
+        mark = Path(os.environ["MARK"])
+        if not mark.exists():
+            mark.touch()
+            os.close(0)
+            mark.with_suffix(".closed").touch()
+            time.sleep(600)
+
+    def call_deaf(self, message: Message, name: str) -> None:
+        self.told(message)
 
     def ask(self, name: str, method: str = "elicitation/create", params: Any = None) -> None:
         line = {"jsonrpc": "2.0", "id": name, "method": method, "params": params or FORM}

@@ -82,6 +82,10 @@ class HttpTransport(Transport):
     def refusal_error(self, error: RpcError) -> UnavailableError | None:
         return self._unavailable(error)
 
+    def never_left(self, error: RpcError) -> bool:
+        failure = self._client.find_failure(error.data)
+        return failure is not None and not failure.was_sent
+
     def wants_new_session(self, error: RpcError) -> bool:
         failure = self._client.find_failure(error.data)
         return failure is not None and failure.lost_session

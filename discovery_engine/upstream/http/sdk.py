@@ -147,6 +147,8 @@ class SdkPeer:
         can_cancel: bool = True,
     ) -> JSONObject:
         """As `Peer.request`."""
+        if self._is_closed:
+            raise ConnectionClosedError(was_sent=False)
         options: CallOptions = {"cancel_on_abandon": can_cancel}
         if headers:
             options["headers"] = dict(headers)

@@ -7,7 +7,7 @@ and the pipe. A server that does not read blocks its callers before anything of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from textwrap import shorten
 from typing import NamedTuple
@@ -152,8 +152,10 @@ class PipeTransport(Transport):
             f"it wrote {what} to stdout that is not MCP", f"it wrote {quoted(sample)}"
         )
 
-    def _lose_input(self) -> None:
+    def _lose_input(self, unwritten: Sequence[bytes]) -> None:
         """Its stdin is broken, which may be noticed before its last answers are read."""
+        for line in unwritten:
+            self._peer.fail_unsent(line)
         if not self.is_lost:
             self._note_loss()
             loop = asyncio.get_running_loop()

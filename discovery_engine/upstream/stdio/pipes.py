@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import anyio
@@ -54,8 +54,11 @@ class PipeWriter:
         self._writer = writer
         self._lines: list[bytes] = []
         self._loop = asyncio.get_running_loop()
-        self.on_broken: Callable[[], None] = _ignore
-        """Called once it is noticed that the other side reads no more."""
+        self.on_broken: Callable[[Sequence[bytes]], None] = _ignore
+        """Called once it is noticed that the other side reads no more.
+
+        With the lines of which not one byte was written.
+        """
 
     @classmethod
     async def from_descriptor(cls, descriptor: int) -> PipeWriter:
@@ -102,10 +105,12 @@ class PipeWriter:
         lines, self._lines = self._lines, []
         transport = self._writer.transport
         if lines and not transport.is_closing():
-            transport.write(b"".join(lines))  # asyncio writes at once what the pipe accepts
+            # asyncio writes at once what the pipe accepts. Behind lines that wait it writes
+            # nothing, and if the pipe is broken, neither.
+            transport.write(b"".join(lines))
         if lines and transport.is_closing():
-            self.on_broken()
+            self.on_broken(lines)
 
 
-def _ignore() -> None:
+def _ignore(lines: Sequence[bytes]) -> None:  # noqa: ARG001 - as `PipeWriter.on_broken`
     """The default of `PipeWriter.on_broken`."""

@@ -83,5 +83,5 @@ async def test_an_answer_that_is_still_parsed_is_not_lost_with_the_stdin_of_its_
         passed += 2.0
         await anyio.sleep(0.001)
         await anyio.wait_all_tasks_blocked()
-        assert [type(outcome) for outcome in second] == [ConnectionClosedError]
+        assert [(type(one), one.was_sent) for one in second] == [(ConnectionClosedError, False)]
         tasks.cancel_scope.cancel()
