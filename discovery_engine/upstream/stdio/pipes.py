@@ -112,5 +112,5 @@ class PipeWriter:
             self.on_broken(lines)
 
 
-def _ignore(lines: Sequence[bytes]) -> None:  # noqa: ARG001 - as `PipeWriter.on_broken`
+def _ignore(lines: Sequence[bytes]) -> None:
     """The default of `PipeWriter.on_broken`."""
