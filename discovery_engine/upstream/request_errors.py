@@ -58,8 +58,8 @@ def is_unsent(error: RpcError) -> bool:
 
 async def call_error(transport: Transport, tool: str, error: RpcError) -> UpstreamError:
     if is_unsent(error):
-        reason = f"it went away before {tool!r} was sent"
-        return UnavailableError(transport.server, FailureKind.LOST, reason, hint=_NOTHING_SENT)
+        early = f"it went away before {tool!r} was sent"
+        return UnavailableError(transport.server, FailureKind.LOST, early, hint=_NOTHING_SENT)
     if transport.never_left(error) and (refusal := transport.refusal_error(error)):
         return refusal.with_hint(_NOTHING_SENT)
     if reason := await transport.describe_loss(error) or _abandoned(error):
