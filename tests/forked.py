@@ -75,7 +75,7 @@ class Preloaded:
         self.start(words, streams, cwd=cwd, environ=environ, measured=measured)
         with ThreadPoolExecutor(3) as pool:
             pool.submit(_feed, feed, stdin)
-            drained = [pool.submit(_drained, stream) for stream in (out, err)]
+            drained = [pool.submit(drained, stream) for stream in (out, err)]
             written = [stream.result(_PATIENCE).decode() for stream in drained]
         return Finished(self.wait(), *written)
 
@@ -101,10 +101,10 @@ class Preloaded:
 
 
 @contextmanager
-def preloaded() -> Iterator[Preloaded]:
-    """Yield what runs the command; it loads what it needs once."""
+def preloaded(*modules: str) -> Iterator[Preloaded]:
+    """Yield what runs the command; it loads what it needs once, and further modules with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.forked", str(theirs.fileno())]
+    command = [sys.executable, "-m", "tests.forked", str(theirs.fileno()), *modules]
     environ = {**os.environ, "PYTHONUTF8": "1"}
     with (
         ours,
@@ -121,13 +121,13 @@ def _feed(stream: int, data: bytes) -> None:
         pipe.write(data)
 
 
-def _drained(stream: int) -> bytes:
+def drained(stream: int) -> bytes:
     with open(stream, "rb") as pipe:
         return pipe.read()
 
 
-def _serve(channel: socket.socket) -> None:
-    _load()
+def _serve(channel: socket.socket, modules: Sequence[str]) -> None:
+    _load(modules)
     if coverage := _coverage():
         coverage.save()  # else each fork would write what loading covered once more
     gc.freeze()
@@ -145,10 +145,10 @@ def _serve(channel: socket.socket) -> None:
         channel.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _load() -> None:
+def _load(modules: Sequence[str]) -> None:
     for module in pkgutil.iter_modules(discovery_cli.commands.__path__):
         import_module(f"discovery_cli.commands.{module.name}")
-    for name in ("discovery_engine.engine", "discovery_engine.upstream.upstreams"):
+    for name in ("discovery_engine.engine", "discovery_engine.upstream.upstreams", *modules):
         import_module(name)
     import_module("discovery_server.app")
 
@@ -186,4 +186,4 @@ def _run(asked: dict[str, Any], streams: Sequence[int]) -> NoReturn:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as channel:
-        _serve(channel)
+        _serve(channel, sys.argv[2:])

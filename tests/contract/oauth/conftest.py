@@ -11,9 +11,23 @@ import keyring.backends.fail
 import pytest
 
 from discovery_engine.engine import Engine, open_engine
+from tests.forked import Preloaded, preloaded
 from tests.oauth import OAuthWorld, oauth_world
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Preloaded]:
+    """As elsewhere; what reaches remote servers is loaded, too, which takes over a second."""
+    with preloaded(
+        "discovery_engine.secret_store.encrypted_store",
+        "discovery_engine.upstream.http.http_transport",
+        "discovery_engine.upstream.http.sdk",
+        "discovery_engine.upstream.http.logins",
+        "discovery_engine.upstream.http.oauth.browser_login",
+    ) as run:
+        yield run
 
 
 @pytest.fixture(scope="session")

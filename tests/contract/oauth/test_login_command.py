@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from discovery_engine.config.settings import LogSettings
 from discovery_engine.engine import open_engine
 from discovery_engine.errors import DiscoveryError
 from discovery_server.logs import log_to
+from tests.forked import Finished, Preloaded, drained
 from tests.oauth import OAuthWorld
 
 PATIENCE = 60.0
@@ -25,142 +27,156 @@ PATIENCE = 60.0
 class Command:
     """One run, whose stderr is read for the address to open."""
 
-    def __init__(self, words: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, forked: Preloaded, words: Sequence[str], folder: Path) -> None:
+        self._forked = forked
+        out, outlet = os.pipe()
+        err, errlet = os.pipe()
+        streams = (os.open(os.devnull, os.O_RDONLY), outlet, errlet)
         config = ["--config", str(folder / "discovery.yaml"), "--data-dir", str(folder / "data")]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "discovery_cli", *config, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "BROWSER": "/bin/false %s", **environ},
-        )
-        self.err = ""
+        environ = {**os.environ, "BROWSER": "/bin/false %s"}
+        forked.start([*config, *words], streams, cwd=folder, environ=environ)
+        self._out = ThreadPoolExecutor(1).submit(drained, out)
+        self._stderr = os.fdopen(err, encoding="utf-8")
+        self._err = ""
 
     def address(self) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.err += line
+        for line in self._stderr:
+            self._err += line
             if line.startswith("  http"):
                 return line.strip()
             if line.startswith("{"):
                 return str(json.loads(line)["authorization_url"])
-        raise AssertionError(self.err)
+        raise AssertionError(self._err)
 
-    def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, out, self.err + err
-
-
-def run(words: str, folder: Path, **environ: str) -> tuple[int, str, str]:
-    return Command(words.split(), folder, environ).end()
+    def end(self) -> Finished:
+        with self._stderr:
+            err = self._err + self._stderr.read()
+        out = self._out.result(PATIENCE)
+        return Finished(self._forked.wait(), out.decode(), err)
 
 
-def log_in(world: OAuthWorld, folder: Path, *words: str) -> tuple[int, str, str]:
-    command = Command(["login", "files", *words], folder, {})
-    world.visit(command.address())
-    return command.end()
+class Terminal:
+    """What runs commands in one folder."""
+
+    def __init__(self, forked: Preloaded, world: OAuthWorld, folder: Path) -> None:
+        self._forked = forked
+        self._world = world
+        self.folder = folder
+        world.config(folder)
+
+    def run(self, words: str) -> Finished:
+        return Command(self._forked, words.split(), self.folder).end()
+
+    def log_in(self, *words: str) -> Finished:
+        command = Command(self._forked, ["login", "files", *words], self.folder)
+        self._world.visit(command.address())
+        return command.end()
+
+
+@pytest.fixture
+def terminal(forked: Preloaded, world: OAuthWorld, tmp_path: Path) -> Terminal:
+    return Terminal(forked, world, tmp_path)
 
 
 @pytest.mark.requirement("AUT-1", "CLI-2")
 def test_login_prints_the_address_waits_and_lists_the_tools(
-    world: OAuthWorld, tmp_path: Path
+    world: OAuthWorld, terminal: Terminal
 ) -> None:
-    world.config(tmp_path)
-    before = run("list --status", tmp_path)
-    called = run("execute files read_file", tmp_path)
-    refreshed = run("refresh", tmp_path)
+    before = terminal.run("list --status")
+    called = terminal.run("execute files read_file")
+    refreshed = terminal.run("refresh")
 
-    code, out, err = log_in(world, tmp_path)
+    done = terminal.log_in()
 
-    assert "needs_auth" in before[1]
-    assert (called[0], refreshed[0]) == (6, 6)
-    assert "hint: `discovery login files`" in called[2]
-    assert (code, out) == (0, "")
-    assert f"logged in to files at {world.issuer}" in err
-    assert "files: 3 tools" in err
-    assert run("execute files read_file", tmp_path)[:2] == (0, "done\n")
-    assert run("health files", tmp_path)[0] == 0
+    assert "needs_auth" in before.out
+    assert (called.code, refreshed.code) == (6, 6)
+    assert "hint: `discovery login files`" in called.err
+    assert (done.code, done.out) == (0, "")
+    assert f"logged in to files at {world.issuer}" in done.err
+    assert "files: 3 tools" in done.err
+    again = terminal.run("execute files read_file")
+    assert (again.code, again.out) == (0, "done\n")
+    assert terminal.run("health files").code == 0
 
 
 @pytest.mark.requirement("CLI-3", "CLI-4", "AUT-26")
-def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, tmp_path: Path) -> None:
-    world.config(tmp_path)
-
-    code, out, err = log_in(world, tmp_path, "--json")
-    found = json.loads(out)
-    logout = json.loads(run("logout files --json", tmp_path)[1])
-    status = run("list --status", tmp_path)[1]
+def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, terminal: Terminal) -> None:
+    done = terminal.log_in("--json")
+    found = done.json
+    logout = terminal.run("logout files --json").json
+    status = terminal.run("list --status").out
     world.control(denies=True)
-    denied = log_in(world, tmp_path, "--json")
+    denied = terminal.log_in("--json")
 
-    assert code == 0
-    assert [list(json.loads(line)) for line in err.splitlines()] == [
+    assert done.code == 0
+    assert [list(json.loads(line)) for line in done.err.splitlines()] == [
         ["schema_version", "authorization_url"]
     ]
     assert found["scopes"] == ["read"]
     assert (found["refreshable"], found["tool_count"], found["code"]) == (True, 3, None)
     assert (logout["deleted"], logout["revoked"], logout["failures"]) == (1, 1, [])
     assert "needs_auth" in status
-    assert (denied[0], denied[1]) == (6, "")
-    error = json.loads(denied[2].splitlines()[-1])["error"]
+    assert (denied.code, denied.out) == (6, "")
+    error = json.loads(denied.err.splitlines()[-1])["error"]
     assert (error["code"], error["exit_code"]) == ("LOGIN_FAILED", 6)
 
 
 @pytest.mark.requirement("AUT-15")
 def test_a_token_that_the_server_refuses_at_once_fails_the_command(
-    world: OAuthWorld, tmp_path: Path
+    world: OAuthWorld, terminal: Terminal
 ) -> None:
-    world.config(tmp_path)
     world.control(audience="https://other.example/")
 
-    code, _, err = log_in(world, tmp_path)
+    done = terminal.log_in()
 
-    assert code == 6
-    assert "refuses the token of its login" in err
+    assert done.code == 6
+    assert "refuses the token of its login" in done.err
 
 
 @pytest.mark.requirement("AUT-4")
-def test_the_command_ends_when_nobody_comes_and_when_it_is_interrupted(
-    world: OAuthWorld, tmp_path: Path
-) -> None:
-    world.config(tmp_path)
-    late = run("login files --timeout 0.1", tmp_path)
-    pressed = Command(["login", "files", "--no-browser"], tmp_path, {})
-    pressed.address()
-    pressed.process.send_signal(signal.SIGINT)
+def test_the_command_ends_when_nobody_comes(terminal: Terminal) -> None:
+    late = terminal.run("login files --timeout 0.1")
 
-    assert late[0] == 6
-    assert "nobody completed it" in late[2]
-    code, _, err = pressed.end()
-    assert (code, "Traceback" in err) == (130, False)
+    assert late.code == 6
+    assert "nobody completed it" in late.err
 
 
-def test_a_logout_without_a_login_says_so(world: OAuthWorld, tmp_path: Path) -> None:
-    world.config(tmp_path)
+@pytest.mark.requirement("AUT-4")
+def test_an_interrupted_login_ends(world: OAuthWorld, tmp_path: Path) -> None:
+    where = ["--config", str(world.config(tmp_path)), "--data-dir", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "discovery_cli", *where, "login", "files", "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert any(line.startswith("  http") for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        err = process.stderr.read()
 
-    code, _, err = run("logout files", tmp_path)
-    unknown = run("logout filse", tmp_path)
+    assert (process.returncode, "Traceback" in err) == (130, False)
 
-    assert (code, err) == (0, "there was no login to files\n")
-    assert unknown[0] == 2
-    assert "did you mean 'files'" in unknown[2]
+
+def test_a_logout_without_a_login_says_so(terminal: Terminal) -> None:
+    done = terminal.run("logout files")
+    unknown = terminal.run("logout filse")
+
+    assert (done.code, done.err) == (0, "there was no login to files\n")
+    assert unknown.code == 2
+    assert "did you mean 'files'" in unknown.err
 
 
 @pytest.mark.requirement("AUT-22")
-def test_doctor_says_where_secrets_are_kept(world: OAuthWorld, tmp_path: Path) -> None:
-    world.config(tmp_path)
-
-    before = run("doctor", tmp_path)[1]
-    log_in(world, tmp_path)
-    after = run("doctor", tmp_path)[1]
-    (tmp_path / "data" / "secrets.json").write_bytes(b"{")
-    code, broken, _ = run("doctor", tmp_path)
+def test_doctor_says_where_secrets_are_kept(terminal: Terminal) -> None:
+    before = terminal.run("doctor").out
+    terminal.log_in()
+    after = terminal.run("doctor").out
+    (terminal.folder / "data" / "secrets.json").write_bytes(b"{")
+    broken = terminal.run("doctor")
 
     assert "none stored; their key would be in a file beside them" in before
     assert "1 secret, encrypted; the key is in a file beside them" in after
-    assert code == 7
-    assert "SECRET_STORE_ERROR" in broken
+    assert broken.code == 7
+    assert "SECRET_STORE_ERROR" in broken.out
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -176,17 +192,17 @@ def leaks(secrets: Sequence[str], outputs: Mapping[str, bytes]) -> list[str]:
 @pytest.mark.requirement("AUT-24", "HEA-15")
 @pytest.mark.anyio
 async def test_no_file_log_error_event_or_output_holds_a_part_of_a_token(
-    world: OAuthWorld, tmp_path: Path
+    world: OAuthWorld, terminal: Terminal, tmp_path: Path
 ) -> None:
     config = world.config(tmp_path)
     outputs: dict[str, bytes] = {}
 
-    def keep(name: str, done: tuple[int, str, str]) -> None:
-        outputs[name] = (done[1] + done[2]).encode()
+    def keep(name: str, done: Finished) -> None:
+        outputs[name] = (done.out + done.err).encode()
 
-    keep("login", log_in(world, tmp_path, "-vv"))
+    keep("login", terminal.log_in("-vv"))
     for words in ("-vv execute files read_file", "-vv execute files tell_token", "-vv refresh"):
-        keep(words, run(words, tmp_path))
+        keep(words, terminal.run(words))
     log = tmp_path / "gateway.log"
     answers: list[Any] = []
     with log_to(LogSettings(level="debug", file=str(log)), {}):
@@ -205,9 +221,9 @@ async def test_no_file_log_error_event_or_output_holds_a_part_of_a_token(
                 answers.append("\n".join(map(repr, events.drain())))
     outputs["answers"] = json.dumps(answers).encode()
     for words in ("list --status --json", "health files --json", "doctor --json", "config show"):
-        keep(words, run(words, tmp_path))
-    keep("login again", log_in(world, tmp_path, "--json", "-vv"))
-    keep("logout", run("-vv logout files --json", tmp_path))
+        keep(words, terminal.run(words))
+    keep("login again", terminal.log_in("--json", "-vv"))
+    keep("logout", terminal.run("-vv logout files --json"))
 
     files = contents(tmp_path)
     assert len(world.issued) >= 4
