@@ -7,7 +7,7 @@ that it hides.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -194,8 +194,10 @@ class ScopedEngine:
             UpstreamError: If that server has never been reached, with the reason.
             ConfigurationError: If its entry cannot be used.
         """
-        with suppress(DiscoveryError):  # which is raised below, with the present states of servers
+        try:
             return self._current.snapshot.details(server, tool)
+        except DiscoveryError:  # it is raised again below, with the present states of servers
+            pass
         try:
             return self.view.details(server, tool)
         except ToolNotFoundError as error:

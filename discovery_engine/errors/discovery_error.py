@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from discovery_engine._util.text import one_line
@@ -47,13 +46,28 @@ class DiscoveryError(Exception):
         return copy
 
 
-@contextmanager
-def concerning(server: str | None, tool: str) -> Iterator[None]:
-    """A block that is about a tool: so is every error that it raises."""
-    try:
-        yield
-    except DiscoveryError as error:
-        named = error.concerning(server, tool)
-        if named is error:
-            raise
-        raise named from error
+class concerning:  # noqa: N801 - used as a function
+    """A block that is about a tool: so is every error that it raises.
+
+    As a generator it took three times as long, twice in each call.
+    """
+
+    __slots__ = ("_server", "_tool")
+
+    def __init__(self, server: str | None, tool: str) -> None:
+        self._server = server
+        self._tool = tool
+
+    def __enter__(self) -> None:
+        """No-op."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, DiscoveryError):
+            named = error.concerning(self._server, self._tool)
+            if named is not error:
+                raise named from error

@@ -71,7 +71,9 @@ class ToolExecutor:
     ) -> JSONObject:
         """As `Engine.execute`, for a tool that may be called; the call counts for `quota`."""
         view = self._current.view
-        pinned = pinned_values(tool, view.settings.overrides, self._secrets)
+        pinned: JSONObject = {}
+        if tool.overridden.pinned:
+            pinned = pinned_values(tool, view.settings.overrides, self._secrets)
         await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
         request = UpstreamRequest.call(tool.upstream_name, {**arguments, **pinned})
         if pinned:

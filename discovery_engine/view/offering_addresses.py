@@ -44,6 +44,8 @@ OWN_SCHEME = "discovery:"
 OWN_PROMPT = "mcp-discovery-usage-guide"
 """The prompt of the gateway; a server's of that name is named with its server."""
 
+_REMEMBERED = 1_000  # URIs
+_REMEMBERED_LENGTH = 500  # characters of a URI
 _SERVERS = "discovery://servers/"
 _RESOURCES = "/resources/"
 
@@ -100,6 +102,17 @@ class OfferingBook(Struct, frozen=True, dict=True):
             ResourceAmbiguousError: If it may be that of several servers.
         """
         require_uri(uri)
+        # Read again and again, mostly. An address that leads nowhere is not kept.
+        if found := self._targets.get((server, uri)):
+            return found
+        target = self._target(server, uri)
+        if len(uri) <= _REMEMBERED_LENGTH:
+            if len(self._targets) == _REMEMBERED:
+                self._targets.clear()
+            self._targets[server, uri] = target
+        return target
+
+    def _target(self, server: str | None, uri: str) -> ResourceTarget:
         if server is None:
             server, uri = _split_resource(uri)
             require_uri(uri)
@@ -232,6 +245,11 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _hidden_by_server(self) -> dict[ServerName, Mapping[str, Verdict]]:
+        return {}
+
+    @cached_property
+    def _targets(self) -> dict[tuple[str | None, str], ResourceTarget]:
+        """What was read lately, by server and URI as they were given."""
         return {}
 
     @cached_property

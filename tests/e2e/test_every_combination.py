@@ -43,6 +43,10 @@ class Person:
     logged: list[types.LoggingMessageNotificationParams] = field(default_factory=list)
     received: list[Any] = field(default_factory=list)
 
+    def forget(self) -> None:
+        for seen in (self.asked, self.logged, self.received):
+            seen.clear()
+
     async def elicit(self, _: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         self.asked.append(params)
         content = {"username": "ann", "email": "ann@example.com"}
@@ -104,8 +108,25 @@ CELLS = [
 ]
 
 
-@pytest.fixture(params=CELLS)
-async def cell(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Cell]:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """That of a fixture which outlives a test has to outlive it, too."""
+    return "asyncio"
+
+
+@pytest.fixture
+def cell(shared_cell: Cell) -> Cell:
+    """Nobody was asked and nothing was logged yet."""
+    shared_cell.person.forget()
+    return shared_cell
+
+
+@pytest.fixture(scope="module", params=CELLS)
+async def shared_cell(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Cell]:
+    """One connection for all tests of a cell: to start the three programs takes 1.5 s of CPU."""
+    home = Home(tmp_path_factory.mktemp("home"))
     way, era, server_era = request.param
     entry = {
         "command": sys.executable,

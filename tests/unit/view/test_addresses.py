@@ -172,3 +172,15 @@ def test_a_client_reaches_each_of_two_tools_that_are_spelt_alike() -> None:
         found = addresses.by_client_name(name)
         assert found is not None
         assert found.key == entry.key
+
+
+def test_a_name_that_was_read_before_means_the_same() -> None:
+    addresses = book(GITHUB, CLOCK)
+
+    spellings = ("github:create_issue", "GitHub.create_issue", "create_issue")
+    first = [addresses.tool(None, spelling) for spelling in spellings]
+
+    assert first == [addresses.tool(None, spelling) for spelling in spellings] == [first[0]] * 3
+    for _ in range(2):
+        with pytest.raises(ToolNotFoundError):
+            addresses.tool(None, "github:create_isue")

@@ -256,3 +256,14 @@ def test_a_verdict_of_a_withheld_one_names_the_command() -> None:
         view(entry).resource(None, "x:/1")
 
     assert "discovery review a" in caught.value.hint
+
+
+def test_of_any_number_of_uris_each_leads_to_its_own_target_again_and_again() -> None:
+    book = view(template("db://{table}/{id}"), resource("db://users/7", "b")).offerings
+    uris = [f"db://users/{number}" for number in range(1_200)]
+
+    for _ in range(2):
+        for uri in uris:
+            target = book.resource("a", uri)
+            assert (target.uri, target.server) == (uri, "a")
+    assert book.resource("b", "db://users/7").server == "b"
