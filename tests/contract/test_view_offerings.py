@@ -182,7 +182,7 @@ async def test_search_in_a_view_finds_no_resource_or_prompt_outside_of_it(
         )
         for server in ("docs", "other"):
             try:
-                await shown.list_offerings(OfferingKind.PROMPT, server)
+                await shown.offerings.list(OfferingKind.PROMPT, server)
             except NotFoundError:
                 assert sections["views"]["some"].get("servers")
 
