@@ -19,7 +19,7 @@ from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableErro
 from discovery_engine.events import EventBus, ServerStateChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.breaker import Breaker, RetryLater
-from discovery_engine.upstream.concurrency import CallLimiter
+from discovery_engine.upstream.concurrency import CallLimiter, QueueFull
 from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 
@@ -104,6 +104,22 @@ class ServerHistory:
                 yield
         except RetryLater as refusal:
             raise self._retry_later_error(refusal.seconds) from self._last
+
+    async def acquire_slot(self, server: ServerSettings) -> CallLimiter:
+        """Take a slot for a call; release it at the limiter returned: `calls` may be another then.
+
+        Raises:
+            UnavailableError: If too many calls wait, or no slot is free in the time of a call.
+        """
+        calls = self.calls
+        if calls.acquire_now():
+            return calls
+        try:
+            await calls.acquire(max_wait=server.timeouts.call)
+        except QueueFull:
+            self.stats.refused += 1
+            raise _busy(server) from None
+        return calls
 
     def reset_backoff(self) -> None:
         """Allow the next request at once, whatever failed before."""
@@ -257,3 +273,11 @@ class ServerHistory:
             is_faulty = self._breaker.failures or self._timeout or self._fault
             return ServerState.DEGRADED if is_faulty else ServerState.READY
         return ServerState.STARTING if self._connecting else ServerState.IDLE
+
+
+def _busy(server: ServerSettings) -> UnavailableError:
+    limits = server.limits
+    reason = f"as many calls are under way as it takes ({limits.calls}), and {limits.queue} wait"
+    error = UnavailableError(server.name, FailureKind.BUSY, reason, hint="try again in a moment")
+    error.retry_after = 1.0
+    return error

@@ -19,6 +19,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.history import ServerHistory
+from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.transport import Transport
 
 T = TypeVar("T")
@@ -65,6 +67,22 @@ async def call_error(transport: Transport, tool: str, error: RpcError) -> Upstre
     if reason := await transport.describe_loss(error) or _abandoned(error):
         return OutcomeUnknownError(transport.server, tool, reason)
     return transport.refusal_error(error) or refused(transport.server, error)
+
+
+async def record_failure(
+    history: ServerHistory, rpc: RpcClient, failure: UpstreamError, error: RpcError
+) -> None:
+    """Record a failed request; a lost session is recorded by the session itself."""
+    transport = rpc.transport
+    if isinstance(failure, UnavailableError) and not transport.is_lost:
+        history.record_failure(failure)
+    elif isinstance(failure, OutcomeUnknownError):
+        if not transport.is_lost and (reason := await transport.describe_loss(error)):
+            history.record_failure(
+                UnavailableError(history.server, FailureKind.LOST, f"it failed: {reason}")
+            )
+    elif not transport.is_lost:
+        history.record_success()
 
 
 async def listing_error(transport: Transport, error: RpcError) -> UpstreamError:
