@@ -18,9 +18,11 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.errors import NeedsAuthError
+from discovery_engine.errors import NeedsAuthError, UnavailableError
 from discovery_engine.rpc import protocol
 from discovery_engine.rpc.peer import RpcError
+from discovery_engine.upstream.connection import Era
+from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.transport import RequestDetails, Transport
 from discovery_engine.version import __version__
 
@@ -115,6 +117,22 @@ def _mutual_versions(error: RpcError) -> list[str]:
         case {"supported": list() as supported} if error.code == _UNSUPPORTED:
             return [version for version in protocol.MODERN_VERSIONS if version in supported]
     return []
+
+
+async def connect(
+    transport: Transport, era: Era | None, capabilities: Capabilities, start: Startup
+) -> ServerInfo | UnavailableError:
+    """What a handshake comes to within the time of a start; without `era` both are tried."""
+    # Errors are returned, not raised, so that task groups do not wrap them.
+    try:
+        with anyio.fail_after(start.limit - start.seconds):
+            if era is None:
+                return await negotiate(transport, capabilities)
+            return read_discovered(era.discover) or await initialize(transport, capabilities)
+    except TimeoutError:
+        return transport.timeout_error(start.limit)
+    except (RpcError, ValueError) as error:
+        return await transport.connect_error(error)
 
 
 async def negotiate(transport: Transport, capabilities: Capabilities = _NOTHING) -> ServerInfo:

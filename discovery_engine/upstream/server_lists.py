@@ -53,7 +53,7 @@ class ServerLists:
         session = self._sessions.for_listing(server)
         async with session.lease() as rpc:
             self._events.publish(ServerDiscovering(server.name))
-            session.rearm_change_event()
+            session.changes.rearm()
             pages = await self._pages(server, session, rpc)
             session.history.record_success()
             info = await session.refreshed_info(rpc)

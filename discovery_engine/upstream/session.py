@@ -9,23 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import anyio
 from anyio import to_thread
-from msgspec.structs import replace
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
-from discovery_engine.events import ResourceUpdated, ServerConnecting, ToolsChanged
-from discovery_engine.limits import URI_LENGTH
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
+from discovery_engine.events import ServerConnecting
 from discovery_engine.rpc.client import Client
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_verbose
+from discovery_engine.upstream.change_events import ChangeEvents
 from discovery_engine.upstream.connect_strategy import (
     ConnectStrategy,
     first_strategy,
@@ -39,20 +36,17 @@ from discovery_engine.upstream.connection import (
 from discovery_engine.upstream.handshake import (
     Capabilities,
     ServerInfo,
-    initialize,
-    negotiate,
-    read_discovered,
+    connect,
 )
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.log_message import LOG_LEVELS
 from discovery_engine.upstream.question import merged, of_questions
 from discovery_engine.upstream.roots_changes import RootsChanges
 from discovery_engine.upstream.rpc_client import RpcClient
+from discovery_engine.upstream.session_stats import session_stats
 from discovery_engine.upstream.startup import Startup, startup_timeout
 from discovery_engine.upstream.state import SessionStats
-from discovery_engine.upstream.stdio.pipe_transport import (
-    PipeTransport,
-)
+from discovery_engine.upstream.stored_era import StoredEra
 from discovery_engine.upstream.transport import (
     Transport,
     is_resource_exhausted,
@@ -66,9 +60,6 @@ from discovery_engine.upstream.transport_opening import (
 
 _RENEWAL = 5.0  # seconds
 _FAULT_LIMIT = 100
-_LIST_CHANGED = frozenset(
-    f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts")
-)
 _NOT_CAUSED_BY_ERA = {
     FailureKind.AUTH,
     FailureKind.DNS,
@@ -110,6 +101,8 @@ class Session:
         self.history = history
         self.connection = connection_fingerprint(server)
         self.capabilities = capabilities
+        self._era = StoredEra(context.eras, self.connection, server.name)
+        self.changes = ChangeEvents(server.name, context.events)
         self.calls = CallsInFlight(server.name, context.questions_of)
         self._roots = RootsChanges()
         self._log_level: str | None = None
@@ -121,7 +114,6 @@ class Session:
         self._kept: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
-        self._change_published = False
         self._is_counted = False
         self._loss: UnavailableError | None = None
 
@@ -149,26 +141,7 @@ class Session:
     @property
     def stats(self) -> SessionStats:
         """What this session has counted, and the last stderr lines of its program."""
-        rpc = self._rpc.value
-        if rpc is None:
-            return SessionStats(users=self._users)
-        stats = SessionStats(users=self._users, protocol_version=rpc.info.version)
-        if not isinstance(rpc.transport, PipeTransport):
-            return stats
-        reader, child, pending = (
-            rpc.transport.reader,
-            rpc.transport.child,
-            rpc.transport.peer.pending,
-        )
-        return replace(
-            stats,
-            pid=child.pid,
-            garbage=reader.garbage.count,
-            samples=tuple(reader.garbage.samples),
-            strays=pending.unsolicited,
-            duplicates=pending.duplicates,
-            stderr=child.stderr.tail,
-        )
+        return session_stats(self._rpc.value, users=self._users)
 
     async def wait_retired(self) -> None:
         """Wait until it takes no new callers."""
@@ -255,17 +228,13 @@ class Session:
             self._log_level = level
             await rpc.set_log_level(level)
 
-    def rearm_change_event(self) -> None:
-        """Publish the next change again; call it before tools are listed."""
-        self._change_published = False
-
     async def refreshed_info(self, rpc: RpcClient) -> ServerInfo:
         """The server info; one from an earlier connection is requested again and stored."""
         if not rpc.is_stored:
             return rpc.info
         with anyio.move_on_after(_RENEWAL):
             await rpc.refresh_info()
-            await self._save_era(Era(rpc.transport.kind, rpc.info.discover))
+            await self._era.save(Era(rpc.transport.kind, rpc.info.discover))
         return rpc.info
 
     async def reject_stored_era(self, rpc: RpcClient, error: UpstreamError) -> bool:
@@ -277,7 +246,7 @@ class Session:
         if rpc.is_proven or is_elsewhere:
             return False
         self.retire()
-        await self._save_era(None)
+        await self._era.delete()
         return True
 
     async def run(self) -> None:
@@ -309,7 +278,7 @@ class Session:
         resolved = resolved_transport(self.server, self._context.secrets)
         # In a thread: it reads files of the project to compare them with the approval.
         await to_thread.run_sync(self._context.admit, self.server, resolved)
-        stored = await self._load_era()
+        stored = await self._era.load()
         start = Startup(startup_timeout(self.server, is_first=stored is None))
         self.history.start = start
         strategy: ConnectStrategy | None = first_strategy(self.server, stored)
@@ -351,11 +320,11 @@ class Session:
         connected: Callable[[], None],
     ) -> ConnectStrategy | None:
         start.transport = transport
-        info = await self._handshake(transport, strategy.era, start)
+        info = await connect(transport, strategy.era, self.capabilities, start)
         if isinstance(info, UnavailableError):
             return await self._after(strategy, info, start)
         if not strategy.is_stored:
-            await self._save_era(Era(transport.kind, info.discover))
+            await self._era.save(Era(transport.kind, info.discover))
         rpc = RpcClient(transport, info, is_stored=strategy.skips_handshake, on_proven=connected)
         self._rpc.set(rpc)
         self.history.record_ready()
@@ -369,29 +338,13 @@ class Session:
                 self.history.explain_loss(self._loss, reason)
         return None
 
-    async def _handshake(
-        self, transport: Transport, era: Era | None, start: Startup
-    ) -> ServerInfo | UnavailableError:
-        # Errors are returned, not raised, so that task groups do not wrap them.
-        try:
-            with anyio.fail_after(start.limit - start.seconds):
-                if era is None:
-                    return await negotiate(transport, self.capabilities)
-                return read_discovered(era.discover) or await initialize(
-                    transport, self.capabilities
-                )
-        except TimeoutError:
-            return transport.timeout_error(start.limit)
-        except (RpcError, ValueError) as error:
-            return await transport.connect_error(error)
-
     async def _after(
         self, failed: ConnectStrategy, failure: UnavailableError, start: Startup
     ) -> ConnectStrategy | None:
         is_late = failure.kind is FailureKind.TIMEOUT or start.seconds >= start.limit
         following = None if is_late else next_strategy(self.server, failed, failure)
         if failed.is_stored and (following or is_late):
-            await self._save_era(None)
+            await self._era.delete()
         if (
             following is None
         ):  # reported before a program that ignores SIGTERM is killed, which takes seconds
@@ -428,30 +381,8 @@ class Session:
             logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
     def _on_notification(self, notification: Notification) -> None:
-        if notification.method in _LIST_CHANGED and not self._change_published:
-            self._change_published = True
-            self._context.events.publish(ToolsChanged(self.server.name))
-        elif notification.method == "notifications/resources/updated":
-            uri = (notification.params or {}).get("uri")
-            if isinstance(uri, str) and len(uri) <= URI_LENGTH:
-                self._context.events.publish(ResourceUpdated(self.server.name, uri))
+        self.changes.publish(notification)
         self.calls.notify(notification)
-
-    async def _load_era(self) -> Era | None:
-        try:
-            load = self._context.eras.load_era
-            return Era.from_json(await to_thread.run_sync(load, self.connection))
-        except RegistryError:
-            logger.warning("The stored era of %r cannot be loaded", self.server.name, exc_info=True)
-            return None
-
-    async def _save_era(self, era: Era | None) -> None:
-        save = partial(self._context.eras.save_era, self.connection)
-        try:
-            redacted = KNOWN_SECRETS.redact_json(era.to_json()) if era else None
-            await to_thread.run_sync(save, redacted)
-        except RegistryError:
-            logger.warning("The era of %r cannot be stored", self.server.name, exc_info=True)
 
 
 def _broken(server: ServerName, error: Exception) -> UnavailableError:
