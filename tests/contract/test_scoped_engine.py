@@ -1,0 +1,85 @@
+"""The verbs of an engine in a view: each one knows a hidden server as little as one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from pathlib import Path
+
+import pytest
+
+from discovery_engine import OfferingKind
+from discovery_engine.engine import ScopedEngine
+from discovery_engine.engine.server_offerings import ServerOfferings
+from discovery_engine.errors import NotFoundError
+from tests.engines import Folder
+from tests.factories import make_definition
+from tests.told import Told
+
+PROMPT = {"ref": {"type": "ref/prompt", "name": "zoo:plan"}, "argument": {"name": "a", "value": ""}}
+ADDRESS = "discovery://servers/zoo/resources/file%3A%2F%2F%2Fmap"
+
+Verb = Callable[[ScopedEngine], Awaitable[object] | object]
+
+VERBS: dict[str, Verb] = {
+    "is_listed": lambda engine: engine.is_listed("zoo"),
+    "list_tools": lambda engine: engine.list_tools("zoo"),
+    "search": lambda engine: engine.search("do feed lion", server="zoo"),
+    "details": lambda engine: engine.details("zoo", "feed_lion"),
+    "execute": lambda engine: engine.execute("zoo", "feed_lion", {}),
+    "preview": lambda engine: engine.preview("zoo", "feed_lion", {}),
+    "offerings.list": lambda engine: engine.offerings.list(OfferingKind.PROMPT, "zoo"),
+    "offerings.read_resource": lambda engine: engine.offerings.read_resource(ADDRESS),
+    "offerings.watch_resource": lambda engine: engine.offerings.watch_resource(ADDRESS),
+    "offerings.get_prompt": lambda engine: engine.offerings.get_prompt("zoo:plan"),
+    "offerings.complete": lambda engine: engine.offerings.complete(PROMPT),
+}
+WITHOUT_ADDRESS = {
+    *("within", "in_view", "subscribe", "wait_embedded", "wait_listed"),
+    *("expect_client", "roots_changed", "close_client"),
+    "offerings.unwatch_resource",  # takes what `watch_resource` gave
+}
+OWN = {"trust", "review", "lock", "logins", "refresh", "reload", "forget", "run_maintenance"}
+
+
+@pytest.fixture
+async def opened_folder(tmp_path: Path) -> Folder:
+    for server, tool in (("zoo", "feed_lion"), ("farm", "feed_cow")):
+        (tmp_path / server).mkdir()
+        Told.beside(tmp_path / server, make_definition(tool, f"Do {tool}."))
+    folder = Folder(tmp_path)
+    told = [Told(tmp_path / name / "told.json").server(name) for name in ("zoo", "farm")]
+    folder.write(*told, views={"farmers": {"servers": ["farm"]}})
+    return folder
+
+
+async def run(verb: Verb, engine: ScopedEngine) -> None:
+    result = verb(engine)
+    if isawaitable(result):
+        await result
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+@pytest.mark.parametrize("is_listed", [True, False], ids=["listed", "never listed"])
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2")
+async def test_no_verb_of_an_engine_in_a_view_knows_a_hidden_server(
+    opened_folder: Folder, verb: Verb, is_listed: bool
+) -> None:
+    async with opened_folder.open() as engine:
+        await engine.refresh(["farm", "zoo"] if is_listed else ["farm"])
+        with pytest.raises(NotFoundError) as refused:
+            await run(verb, engine.in_view("farmers"))
+
+    assert not any("zoo" in name or "lion" in name for name in refused.value.nearest)
+    assert Told(opened_folder.path / "zoo" / "told.json").starts == int(is_listed)
+
+
+def test_every_verb_of_an_engine_in_a_view_is_tried_here() -> None:
+    named = {name for name in vars(ScopedEngine) if callable(vars(ScopedEngine)[name])}
+    named |= {f"offerings.{name}" for name in vars(ServerOfferings) if name != "__init__"}
+
+    public = {name for name in named if not name.rpartition(".")[2].startswith("_")}
+
+    assert public == VERBS.keys() | WITHOUT_ADDRESS
+    assert not OWN & set(dir(ScopedEngine))
