@@ -120,12 +120,11 @@ def answered(
     analyzed = searcher.analyze(query)
     hits = searcher.search(analyzed, limit=FIRST, accepts=lambda _: True, similarities=similarities)
     # What the vectors say does not depend on the table: keep that, and not all cosines.
-    similarity = searcher.signals(analyzed, hits, {}, similarities)[0].similarity if hits else None
+    measure = searcher.assessor.signals
+    similarity = measure(analyzed, hits, {}, similarities)[0].similarity if hits else None
 
     def signals(table: dict[str, float]) -> Sequence[Signals]:
-        return [
-            replace(one, similarity=similarity) for one in searcher.signals(analyzed, hits, table)
-        ]
+        return [replace(one, similarity=similarity) for one in measure(analyzed, hits, table)]
 
     return Case(
         signals if hits else None,

@@ -7,45 +7,37 @@ only the servers that changed.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from functools import cached_property, lru_cache
-from itertools import compress
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from discovery_engine._util import gc_pause
+from discovery_engine.search.assessment import Assessor
+from discovery_engine.search.candidate_finder import POOL, CandidateFinder
 from discovery_engine.search.index.index import DocId, Index, indexed_servers
 from discovery_engine.search.index.storage import dump_index, load_index
 from discovery_engine.search.index.subset import Flags, Subset
-from discovery_engine.search.index.tags import Tags, TagTable
+from discovery_engine.search.index.tags import TagTable
 from discovery_engine.search.query.analyzed_query import AnalyzedQuery
-from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
+from discovery_engine.search.query.analyzer import QueryAnalyzer
 from discovery_engine.search.query.name_match import (
-    NameMatch,
     NameMatchKind,
     is_tool_name,
     match_names,
 )
-from discovery_engine.search.query.query_passages import split_passages
 from discovery_engine.search.query.retrieval import Retrieval
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Assessment,
-    Signals,
-    contains_all_words,
-    default_model,
-    measure_signals,
-    overall_confidence,
 )
 from discovery_engine.search.ranking.fusion import Fusion
 from discovery_engine.search.ranking.hit import Hit
-from discovery_engine.search.ranking.inverse_document_frequency import default_idf
-from discovery_engine.search.ranking.scoring import score_tools
+from discovery_engine.search.ranking.relevance import relevance_parts, usage_part
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
@@ -57,10 +49,7 @@ _NO_DESCRIPTIONS: Mapping[ServerName, str] = MappingProxyType({})
 _NO_USAGE: Mapping[ToolKey, float] = MappingProxyType({})
 _QUERIES_KEPT = 64  # whose terms and nearest tools are remembered: half of a search
 _SUBSETS_KEPT = 16  # of tools with some tags
-_POOL = 60  # tools that are scored in full
-_TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 _ROUNDED = 1 - 1e-12  # of a score; closer ones may have the same relevance
-_USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
 
 
 class Searcher:
@@ -74,6 +63,7 @@ class Searcher:
         self._weights = weights
         self._tags = tags
         self._lexicon = lexicon
+        self._candidates = CandidateFinder(index, weights, tags)
         analyzer = QueryAnalyzer(lexicon, index)
         self._analyzer = analyzer
         # Not of bound methods: the cycle would keep an old searcher until the next collection.
@@ -81,6 +71,8 @@ class Searcher:
         self._tagged_with = lru_cache(_SUBSETS_KEPT)(
             lambda tags: Subset.of(index, lambda entry: tags.issubset(entry.verdict.tags))
         )
+        analyze = self._analyze
+        self.assessor = Assessor(index, tags, lexicon, lambda text: analyze(text).terms)
 
     @property
     def index(self) -> Index:
@@ -140,11 +132,14 @@ class Searcher:
         if limit < 1 or not query.text.strip():
             return ()
         tag_shares = self._tags.shares(query.terms.stems)
-        most = max(_POOL, 2 * limit)
-        found, others = self._found(query, tag_shares, most, accepts, similarities, within)
-        scores: Sequence[tuple[DocId, float]] = [
-            one for one in self._partial_scores(found, query.terms) if one[1] or one[0] in others
-        ]
+        found, scores = self._candidates.find(
+            query,
+            tag_shares,
+            most=max(POOL, 2 * limit),
+            accepts=accepts,
+            similarities=similarities,
+            within=within,
+        )
         if not (tag_shares or query.name_matches or similarities or usage):
             scores = _best(scores, limit)  # words alone decide
         fuse = self._fusion(query, similarities) if similarities else _words_alone
@@ -154,12 +149,15 @@ class Searcher:
             kind, name_similarity = query.name_match(doc_id)
             by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
             partial = by_words + by_meaning
-            parts = self._parts(
+            parts = relevance_parts(
+                self._weights,
                 exact=float(kind >= NameMatchKind.SPELLING),
                 partial=partial,
                 tag=tag_shares.get(entry.verdict.tags, 0.0),
             )
-            by_usage = self._usage_part(parts, kind, usage.get(entry.key, 0.0)) if usage else 0.0
+            by_usage = 0.0
+            if usage and kind is NameMatchKind.NONE:  # no other tool passes one that is named
+                by_usage = usage_part(parts, usage.get(entry.key, 0.0))
             tool = entry.tool
             order = (-kind, -sum(parts) - by_usage, tool.server, tool.name)
             meaning_share = by_meaning / partial if partial else 0.0
@@ -175,182 +173,21 @@ class Searcher:
         sources = self._analyzer.term_sources(query.text)
         explainer = Explainer(self._index, self._lexicon, query.terms, sources)
         tags = self._tags.matching(hit.entry.verdict.tags, query.terms.stems)
-        return explainer.explain(hit, self._name_match(query, hit), tags)
+        return explainer.explain(hit, self.assessor.name_match(query, hit), tags)
 
     def assess(
         self, query: AnalyzedQuery, hits: Sequence[Hit], similarities: Similarities | None = None
     ) -> Assessment:
         """How good `hits` of `query` are: `assessed_hits` at least, if there are so many."""
-        terms = query.terms
-        if not hits:
-            return Assessment(0.0, 0, terms.unknown)
-        signals = self.signals(query, hits, default_idf(), similarities)
-        model = default_model(with_vectors=signals[0].similarity is not None)
-        kinds = [self._name_match(query, hit).kind for hit in hits]
-        impacts = self._impacts(hits[0], terms)
-        return Assessment(
-            confidence=overall_confidence(
-                model.probability(signals),
-                name_match=kinds[0],
-                tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
-                has_all_words=contains_all_words(terms, impacts, self._lexicon),
-            ),
-            alike=sum(
-                kind is kinds[0] and hit.relevance >= hits[0].relevance * (1 - _TIE)
-                for kind, hit in zip(kinds, hits, strict=True)
-            ),
-            unknown=terms.unknown,
-        )
-
-    def signals(
-        self,
-        query: AnalyzedQuery,
-        hits: Sequence[Hit],
-        idf: Mapping[str, float],
-        similarities: Similarities | None = None,
-    ) -> tuple[Signals, ...]:
-        """The signals of the first of `hits`, of which there is at least one.
-
-        One `Signals` for each passage of the query: a single one, unless the query is long. `idf`
-        has the inverse document frequencies of stems, from 0 to 1.
-        """
-        first = hits[: self.assessed_hits]
-        tools = [hit.entry.tool for hit in first]
-        similarity = similarities.relative_best(tools) if similarities else None
-        return tuple(
-            measure_signals(
-                terms,
-                [self._impacts(hit, terms) for hit in first],
-                lexicon=self._lexicon,
-                idf=idf,
-                size=self._index.size,
-                similarity=similarity,
-            )
-            for terms in self._passages(query)
-        )
-
-    def _passages(self, query: AnalyzedQuery) -> Sequence[QueryTerms]:
-        passages = split_passages(query.text)
-        return (
-            [query.terms]
-            if len(passages) == 1
-            else [self._analyze(passage).terms for passage in passages]
-        )
-
-    def _found(
-        self,
-        query: AnalyzedQuery,
-        tag_shares: Mapping[Tags, float],
-        most: int,
-        accepts: Callable[[Entry], bool],
-        similarities: Similarities | None,
-        within: Subset | None,
-    ) -> tuple[dict[DocId, Entry], set[DocId]]:
-        """The accepted candidates; and which of them are so by name, by tag, or by vector."""
-        index = self._index
-        seen: dict[DocId, Entry] = {}
-
-        def allowed(doc_id: DocId) -> bool:
-            if within is not None and doc_id not in within:
-                return False
-            entry = seen[doc_id] = index.entry(doc_id)
-            return accepts(entry)
-
-        by_words = query.retrieval.find_candidates(least=most, allowed=allowed, within=within)
-        others = set(filter(allowed, query.name_matches))
-        others.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
-        if similarities:
-            others.update(self._most_similar(similarities, most, allowed))
-        return {doc_id: seen[doc_id] for doc_id in others.union(by_words)}, others
-
-    def _impacts(self, hit: Hit, terms: QueryTerms) -> dict[str, int]:
-        """The impacts of a query's terms on a tool."""
-        doc_id = self._index.doc_id(hit.entry.tool)
-        return self._index.impacts(doc_id, terms.weights) if doc_id else {}
-
-    def _name_match(self, query: AnalyzedQuery, hit: Hit) -> NameMatch:
-        # To look up a tool takes 5 us, for each hit, and few queries are names.
-        return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
+        return self.assessor.assess(query, hits, similarities)
 
     def _fusion(
         self, query: AnalyzedQuery, similarities: Similarities
     ) -> Callable[[float, Tool], tuple[float, float]]:
         """Fuses words and vectors; its parameters do not depend on what is filtered out."""
-        doc_ids = query.retrieval.find_candidates(least=_POOL, allowed=lambda _: True)
-        best = max((words for _, words in self._partial_scores(doc_ids, query.terms)), default=0.0)
+        best = self._candidates.best_score(query)
         fusion = Fusion(best, similarities.best, similarities.mean)
         return lambda words, tool: fusion.fuse(words, similarities.cosine(tool))
-
-    def _most_similar(
-        self, similarities: Similarities, most: int, allowed: Callable[[DocId], bool]
-    ) -> Iterable[DocId]:
-        def is_allowed(tool: Tool) -> bool:
-            doc_id = self._index.doc_id(tool)
-            return doc_id is not None and allowed(doc_id)
-
-        nearest = similarities.nearest(most, is_allowed)
-        return (doc_id for tool in nearest if (doc_id := self._index.doc_id(tool)))
-
-    def _best_tagged(
-        self,
-        terms: QueryTerms,
-        tag_shares: Mapping[Tags, float],
-        most: int,
-        allowed: Callable[[DocId], bool],
-        within: Subset | None,
-    ) -> list[DocId]:
-        """Tools of which the query names a tag; of equally good ones, in the order of names."""
-        if not tag_shares:
-            return []
-        index = self._index
-        doc_ids = [
-            doc_id
-            for doc_id in self._tagged(tag_shares, within)
-            if index.entry(doc_id).verdict.tags in tag_shares and allowed(doc_id)
-        ]
-        if len(doc_ids) <= most:
-            return doc_ids
-        partial = dict(self._partial_scores(doc_ids, terms))
-
-        def relevance(doc_id: DocId) -> float:
-            tag = tag_shares[self._index.entry(doc_id).verdict.tags]
-            return sum(self._parts(exact=0.0, partial=partial[doc_id], tag=tag))
-
-        return heapq.nlargest(most, doc_ids, key=relevance)
-
-    def _tagged(self, tag_shares: Mapping[Tags, float], within: Subset | None) -> Iterator[DocId]:
-        """The tools of all servers that have one with such tags."""
-        for server in self._tags.servers(tag_shares):
-            number, span = self._index.locate(server)
-            docs: Iterable[int] = range(span.start, span.stop)
-            if within is not None:
-                docs = compress(docs, within.levels[number][span.start : span.stop])
-            for doc in docs:
-                yield DocId(number, doc)
-
-    def _partial_scores(
-        self, doc_ids: Iterable[DocId], terms: QueryTerms
-    ) -> Iterator[tuple[DocId, float]]:
-        by_level: defaultdict[int, list[int]] = defaultdict(list)
-        for level, doc in sorted(doc_ids):
-            by_level[level].append(doc)
-        for level, docs in by_level.items():
-            scores = score_tools(self._index.levels[level].postings, docs, terms)
-            for doc, score in zip(docs, scores, strict=True):
-                yield DocId(level, doc), score
-
-    @staticmethod
-    def _usage_part(parts: tuple[float, ...], kind: NameMatchKind, share: float) -> float:
-        """Only for a tool that fits at all; one that is named must not be passed by another."""
-        fits = any(parts) and kind is NameMatchKind.NONE
-        return (1 - sum(parts)) * _USAGE_SHARE * share if fits else 0.0
-
-    def _parts(self, *, exact: float, partial: float, tag: float) -> tuple[float, float, float]:
-        """Noisy-or: each part adds its share of what the parts before it left to 1."""
-        by_exact = self._weights.exact * exact
-        by_partial = (1 - by_exact) * self._weights.partial * partial
-        by_tag = (1 - by_exact - by_partial) * self._weights.tag * tag
-        return by_exact, by_partial, by_tag
 
 
 def load_searcher(
@@ -400,7 +237,7 @@ def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
     return AnalyzedQuery(text, terms, match_names(index, text, terms), Retrieval(index, terms))
 
 
-def _best(scores: Sequence[tuple[DocId, float]], limit: int) -> Sequence[tuple[DocId, float]]:
+def _best(scores: list[tuple[DocId, float]], limit: int) -> list[tuple[DocId, float]]:
     """The `limit` best and all that equal the last of them, up to rounding."""
     if len(scores) <= limit:
         return scores

@@ -1,0 +1,25 @@
+"""Relevance: what a name, words and tags that fit add up to, and what the use of a tool adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Weights
+
+_USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
+
+
+def relevance_parts(
+    weights: Weights, *, exact: float, partial: float, tag: float
+) -> tuple[float, float, float]:
+    """Noisy-or: each part adds its share of what the parts before it left to 1."""
+    by_exact = weights.exact * exact
+    by_partial = (1 - by_exact) * weights.partial * partial
+    by_tag = (1 - by_exact - by_partial) * weights.tag * tag
+    return by_exact, by_partial, by_tag
+
+
+def usage_part(parts: tuple[float, ...], share: float) -> float:
+    """What a tool's share of usage, from 0 to 1, adds; nothing if it does not fit at all."""
+    return (1 - sum(parts)) * _USAGE_SHARE * share if any(parts) else 0.0
