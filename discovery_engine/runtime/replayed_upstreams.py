@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.quantities import counted
-from discovery_engine.errors import UpstreamError, UpstreamProtocolError
+from discovery_engine.errors import TaskNotFoundError, UpstreamError, UpstreamProtocolError
 from discovery_engine.runtime.recordings import (
     Exchange,
     find,
@@ -26,6 +26,7 @@ from discovery_engine.secrets.references import Reference, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import canonical_json
 from discovery_engine.upstream.connection import connection_fingerprint
+from discovery_engine.upstream.open_tasks import OpenTasks
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.listing import Listing
+    from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.upstream.requests import UpstreamRequest
+    from discovery_engine.upstream.task import TaskMethod
 
 
 class NotRecordedError(UpstreamError):
@@ -58,6 +61,8 @@ class ReplayedUpstreams:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.tasks = OpenTasks()
+        """None: what is replayed has ended."""
         self._given: Counter[str] = Counter()
         self._exchanges = cache(self._load)
 
@@ -119,6 +124,18 @@ class ReplayedUpstreams:
             raise UpstreamProtocolError(server.name, error["message"], error["code"])
         result: JSONObject = answer["result"]
         return result
+
+    async def ask_task(
+        self,
+        server: ServerSettings,
+        task: OpenTask,
+        method: TaskMethod,
+        caller: Client | None,
+        responses: JSONObject | None = None,
+    ) -> JSONObject:
+        """Raises `TaskNotFoundError`: there is none."""
+        del server, task, method, caller, responses
+        raise TaskNotFoundError
 
     def _load(self, server: str) -> tuple[Exchange, ...]:
         return load_exchanges(self._folder, server)
