@@ -14,6 +14,7 @@ from discovery_engine._util.text import one_line
 from discovery_engine.secrets.secret_names import NameKind
 
 _YES, _NO = ("y", "yes", "true", "1"), ("n", "no", "false", "0")
+_KINDS = {"integer": "whole number", "number": "number"}
 _LABEL = 80  # characters
 _SHOWN = 200  # characters of values in an error
 
@@ -98,7 +99,7 @@ class FormField(Struct, frozen=True):
         if kind == "boolean":
             return "y or n"
         form = self.schema.get("format")
-        return str(form) if form in _FORMATS else {"integer": "whole number"}.get(str(kind), "text")
+        return str(form) if form in _FORMATS else _KINDS.get(str(kind), "text")
 
     def _read(self, text: str) -> JSONValue:
         """What a person means; `_check` says whether it may be."""

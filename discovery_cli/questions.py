@@ -31,6 +31,7 @@ answer_option = click.option(
     help="The fields of forms that the server asks for; else the terminal asks.",
 )
 
+_SHOWN = 10  # fields of a form in a hint
 _HINT = "answer it in a terminal, or give the fields of its form with `--answer`"
 _DECLINED: JSONObject = {"action": "decline"}
 _CANCELLED: JSONObject = {"action": "cancel"}
@@ -70,6 +71,11 @@ def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
     try:
         yield client
     except InputRequiredError as error:
+        if prepared and prepared.expected:
+            hint = f"correct `--answer`; the form takes {prepared.expected}"
+            raise InputRequiredError(
+                str(error.server), error.wanted, prepared.problem, hint=hint
+            ) from error
         raise error if client else error.with_hint(_HINT) from error
     if prepared and not run.as_json:
         prepared.say_unused()
@@ -88,7 +94,10 @@ class _Prepared:
     def __init__(self, answer: JSONObject) -> None:
         self._answer = answer
         self._unused = set(answer)
-        self._problem = ""
+        self.problem = ""
+        """Why the last form was not answered, if it was not."""
+        self.expected = ""
+        """What that form takes."""
         self.client = CallbackClient(self._ask, capabilities={"elicitation": {"form": {}}})
 
     async def _ask(self, _: str, params: JSONObject) -> JSONObject:
@@ -103,8 +112,9 @@ class _Prepared:
             elif value is not None:
                 content[field.name] = value
         if problems:
-            self._problem = f"--answer does not fit the form: {'; '.join(problems)}"
-            raise RpcError(INVALID_PARAMS, self._problem)
+            self.problem = f"--answer does not fit its form: {'; '.join(problems)}"
+            self.expected = "; ".join(field.label for field in fields[:_SHOWN])
+            raise RpcError(INVALID_PARAMS, self.problem)
         return {"action": "accept", "content": content}
 
     def _problem_of(self, field: FormField) -> str:
@@ -119,8 +129,8 @@ class _Prepared:
 
     def say_unused(self) -> None:
         """What was wrong with the answer, after a call that succeeded all the same."""
-        if self._problem:
-            click.echo(f"note: {self._problem}", err=True)
+        if self.problem:
+            click.echo(f"note: {self.problem}", err=True)
         if self._unused:
             names = ", ".join(map(named, sorted(self._unused)))
             click.echo(f"note: no form has asked for {names} of --answer", err=True)

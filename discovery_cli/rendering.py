@@ -124,9 +124,19 @@ def _summary(text: str) -> Cell:
 
 
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:
+    """A line for each notice; servers of which the same is said share one."""
+    servers: dict[str, list[str]] = {}
     for notice in notices:
-        if notice.code != "REGISTRY_LOST":  # reported for every answer when the registry is opened
-            output.say(f"note: {to_owner(notice)}")
+        if notice.code == "REGISTRY_LOST":  # reported for every answer when the registry is opened
+            continue
+        text = to_owner(notice)
+        about = f"{notice.server}: "
+        is_about = bool(notice.server) and text.startswith(about)
+        told = servers.setdefault(text.removeprefix(about) if is_about else text, [])
+        if is_about:
+            told.append(str(notice.server))
+    for text, names in servers.items():
+        output.say(f"note: {', '.join(names)}{': ' if names else ''}{text}")
 
 
 def say_outages(output: Output, notices: Iterable[Notice]) -> None:

@@ -6,7 +6,8 @@ the same tool. A word that is a server's name is read as one first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -89,12 +90,27 @@ def say_unlisted(output: Output, view: View, words: Sequence[str], server: str |
     """A note that servers which were never listed may have a tool of that name, too."""
     if not _is_tool_alone(view, words, server):
         return
-    unlisted = [s.name for s in view.servers() if s.listed_at is None and s.state != "disabled"]
-    if unlisted:
+    if unlisted := _unlisted(view):
         output.say(
             f"note: not listed yet, and may have a tool of that name, too: {named(unlisted)}"
             " (`discovery refresh` asks again)"
         )
+
+
+@contextmanager
+def noting_unlisted(output: Output, view: Callable[[], View]) -> Iterator[None]:
+    """A block before whose error of an unknown name a note says who may have it, not listed yet."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.server is None and (unlisted := _unlisted(view())):
+            which = f"not listed yet, and may have it: {named(unlisted)}"
+            output.say(f"note: {which} (`discovery refresh` asks again)")
+        raise
+
+
+def _unlisted(view: View) -> list[ServerName]:
+    return [s.name for s in view.servers() if s.listed_at is None and s.state != "disabled"]
 
 
 def _is_tool_alone(view: View, words: Sequence[str], server: str | None) -> bool:

@@ -12,10 +12,11 @@ from discovery_cli.invocation import Invocation, every_server, get_to_know
 from discovery_cli.offering_output import show_messages, signature
 from discovery_cli.options import complete_prompt, complete_server, pass_invocation
 from discovery_cli.questions import answer_option, answering
-from discovery_cli.targets import one_server
+from discovery_cli.targets import noting_unlisted, one_server
 from discovery_engine._util.text import clean
 
 if TYPE_CHECKING:
+    from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.engine import Engine
@@ -52,7 +53,9 @@ def command(
     output = invocation.output
     given = _given(arguments)
     with answering(invocation, answer) as client:
-        result = invocation.run(partial(_get, name=name, given=given, server=server, client=client))
+        result = invocation.run(
+            partial(_get, output=output, name=name, given=given, server=server, client=client)
+        )
     if output.as_json:
         output.answer({"prompt": name, "result": result})
     else:
@@ -74,6 +77,7 @@ def _given(words: Sequence[str]) -> dict[str, str]:
 async def _get(
     engine: Engine,
     *,
+    output: Output,
     name: str,
     given: dict[str, str],
     server: str | None,
@@ -81,7 +85,8 @@ async def _get(
 ) -> JSONObject:
     concerned = one_server(server) if server else every_server
     view = await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
-    entry = view.prompt(server, name)
+    with noting_unlisted(output, lambda: view):
+        entry = view.offerings.prompt(server, name)
     _check(entry, given, view)
     return await engine.offerings.get_prompt(
         entry.offering.identifier, given, server=entry.offering.server, caller=client

@@ -11,9 +11,10 @@ from discovery_cli.invocation import Invocation, every_server, get_to_know
 from discovery_cli.offering_output import show_contents
 from discovery_cli.options import complete_resource, complete_server, pass_invocation
 from discovery_cli.questions import answer_option, answering
-from discovery_cli.targets import one_server
+from discovery_cli.targets import noting_unlisted, one_server
 
 if TYPE_CHECKING:
+    from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.rpc.client import Client
@@ -36,7 +37,9 @@ def command(invocation: Invocation, uri: str, *, server: str | None, answer: str
     """
     output = invocation.output
     with answering(invocation, answer) as client:
-        result = invocation.run(partial(_read, uri=uri, server=server, client=client))
+        result = invocation.run(
+            partial(_read, output=output, uri=uri, server=server, client=client)
+        )
     if output.as_json:
         output.answer({"uri": uri, "result": result})
     else:
@@ -44,8 +47,9 @@ def command(invocation: Invocation, uri: str, *, server: str | None, answer: str
 
 
 async def _read(
-    engine: Engine, *, uri: str, server: str | None, client: Client | None
+    engine: Engine, *, output: Output, uri: str, server: str | None, client: Client | None
 ) -> JSONObject:
     concerned = one_server(server) if server else every_server
     await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
-    return await engine.offerings.read_resource(uri, server=server, caller=client)
+    with noting_unlisted(output, lambda: engine.view):
+        return await engine.offerings.read_resource(uri, server=server, caller=client)

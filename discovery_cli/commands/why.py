@@ -11,7 +11,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import overridden_form
 from discovery_cli.options import complete_target, in_view, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
-from discovery_cli.targets import say_unlisted, servers_shown, tool_shown
+from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.text import clean, named
 from discovery_engine.errors import NotFoundError
 
@@ -68,13 +68,14 @@ def _explain_offering(
     if words[1:]:
         raise click.UsageError(f"one at a time; {words[1]!r} is one word too many")
     uri = None
-    if is_prompt:
-        entry = view.offerings.prompt(None, words[0])
-    elif template := view.offerings.template(None, words[0]):
-        entry = template
-    else:
-        target = view.offerings.resource(None, words[0])
-        entry, uri = target.entry, target.uri
+    with noting_unlisted(output, lambda: view):
+        if is_prompt:
+            entry = view.offerings.prompt(None, words[0])
+        elif template := view.offerings.template(None, words[0]):
+            entry = template
+        else:
+            target = view.offerings.resource(None, words[0])
+            entry, uri = target.entry, target.uri
     explanation = _explained(entry, view)
     address = view.offerings.address(entry.offering)
     hidden = _hidden_in(view, entry, view_name)

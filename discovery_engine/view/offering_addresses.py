@@ -46,6 +46,7 @@ OWN_PROMPT = "mcp-discovery-usage-guide"
 
 _REMEMBERED = 1_000  # URIs
 _REMEMBERED_LENGTH = 500  # characters of a URI
+_READABLE = 2000  # definitions whose names are read for a suggestion, in some 10 ms
 _SERVERS = "discovery://servers/"
 _RESOURCES = "/resources/"
 
@@ -206,8 +207,12 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return found
 
     def _near(self, word: str, of: ServerName | None, kind: OfferingKind) -> list[str]:
-        known = {e.offering.identifier: self.address(e.offering) for e in self.visible(kind, of)}
-        return [known[name] for name in nearest(word, known)]
+        visible = [entry.offering for entry in self.visible(kind, of)]
+        known = {one.identifier: self.address(one) for one in visible}
+        if kind is OfferingKind.RESOURCE and len(visible) <= _READABLE:
+            # Lists show the name beside the URI, and a person types the shorter one.
+            known = {one.name: self.address(one) for one in visible} | known
+        return list(dict.fromkeys(known[name] for name in nearest(word, known)))
 
     def _is_shared(self, offering: Offering) -> bool:
         """Whether another server has a visible one of that identifier."""

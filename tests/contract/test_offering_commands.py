@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from discovery_cli.program import cli
-from tests.engines import Folder
+from tests.engines import Folder, program
 from tests.servers.offerings import World, prompt, resource, template
 
 Run = Callable[..., Result]
@@ -87,6 +87,45 @@ def test_disabled_ones_are_listed_on_request_with_the_rule(run: Run) -> None:
     assert found["prompts"][1]["arguments"] == [
         {"name": "code", "description": "", "required": True},
         {"name": "style", "description": "How", "required": False},
+    ]
+
+
+@pytest.mark.requirement("CLI-81")
+def test_the_short_name_of_a_resource_is_answered_with_its_address(run: Run) -> None:
+    done = run("read", "read me")
+
+    assert done.exit_code == 2
+    assert "did you mean 'file:///readme'?" in done.stderr
+
+
+@pytest.mark.requirement("CLI-84")
+@pytest.mark.parametrize(
+    "words", [["read", "x:/unknown"], ["prompt", "unknown"], ["why", "--prompt", "unknown"]]
+)
+def test_servers_that_were_never_listed_are_named_with_an_unknown_address(
+    tmp_path: Path, words: list[str]
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write(program("one", "no-such-program"), program("two", "no-such-program"))
+    options = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+
+    done = CliRunner().invoke(cli, [*options, *words])
+
+    assert done.exit_code == 2
+    assert "note: not listed yet, and may have it: one, two (" in done.stderr
+
+
+@pytest.mark.requirement("CLI-84")
+def test_servers_of_which_the_same_is_noted_share_a_line(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(program("one", "no-such-program"), program("two", "no-such-program"))
+    options = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+
+    done = CliRunner().invoke(cli, [*options, "resources"])
+
+    assert [line for line in done.stderr.splitlines() if "no-such-program" in line] == [
+        "note: one, two: failing: program 'no-such-program' is not on the PATH"
+        " (install it, or give its full path as `command`)"
     ]
 
 

@@ -194,11 +194,14 @@ def test_an_answer_that_does_not_fit_says_which_field_and_what_is_expected(tmp_p
     )
 
     problem = (
-        "--answer does not fit the form: name must be text, not 7; age must be a whole number,"
+        "--answer does not fit its form: name must be text, not 7; age must be a whole number,"
         ' not "old"; password must be text; colour must be "red" or "blue", not "green"'
     )
     assert failed.returncode == 3
     assert problem in failed.stderr
+    assert "hint: correct `--answer`; the form takes name (text); age (whole number)" in (
+        failed.stderr
+    )
     assert tolerated.returncode == 0  # the server was told, and answered all the same
     assert f"note: {problem}" in tolerated.stderr
     assert "note: no form has asked for colr of --answer" in tolerated.stderr
