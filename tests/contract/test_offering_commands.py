@@ -124,8 +124,10 @@ def test_servers_of_which_the_same_is_noted_share_a_line(tmp_path: Path) -> None
     done = CliRunner().invoke(cli, [*options, "resources"])
 
     assert [line for line in done.stderr.splitlines() if "no-such-program" in line] == [
-        "note: one, two: failing: program 'no-such-program' is not on the PATH"
-        " (install it, or give its full path as `command`)"
+        (
+            "note: one, two: failing: program 'no-such-program' is not on the PATH"
+            " (install it, or give its full path as `command`)"
+        )
     ]
 
 
