@@ -277,7 +277,10 @@ class ClientConnection:
         match request.method:
             case "subscriptions/listen":
                 whose = self._listener
-                result = await subscriptions.listen(request_id, request.params, whose, stream)
+                updates = self._gateway.task_updates(request)
+                result = await subscriptions.listen(
+                    request_id, request.params, whose, stream, updates
+                )
                 return completed(request.method, result, request.version)
             case "resources/subscribe":
                 await subscriptions.watch(self._subscriber(), request.params["uri"])

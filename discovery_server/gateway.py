@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.dispatch import call
@@ -31,6 +32,7 @@ from discovery_server.offerings import LISTS, Offerings
 from discovery_server.request_params import check_params, methods_of
 from discovery_server.subscriptions import Subscriptions
 from discovery_server.surfaces import ClientSession, ToolSurfaces
+from discovery_server.task_updates import TaskUpdates
 from discovery_server.tool_surface import DirectSurface, ToolSurface
 
 if TYPE_CHECKING:
@@ -156,6 +158,8 @@ class Gateway:
         if method in TASK_METHODS:
             require_tasks(params)
             return None
+        if method == "subscriptions/listen" and self._wants_tasks(params):
+            require_tasks(params)
         if method == "tools/call":
             self._surface(request).call(params["name"], {})
         if method in _WAITING:
@@ -171,6 +175,21 @@ class Gateway:
     def has_tasks(self) -> bool:
         """Whether clients may be given the handles of tasks."""
         return self._engine.hands_out_tasks
+
+    def task_updates(self, request: ClientRequest) -> TaskUpdates | None:
+        """The changes of the tasks that a `subscriptions/listen` names; None if it names none."""
+        if not self._wants_tasks(request.params):
+            return None
+        meta = request.params["_meta"]
+
+        async def look(task: str) -> JSONObject:
+            asked = replace(request, method="tasks/get", params={"taskId": task, "_meta": meta})
+            return await serve_task(self._engine, asked)
+
+        return TaskUpdates(look)
+
+    def _wants_tasks(self, params: JSONObject) -> bool:
+        return self.has_tasks and bool(params["notifications"].get("taskIds"))
 
     def _serves(self, method: str) -> bool:
         if method in TASK_METHODS:

@@ -163,6 +163,7 @@ class _Wanted(Struct, rename="camel"):
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None
     resource_subscriptions: list[str] | None = None
+    task_ids: list[str] | None = None
 
 
 class _Listen(_ModernParams, kw_only=True):

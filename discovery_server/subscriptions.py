@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.peer import RequestId
     from discovery_server.client_stream import ClientStream
+    from discovery_server.task_updates import TaskUpdates
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
 
@@ -227,11 +228,17 @@ class Subscriptions:
                 await self._release(uri)
 
     async def listen(
-        self, request: RequestId, params: JSONObject, client: object, stream: ClientStream
+        self,
+        request: RequestId,
+        params: JSONObject,
+        client: object,
+        stream: ClientStream,
+        tasks: TaskUpdates | None = None,
     ) -> JSONObject:
         """Serve a `subscriptions/listen`, until it is cancelled.
 
-        The acknowledgement is the first message on the stream, and names what is honoured.
+        The acknowledgement is the first message on the stream, and names what is honoured. Without
+        `tasks`, that is no task.
 
         Raises:
             RpcError: If there are too many, of this client or of all.
@@ -245,16 +252,20 @@ class Subscriptions:
         lists = [kind for kind in LISTS if wanted.get(f"{kind}ListChanged")]
         subscriber = self.add(client, lists, lambda: stream, meta)
         try:
-            async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as group:
                 for uri in dict.fromkeys(wanted.get("resourceSubscriptions") or ()):
-                    tasks.start_soon(self._try_to_watch, subscriber, uri)
+                    group.start_soon(self._try_to_watch, subscriber, uri)
             lists = [kind for kind in lists if kind in self.changing]
             honoured: JSONObject = {f"{kind}ListChanged": True for kind in lists}
             if subscriber.uris:
                 honoured["resourceSubscriptions"] = sorted(subscriber.uris)
+            if tasks and (found := await tasks.find(wanted.get("taskIds") or ())):
+                honoured["taskIds"] = found
             acknowledged: JSONObject = {"_meta": meta, "notifications": honoured}
             stream.write(as_json(Notification(_ACKNOWLEDGED, acknowledged)))
             subscriber.start()
+            if tasks:
+                await tasks.follow(stream, meta)
             await anyio.sleep_forever()
         finally:
             await self.remove(subscriber)

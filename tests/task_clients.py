@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -79,6 +79,25 @@ class TaskClient(SessionClient):
             while (state := await self.get(task))["status"] == "working":
                 await anyio.lowlevel.checkpoint()
         return state
+
+    async def notified(
+        self, is_last: Callable[[JSONObject], bool], **notifications: Any
+    ) -> list[JSONObject]:
+        """The messages on the stream of a subscription, up to one."""
+        meta = {**MODERN, CLIENT_CAPABILITIES: TASKS}
+        method = "subscriptions/listen"
+        message = request(next(self.numbers), method, _meta=meta, notifications=notifications)
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method}
+        stream = self.http.stream("POST", self._address, json=message, headers=headers)
+        received: list[JSONObject] = []
+        with anyio.fail_after(60):
+            async with stream as answer:
+                lines = answer.aiter_lines()
+                while not (received and is_last(received[-1])):
+                    line = await anext(lines)
+                    if line.startswith("data: "):
+                        received.append(json.loads(line[6:]))
+        return received
 
     async def log(self, server: str) -> list[list[str]]:
         """The requests about tasks that a server has had: method and id."""

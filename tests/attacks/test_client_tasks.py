@@ -111,3 +111,19 @@ async def test_a_view_that_does_not_show_the_tool_does_not_show_its_task(tmp_pat
     assert "TASK_NOT_FOUND" in hidden["error"]["message"]
     assert state["status"] == "working"
     assert asked == [["tasks/get", "task-1"]]
+
+
+@pytest.mark.requirement("TSK-27", "TSK-30")
+async def test_no_other_client_is_notified_of_a_task(tmp_path: Path) -> None:
+    async with (
+        engine_of(tmp_path, "works") as engine,
+        served(engine, TOKENS) as address,
+        TaskClient(address, ANNA) as anna,
+        TaskClient(address, BERTA) as berta,
+    ):
+        task = (await anna.call("works:work"))["taskId"]
+        [message] = await berta.notified(lambda _: True, taskIds=[task], toolsListChanged=True)
+        asked = await anna.log("works")
+
+    assert "taskIds" not in message["params"]["notifications"]
+    assert asked == []

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.events import ToolCalled
-from discovery_engine.rpc.protocol import CLIENT_CAPABILITIES, TASKS_EXTENSION
+from discovery_engine.rpc.protocol import CLIENT_CAPABILITIES, SUBSCRIPTION_ID, TASKS_EXTENSION
 from discovery_server.gateway import ClientRequest, Gateway
 from tests.engines import Folder
 from tests.task_clients import FORMS, TASKS, TaskClient, client_of, engine_of, text_of
@@ -378,3 +379,34 @@ async def test_tasks_that_are_over_make_room(tmp_path: Path) -> None:
 
     assert last["resultType"] == "task"
     assert gone["error"]["code"] == -32602
+
+
+def is_completed(message: JSONObject) -> bool:
+    return bool(message["params"].get("status") == "completed")
+
+
+@pytest.mark.requirement("TSK-27")
+async def test_a_subscriber_is_notified_of_its_task_to_the_end(tmp_path: Path) -> None:
+    async with client_of(tmp_path, "works") as client:
+        task = (await client.call("works:work"))["taskId"]
+        received = await client.notified(is_completed, taskIds=[task, "task-1", "forged"])
+
+    first, *changes = received
+    assert first["params"]["notifications"] == {"taskIds": [task]}
+    assert [one["method"] for one in changes] == ["notifications/tasks"] * 3
+    assert [one["params"]["status"] for one in changes] == ["working", "working", "completed"]
+    assert {one["params"]["taskId"] for one in changes} == {task}
+    assert {one["params"]["_meta"][SUBSCRIPTION_ID] for one in changes} == {
+        first["params"]["_meta"][SUBSCRIPTION_ID]
+    }
+    assert all("resultType" not in one["params"] for one in changes)
+    assert text_of(changes[-1]["params"]["result"]) == "{}"
+
+
+@pytest.mark.requirement("TSK-27")
+async def test_who_does_not_declare_the_extension_subscribes_to_no_task(tmp_path: Path) -> None:
+    async with client_of(tmp_path, "works") as client:
+        refused = await client.send("subscriptions/listen", {}, notifications={"taskIds": ["x"]})
+
+    assert refused["error"]["code"] == -32021
+    assert refused["error"]["data"] == {"requiredCapabilities": TASKS}

@@ -1,0 +1,78 @@
+"""`notifications/tasks`: the changes of tasks, for the client that subscribed to its own.
+
+The server of a task is asked for its state as a waiting client would ask, so that servers without
+such notifications have them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+
+from discovery_engine.rpc.messages import Notification, as_json
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_server.client_stream import ClientStream
+
+Look: TypeAlias = Callable[[str], Awaitable["JSONObject"]]
+"""The state of a task, as `tasks/get` returns it; raises RpcError."""
+
+_METHOD = "notifications/tasks"
+_TASKS = 32  # of one subscription; further ones are not acknowledged
+_SHORTEST = 0.5  # seconds between two requests for one task
+_MOST_FAILURES = 3  # in a row
+_TERMINAL = ("completed", "failed", "cancelled")
+
+
+class TaskUpdates:
+    """The tasks of one subscription."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._first: dict[str, JSONObject] = {}
+
+    async def find(self, tasks: Iterable[str]) -> list[str]:
+        """Those of the tasks that the client has."""
+        for task in list(dict.fromkeys(tasks))[:_TASKS]:
+            try:
+                self._first[task] = await self._look(task)
+            except RpcError:  # it is not acknowledged
+                continue
+        return list(self._first)
+
+    async def follow(self, stream: ClientStream, meta: JSONObject) -> None:
+        """Write the present state of each task that was found, and each change, to the last."""
+        async with anyio.create_task_group() as tasks:
+            for task, state in self._first.items():
+                tasks.start_soon(self._follow, task, state, stream, meta)
+
+    async def _follow(
+        self, task: str, state: JSONObject, stream: ClientStream, meta: JSONObject
+    ) -> None:
+        written: JSONObject = {}
+        failures = 0
+        while True:
+            if state != written:
+                if stream.is_congested:
+                    await stream.drain()
+                written = state
+                stream.write(as_json(Notification(_METHOD, _params(state, meta))))
+            if state["status"] in _TERMINAL:
+                return
+            await anyio.sleep(max(state["pollIntervalMs"] / 1000, _SHORTEST))
+            try:
+                state, failures = await self._look(task), 0
+            except RpcError as error:
+                failures += 1
+                if error.code == INVALID_PARAMS or failures == _MOST_FAILURES:
+                    return
+
+
+def _params(state: JSONObject, meta: JSONObject) -> JSONObject:
+    given = {name: value for name, value in state.items() if name != "resultType"}
+    return {**given, "_meta": {**(given.get("_meta") or {}), **meta}}
