@@ -14,7 +14,9 @@ import anyio
 
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
 from discovery_engine.runtime.call_record import CallRecord
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.view.completions import visible_values
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.current_view import CurrentView
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.view.offering_access import OfferingList
     from discovery_engine.view.offering_addresses import ResourceTarget
     from discovery_engine.view.view import View
@@ -148,6 +149,8 @@ class ServerOfferings:
     ) -> JSONObject:
         """The server's own result of `completion/complete`, as raw JSON.
 
+        Of a template, values are left out that lead to what may not be seen.
+
         Args:
             params: `ref`, in which a prompt or a template is named as lists show it, `argument`,
                 and `context` if there is one.
@@ -167,7 +170,7 @@ class ServerOfferings:
             named = {"uri": uri}
         of = entry.offering.server
         with concerning(of, entry.offering.identifier):
-            return await self._core.upstreams.send(
+            result = await self._core.upstreams.send(
                 self._core.state.view.server_settings(of),
                 UpstreamRequest.complete({**params, "ref": {**reference, **named}}),
                 caller=caller,
@@ -175,6 +178,9 @@ class ServerOfferings:
                 on_progress=None,
                 quota=self._current.quota,
             )
+        if entry.offering.kind is not OfferingKind.TEMPLATE:
+            return result
+        return visible_values(self._current.live, entry.offering, params, result)
 
     async def watch_resource(self, uri: str, *, server: str | None = None) -> ResourceTarget:
         """Have `ResourceUpdated` published when a resource changes, until `unwatch_resource`.

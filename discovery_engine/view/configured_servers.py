@@ -40,7 +40,8 @@ class ConfiguredServers(Struct, frozen=True):
     live: Mapping[ServerName, StateInfo]
     memo: ServerMemo
     whole: ConfiguredServers | None = None
-    """Those of the view of which this is a scope. Only what counts tools is different within it."""
+    """Those of the view of which this is a scope. Only what counts tools, and a description that
+    names what is hidden, is different within it."""
 
     def __iter__(self) -> Iterator[ConfiguredServer]:
         """Every configured server, in the order of the settings."""
@@ -105,7 +106,8 @@ class ConfiguredServers(Struct, frozen=True):
         part = self.catalog.part(report.name)
         if not self.whole or part is self.whole.catalog.part(report.name):
             return report
-        return replace(report, **tool_counts(part))
+        description = self.get(report.name).description_with(part.instructions)
+        return replace(report, description=description, **tool_counts(part))
 
     def _for_all(
         self, compute: Callable[[ConfiguredServer], T], known: PerServer[T] | None

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.tools.model import ServerName, ToolName
+from discovery_engine.view.scoped_instructions import scoped_instructions
 
 Flags: TypeAlias = bytes
 """A byte for each tool of a server, then for each of its other offerings: 1 if it is shown."""
@@ -106,7 +107,8 @@ def _reduced(part: ServerPart, flags: Flags) -> ServerPart:
     offerings = part.offerings
     if not all(others):
         offerings = tuple(compress(offerings, others))
-    return replace(part, entries=tuple(compress(part.entries, tools)), offerings=offerings)
+    shown = replace(part, entries=tuple(compress(part.entries, tools)), offerings=offerings)
+    return replace(shown, instructions=scoped_instructions(part, shown))
 
 
 def _name(entry: Entry) -> ToolName:

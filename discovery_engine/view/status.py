@@ -183,22 +183,30 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
         """The owner's description; empty while it waits for the owner's approval."""
         return "" if self.refusal else self.settings.description
 
+    def description_with(self, instructions: str) -> str:
+        """The owner's description, or else the beginning of the server's instructions."""
+        if not self._is_trusted:
+            return ""
+        return self.owner_description or first_sentence(instructions)
+
+    @property
+    def _is_trusted(self) -> bool:
+        return self.info.state is not ServerState.UNTRUSTED
+
     @cached_property
     def report(self) -> ServerReport:
         server, part, info = self.settings, self.part, self.info
-        is_trusted = info.state is not ServerState.UNTRUSTED
-        is_down = info.state in _UNREACHABLE and is_trusted
-        description = self.owner_description or first_sentence(part.instructions)
+        is_down = info.state in _UNREACHABLE and self._is_trusted
         return ServerReport(
             name=server.name,
-            description=description if is_trusted else "",
+            description=self.description_with(part.instructions),
             state=info.state,
             reason=info.reason,
             hint=info.hint,
             detail=info.detail,
             stderr=self._stderr if is_down else "",
             **tool_counts(part),
-            tags=(part.verdict.tags or server.tags) if is_trusted else (),
+            tags=(part.verdict.tags or server.tags) if self._is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,
             starting_for=self._starting_for,

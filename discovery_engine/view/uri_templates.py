@@ -1,4 +1,4 @@
-"""URI templates (RFC 6570) read backwards: whether a URI may be an expansion of one.
+"""URI templates (RFC 6570), filled in, and read backwards: whether a URI may be made of one.
 
 Templates are a server's, so none becomes a regular expression: a URI is matched in time linear in
 its length for each part of the template. As servers have it, `{a}` stands for at least one
@@ -8,15 +8,20 @@ character and for no `/`, and `{a*}` or `{+a}` for any.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
+from urllib.parse import quote
 
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _WITH_SLASHES = frozenset("+#?&")  # operators whose values may hold a `/`
 _OPTIONAL = frozenset("#./;?&")  # operators that stand in the URI, where their values are given
 _MAX_EXPRESSIONS = 64
 _REMEMBERED = 1000  # templates
+
+_NAMED = {";": ";", "?": "&", "&": "&"}  # operators that write names, and what separates them
+_SEPARATORS = {"/": "/", ".": "."}
+_RESERVED = ":/?#[]@!$&'()*+,;=%"
 
 _Ends: TypeAlias = set[int]
 """Positions in a URI."""
@@ -35,6 +40,28 @@ def matches(template: str, uri: str) -> bool:
             return False
         ends = part(uri, ends)
     return len(uri) in ends
+
+
+def expanded(template: str, values: Mapping[str, object]) -> str | None:
+    """A template with its variables filled in; None if one has no value, or none that is text."""
+    filled, at = "", 0
+    for found in _EXPRESSION.finditer(template):
+        filled += template[at : found.start()]
+        operator, at = found[1], found.end()
+        parts = []
+        for variable in found[2].split(","):
+            name, colon, length = variable.removesuffix("*").partition(":")
+            value = values.get(name)
+            if not isinstance(value, str):
+                return None
+            if colon and length.isdecimal():
+                value = value[: int(length)]
+            safe = _RESERVED if operator in ("+", "#") else ""
+            text = quote(value, safe=safe, errors="replace")  # half a surrogate pair has no bytes
+            parts.append(f"{name}={text}" if operator in _NAMED else text)
+        separator = _NAMED.get(operator) or _SEPARATORS.get(operator, ",")
+        filled += ("" if operator == "+" else operator) + separator.join(parts)
+    return filled + template[at:]
 
 
 @lru_cache(maxsize=_REMEMBERED)

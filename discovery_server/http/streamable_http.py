@@ -110,4 +110,7 @@ class StreamableHttp:
     async def _keep_ending(self) -> None:
         while True:
             await anyio.sleep(_LOOK)
-            await self.end_closed()
+            try:
+                await self.end_closed()
+            except Exception:  # the next look may succeed; without one nothing would ever end
+                logger.exception("Sessions of ended tokens and views were not closed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -266,3 +267,66 @@ def test_view_shows_no_resource_or_prompt_that_is_hidden_without_it(
             find = shown.prompt if kind is OfferingKind.PROMPT else shown.resource
             with pytest.raises(NotFoundError):
                 find(server, identifier)
+
+
+@VERSIONS
+@pytest.mark.anyio
+@pytest.mark.requirement("RES-35", "VIEW-10")
+async def test_completion_of_a_template_names_nothing_hidden(
+    folder: Folder, docs: World, version: str
+) -> None:
+    world: JSONObject = {
+        "resources": [resource("file:///readme"), resource("file:///hidden")],
+        "templates": [template("file:///{+path}"), template("x:/{dir}/{name}")],
+        "completions": ["readme", "secret", "a/../secret", "%73ecret", "hidden", "a/"],
+    }
+    docs.offer(**world)
+    hiding = [{"pattern": "*secret*", "enabled": False}]
+    some = {"some": {"resourceRules": [{"pattern": "*hidden", "enabled": False}]}}
+
+    async def completed(gateway: Gateway, uri: str, name: str, **more: Any) -> JSONObject:
+        argument = {"name": name, "value": ""}
+        reference = {"type": "ref/resource", "uri": uri}
+        answer = await ask(
+            gateway, "completion/complete", version, ref=reference, argument=argument, **more
+        )
+        return answer["completion"]
+
+    async with served(folder, docs, resourceRules=hiding, views=some) as (gateway, _):
+        everybody = await completed(gateway, "file:///{+path}", "path")
+        within = await completed(in_view(gateway), "file:///{+path}", "path")
+        directory = {"context": {"arguments": {"dir": "d"}}}
+        known = await completed(in_view(gateway), "x:/{dir}/{name}", "name", **directory)
+        unknown = await completed(in_view(gateway), "x:/{dir}/{name}", "name")
+
+    assert everybody == {"values": ["readme", "hidden", "a/"], "total": 3, "hasMore": False}
+    assert within["values"] == ["readme", "a/"]
+    assert within["total"] == 2
+    assert "secret" not in known["values"]
+    assert "hidden" not in known["values"]
+    assert "readme" in known["values"]
+    assert unknown["values"] == world["completions"]  # of which URI it is part is not known
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2")
+async def test_instructions_of_a_server_that_name_what_a_view_hides_are_not_shown(
+    folder: Folder, docs: World
+) -> None:
+    offered = json.loads(docs.path.read_text("utf-8"))
+    docs.offer(**offered, instructions="Begin with deploy_all, then read file:///readme.")
+    views = {
+        "some": {"promptRules": [{"pattern": "deploy*", "enabled": False}]},
+        "others": {"promptRules": [{"pattern": "review", "enabled": False}]},
+    }
+    async with served(folder, docs, views=views) as (gateway, _):
+        texts = {}
+        for name in ("some", "others"):
+            answer = await ask(
+                in_view(gateway, name), "resources/read", uri="discovery://servers/docs/info"
+            )
+            texts[name] = answer["contents"][0]["text"]
+            texts[name] += in_view(gateway, name).instructions("2025-11-25")
+
+    assert "deploy_all" not in texts["some"]
+    assert "Begin with deploy_all" in texts["others"]

@@ -9,6 +9,7 @@ WORLD.json, read anew for each request:
      "pages": 2,                         items on a page
      "fails": ["prompts/list"],          methods that answer an error
      "silent": ["prompts/list"],         methods that do not answer
+     "completions": ["a"],               values that complete; by default what was asked
      "plain": true,                      no members that nobody knows in contents
      "asks": {"prompts/get": {...}},     the form that is wanted first, of the newer era
      "contents": {"file:///a": "text"}}  other URIs are echoed
@@ -144,8 +145,9 @@ class OfferingServer(Server):
 
     def completion_complete(self, message: Message) -> None:
         params = {key: value for key, value in message["params"].items() if key != "_meta"}
-        values = [json.dumps(params, sort_keys=True)]
-        answer(message, {"completion": {"values": values, "total": 1, "hasMore": False}})
+        values = self.world.get("completions", [json.dumps(params, sort_keys=True)])
+        completion = {"values": values, "total": len(values), "hasMore": False}
+        answer(message, {"completion": completion})
 
     def resources_subscribe(self, message: Message) -> None:
         answer(message, {})

@@ -1,0 +1,48 @@
+"""Completions of templates, without the values that lead to what may not be seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.view.uri_templates import expanded
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.tools.offering import Offering
+    from discovery_engine.view.view import View
+
+
+def visible_values(
+    view: View, template: Offering, params: JSONObject, result: JSONObject
+) -> JSONObject:
+    """A result of `completion/complete`; the same one if all of its values may be seen.
+
+    A value is judged if the others that the template needs are in the request; else it stays.
+    """
+    completion = result.get("completion")
+    values = completion.get("values") if isinstance(completion, dict) else None
+    if not isinstance(completion, dict) or not isinstance(values, list):
+        return result
+    argument = params["argument"]["name"]
+    context = params.get("context")
+    given = context.get("arguments") if isinstance(context, dict) else None
+    known = given if isinstance(given, dict) else {}
+    kept = [value for value in values if _is_visible(view, template, {**known, argument: value})]
+    hidden = len(values) - len(kept)
+    if not hidden:
+        return result
+    shown: JSONObject = {**completion, "values": kept}
+    if isinstance(total := completion.get("total"), int):
+        shown["total"] = max(total - hidden, len(kept))
+    return {**result, "completion": shown}
+
+
+def _is_visible(view: View, template: Offering, values: JSONObject) -> bool:
+    uri = expanded(template.identifier, values)
+    if uri is None:
+        return True
+    try:
+        return bool(view.resource(template.server, uri))
+    except DiscoveryError:
+        return False
