@@ -57,8 +57,11 @@ class ServerTasks:
             UpstreamError: If its server cannot be reached, or reports what is not valid.
         """
         task, tool, server = self._found(handle, caller)
-        with concerning(tool.server, tool.tool):
-            fields = await self._core.upstreams.ask_task(server, task, "tasks/get", caller)
+        fields = task.recent()
+        if fields is None:
+            with concerning(tool.server, tool.tool):
+                fields = await self._core.upstreams.ask_task(server, task, "tasks/get", caller)
+            task.remember(fields)
         if task.state.is_over and not task.is_settled:
             task.is_settled = True
             self._record(task, tool, fields, caller)
@@ -73,6 +76,7 @@ class ServerTasks:
         task, tool, server = self._found(handle, caller)
         with concerning(tool.server, tool.tool):
             await self._core.upstreams.ask_task(server, task, "tasks/update", caller, responses)
+        task.remember(None)
 
     async def cancel(self, handle: str, *, caller: Client | None) -> None:
         """Ask the server to end a task; it may go on all the same.
@@ -84,6 +88,7 @@ class ServerTasks:
         server = self._server(task)
         with concerning(task.server, task.subject):
             await self._core.upstreams.ask_task(server, task, "tasks/cancel", caller)
+        task.remember(None)
 
     def _owned(self, handle: str, caller: Client | None) -> OpenTask:
         owner = caller.id if caller else None

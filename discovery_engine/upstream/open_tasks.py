@@ -14,9 +14,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.upstream.session import Session
-from discovery_engine.upstream.task import TaskState
+from discovery_engine.upstream.task import SHORTEST_INTERVAL, TaskState
 
 LONGEST_LIFE = 86_400.0
 """Seconds for which a handle is valid, however long the server keeps its task."""
@@ -43,6 +44,19 @@ class OpenTask(Struct, eq=False):
     """What part of the result is wanted, as a JMESPath expression."""
     is_settled: bool = False
     """Whether its end was recorded."""
+    shown: JSONObject | None = None
+    """What its client was shown last, unless it was over or has changed since."""
+    shown_at: float = 0.0
+
+    def recent(self) -> JSONObject | None:
+        """What its client was shown a moment ago; None if the server has to be asked."""
+        is_recent = asyncio.get_running_loop().time() < self.shown_at + SHORTEST_INTERVAL
+        return self.shown if is_recent else None
+
+    def remember(self, shown: JSONObject | None) -> None:
+        """Note what its client is shown; None after a request that may change it."""
+        self.shown = None if self.state.is_over else shown
+        self.shown_at = asyncio.get_running_loop().time()
 
     def observe(self, state: TaskState) -> None:
         """Note a state; while the task goes on, so does its session."""

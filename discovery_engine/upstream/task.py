@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import quoted
+from discovery_engine._util.text import clean, quoted
 from discovery_engine.errors import UpstreamError, UpstreamProtocolError
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.rpc.protocol import PARSE_ERROR, TASKS_EXTENSION
@@ -29,9 +29,9 @@ _TERMINAL = ("completed", "failed", "cancelled")
 _ID_LENGTH = 1024  # characters; longer ones are no ids
 MESSAGE_LENGTH = 500
 """Characters of a server's message."""
-# Seconds between two requests for the state of a task. An unbounded value would let a server have
-# itself asked all the time, or not before its task is forgotten.
-_SHORTEST, _USUAL, _LONGEST = 0.1, 1.0, 30.0
+SHORTEST_INTERVAL = 0.1
+"""Seconds between two requests for the state of a task, however often a client asks."""
+_USUAL, _LONGEST = 1.0, 30.0  # the longest is shorter than any task should be forgotten in
 
 
 class TaskState(Struct, frozen=True):
@@ -165,11 +165,11 @@ def _is_complete(result: JSONObject) -> bool:
 
 def _message(reported: JSONObject) -> str:
     message = reported.get("statusMessage")
-    return message[:MESSAGE_LENGTH] if isinstance(message, str) else ""
+    return clean(message[:MESSAGE_LENGTH]) if isinstance(message, str) else ""
 
 
 def _interval(reported: JSONObject) -> float:
     wanted = reported.get("pollIntervalMs")
     if not is_finite_number(wanted):
         return _USUAL
-    return min(max(wanted / 1000, _SHORTEST), _LONGEST)
+    return min(max(wanted / 1000, SHORTEST_INTERVAL), _LONGEST)

@@ -356,6 +356,19 @@ async def test_asking_for_a_task_takes_none_of_the_calls_of_a_minute(tmp_path: P
     assert "RATE_LIMITED" in text_of(refused)
 
 
+@pytest.mark.requirement("TSK-22", "TSK-25")
+async def test_a_client_that_asks_without_a_pause_does_not_flood_the_server(
+    tmp_path: Path,
+) -> None:
+    async with client_of(tmp_path, "endless") as client:
+        task = (await client.call("endless:work"))["taskId"]
+        for _ in range(200):
+            await client.get(task)
+        asked = await client.log("endless")
+
+    assert 1 <= len(asked) < 100
+
+
 @pytest.mark.requirement("TSK-26")
 async def test_a_client_with_too_many_tasks_waits_for_the_next(tmp_path: Path) -> None:
     async with client_of(tmp_path, "endless", "works") as client:

@@ -13,6 +13,7 @@ from discovery_engine.config.settings import Limits, ServerSettings, Timeouts
 from discovery_engine.errors import (
     InputRequiredError,
     OutcomeUnknownError,
+    TaskNotFoundError,
     UpstreamError,
     UpstreamProtocolError,
     UpstreamTimeoutError,
@@ -366,3 +367,58 @@ async def test_a_remote_server_has_tasks() -> None:
     assert "one" in text_of(slow)
     assert "a.txt" in text_of(sure)
     assert len(person.asked) == 1
+
+
+class Polling(CallbackClient):
+    """A client that is handed tasks."""
+
+    takes_tasks = True
+
+
+async def handed(opened: Upstreams, server: ServerSettings, tool: str, **given: Any) -> Any:
+    """A task that the client `ann` was handed."""
+    with anyio.fail_after(60):
+        result = await opened.call(server, tool, given, caller=Polling(id="ann"))
+    return opened.tasks.get(result["taskId"], owner="ann")
+
+
+@pytest.mark.requirement("TSK-22")
+async def test_a_remote_server_has_its_tasks_in_its_next_session_too() -> None:
+    with http_server("http", program="tasks_http_server.py") as address:
+        server = remote_server(f"{address}/mcp", name="tasks")
+        async with upstreams() as opened:
+            task = await handed(opened, server, "slow_compute", seconds=600, label="one")
+            await opened.close(server.name)
+            await eventually(lambda: not opened.sessions())
+            with anyio.fail_after(60):
+                state = await opened.ask_task(server, task, "tasks/get", Polling(id="ann"))
+
+    assert state["status"] == "working"
+    assert state["taskId"] == task.handle
+
+
+@pytest.mark.requirement("TSK-22")
+async def test_a_program_that_was_started_again_has_not_its_old_tasks() -> None:
+    server = task_server("endless")
+
+    async with upstreams() as opened:
+        task = await handed(opened, server, "work")
+        await opened.close(server.name)
+        await eventually(lambda: not opened.sessions())
+        with anyio.fail_after(60), pytest.raises(TaskNotFoundError):
+            await opened.ask_task(server, task, "tasks/get", Polling(id="ann"))
+        assert await requests(opened, server) == []
+
+
+@pytest.mark.requirement("TSK-26")
+async def test_an_idle_session_stays_open_for_a_task_that_was_handed_out() -> None:
+    server = task_server("endless")
+
+    async with upstreams(idle_timeout=0.05) as opened:
+        task = await handed(opened, server, "work")
+        await call(opened, fault_server(name="idle"))
+        await eventually(lambda: "idle" not in opened.sessions())
+        assert "tasks" in opened.sessions()
+        with anyio.fail_after(60):
+            await opened.ask_task(server, task, "tasks/cancel", Polling(id="ann"))
+        await eventually(lambda: "tasks" not in opened.sessions())
