@@ -50,6 +50,7 @@ class Interrupts:
         self._are_heeded = False
         self._is_pressed = False
         self._has_cut_short = False
+        self._has_hung_up = False
         self._ask: Callable[[], object] = _wait
 
     def heed(self) -> None:
@@ -117,7 +118,7 @@ class Interrupts:
 
     def hang_up(self) -> None:
         """Leave as interrupted, since the terminal is gone; a SIGHUP for that is ignored."""
-        self._has_cut_short = True
+        self._has_cut_short = self._has_hung_up = True
         if _HANG_UP and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
             signal.signal(_HANG_UP, signal.SIG_IGN)
 
@@ -153,12 +154,15 @@ class Interrupts:
         if not _HANG_UP or signal.getsignal(_HANG_UP) is not signal.SIG_DFL:
             yield
             return
-        signal.signal(_HANG_UP, self._press)
+        signal.signal(_HANG_UP, self._note_hang_up)
         try:
             yield
-        finally:
-            is_ignored = self._has_cut_short  # of a terminal that is gone there may be two
-            signal.signal(_HANG_UP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+        finally:  # of a terminal that is gone there may be two
+            signal.signal(_HANG_UP, signal.SIG_IGN if self._has_hung_up else signal.SIG_DFL)
+
+    def _note_hang_up(self, *_: object) -> None:
+        self._has_hung_up = True
+        self._press()
 
     @contextmanager
     def _waking(self, cancel: Callable[[], object]) -> Iterator[None]:

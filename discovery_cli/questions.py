@@ -73,9 +73,11 @@ def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
     except InputRequiredError as error:
         if prepared and prepared.expected:
             hint = f"correct `--answer`; the form takes {prepared.expected}"
-            raise InputRequiredError(
+            problem = InputRequiredError(
                 str(error.server), error.wanted, prepared.problem, hint=hint
-            ) from error
+            )
+            problem.detail = error.detail
+            raise problem from error
         raise error if client else error.with_hint(_HINT) from error
     if prepared and not run.as_json:
         prepared.say_unused()

@@ -159,6 +159,29 @@ def test_a_second_press_ends_it_also_after_a_wait_that_was_cut_short() -> None:
     assert done.returncode == -signal.SIGINT
 
 
+HUNG_UP = """
+async def main():
+    with anyio.CancelScope() as wait, interrupts.cutting_short(wait.cancel, hangs_up=True):
+        os.kill(os.getpid(), signal.{})
+        await anyio.sleep_forever()
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("answered")
+interrupts.run(main)
+"""
+
+
+@pytest.mark.requirement("QST-55")
+def test_a_terminal_that_is_gone_ends_a_question_and_not_the_command() -> None:
+    done = ended(HUNG_UP.format("SIGHUP"))
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "answered\n", "")
+
+
+@pytest.mark.requirement("QST-55")
+def test_a_hang_up_after_a_cancelled_question_ends_the_command() -> None:
+    assert ended(HUNG_UP.format("SIGINT")).returncode == -signal.SIGHUP
+
+
 AT_EXIT = "import atexit; atexit.register(lambda: (press(), os._exit(9)))"
 TIDYING_UP = """
 class Last:
