@@ -43,8 +43,8 @@ def candidate_lines(one: Candidate) -> Iterator[str]:
 def override_lines(settings: Settings) -> Iterator[str]:
     """The overrides of the file: texts that agents read, and pinned arguments."""
     for one in settings.overrides:
-        said = {"name": one.name, "description": one.description, **one.arguments}
-        given = ", ".join(f"{k}: {json.dumps(v)}" for k, v in said.items() if v is not None)
+        fields = {"name": one.name, "description": one.description, **one.arguments}
+        given = ", ".join(f"{k}: {json.dumps(v)}" for k, v in fields.items() if v is not None)
         tools = ", ".join((*one.servers, *one.patterns))
         yield f"override  {visible_line(tools)}  ({one.origin}; {visible_line(given)})"
         yield from _suspicions(findings_in(one.description or ""))

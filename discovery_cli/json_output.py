@@ -138,8 +138,8 @@ def explained_form(hit: Hit, view: View, query: AnalyzedQuery) -> JSONObject:
         }
         for share in explanation.shares
     ]
-    told = {"shares": shares, "uncovered": list(explanation.uncovered)}
-    return hit_form(hit, view) | {"explanation": told}
+    form = {"shares": shares, "uncovered": list(explanation.uncovered)}
+    return hit_form(hit, view) | {"explanation": form}
 
 
 def details_form(entry: Entry, view: View) -> JSONObject:

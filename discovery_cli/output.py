@@ -139,10 +139,10 @@ class Output(Struct, frozen=True):
         """The last cell of a row, `before` columns from the left, fitted to the terminal."""
         if not self.is_terminal:
             return [cell.text]
-        room = max(self.width - before, _NARROWEST)
+        space = max(self.width - before, _NARROWEST)
         if cell.is_summary:
-            return [shortened(cell.text, room, self._ellipsis)]
-        return wrapped(cell.text, room)
+            return [shortened(cell.text, space, self._ellipsis)]
+        return wrapped(cell.text, space)
 
     def _padded(self, cell: Cell, width: int) -> str:
         text, padding = (
@@ -196,11 +196,11 @@ def shortened(text: str, width: int, ellipsis: str) -> str:
     """`text` cut to `width` columns, including the ellipsis."""
     if columns_of(text) <= width:
         return text
-    room = width - len(ellipsis)
+    space = width - len(ellipsis)
     kept = 0
     for character in text:
-        room -= columns_of(character)
-        if room < 0:
+        space -= columns_of(character)
+        if space < 0:
             break
         kept += 1
     return text[:kept].rstrip() + ellipsis

@@ -229,8 +229,8 @@ def _display(options: ProgressOptions, stack: ExitStack, *, with_lines: bool) ->
 
 
 def _slow_start(server: ServerReport) -> str:
-    told = starting_text(server).removeprefix("starting")
-    return f"starting {one_line(server.name)}{told}"
+    text = starting_text(server).removeprefix("starting")
+    return f"starting {one_line(server.name)}{text}"
 
 
 def _live() -> Live:

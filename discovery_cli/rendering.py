@@ -167,8 +167,8 @@ def to_owner(notice: Notice) -> str:
 
 def _starting(notice: Notice) -> str:
     """A note on a starting server, and the command that waits for it: this run has ended it."""
-    told = _with_progress(notice.message.partition(";")[0], notice.progress)
-    return f"{told}; `discovery refresh {notice.server}` waits for it"
+    text = _with_progress(notice.message.partition(";")[0], notice.progress)
+    return f"{text}; `discovery refresh {notice.server}` waits for it"
 
 
 def starting_text(server: ServerReport) -> str:
@@ -178,8 +178,8 @@ def starting_text(server: ServerReport) -> str:
     return _with_progress(f"starting, {int(server.starting_for)} s", server.progress)
 
 
-def _with_progress(told: str, progress: str) -> str:
-    return f"{told}, {quoted(progress)}" if progress else told
+def _with_progress(text: str, progress: str) -> str:
+    return f"{text}, {quoted(progress)}" if progress else text
 
 
 def tool_count(server: ServerReport) -> str:

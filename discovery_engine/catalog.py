@@ -120,7 +120,7 @@ class ServerPart(Struct, frozen=True, dict=True):
     in the instructions. None if that was never read."""
 
     @property
-    def said(self) -> str:
+    def present_instructions(self) -> str:
         """Its present instructions, accepted or not."""
         return self.instructions if self.new_instructions is None else self.new_instructions
 
@@ -190,12 +190,12 @@ class ServerPart(Struct, frozen=True, dict=True):
     @cached_property
     def digest(self) -> bytes:
         """A digest of what its tools are, as their owner would have it; no verdict is in it."""
-        said: list[str] = []
+        fields: list[str] = []
         for tool in (entry.tool for entry in self.entries):
-            said += tool.name, tool.upstream_name, tool.source
+            fields += tool.name, tool.upstream_name, tool.source
             if tool.overridden.by:
-                said += tool.overridden.description or "", *sorted(tool.overridden.pinned)
-        return digests.digest("\0".join(said).encode("utf-8", "backslashreplace"))
+                fields += tool.overridden.description or "", *sorted(tool.overridden.pinned)
+        return digests.digest("\0".join(fields).encode("utf-8", "backslashreplace"))
 
     def with_digest(self, digest: bytes) -> ServerPart:
         """The same part, of which the digest is known; so it need not be made."""

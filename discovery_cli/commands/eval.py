@@ -139,8 +139,8 @@ def _cost(max_tokens: int) -> Callable[[SearchAnswer], int]:
     budget = Budget(max_tokens)
 
     def cost(answer: SearchAnswer) -> int:
-        told = search_result(answer, budget, Detail.SIGNATURE)
-        return budget.count(told["content"][0]["text"])
+        result = search_result(answer, budget, Detail.SIGNATURE)
+        return budget.count(result["content"][0]["text"])
 
     return cost
 

@@ -153,15 +153,15 @@ def shares(total: int, needs: Sequence[int]) -> list[int]:
 
 
 def _plan(items: Sequence[Item], prices: Sequence[Prices], budget: Budget) -> Plan:
-    room = budget.tokens
+    space = budget.tokens
     while True:
-        chosen = _greedy(items, prices, room)
+        chosen = _greedy(items, prices, space)
         made = Plan(tuple(items), tuple(chosen))
         lines = made.lines
         excess = budget.excess(lines, price=_sum(prices, chosen))
         if not excess or not lines:
             return made
-        room = min(room, budget.tokens) - excess
+        space = min(space, budget.tokens) - excess
 
 
 def _sum(prices: Sequence[Prices], chosen: Sequence[int | None]) -> int:
@@ -169,21 +169,21 @@ def _sum(prices: Sequence[Prices], chosen: Sequence[int | None]) -> int:
     return sum(of_item[at] for of_item, at in pairs if at is not None)
 
 
-def _greedy(items: Sequence[Item], prices: Sequence[Prices], room: int) -> list[int | None]:
+def _greedy(items: Sequence[Item], prices: Sequence[Prices], space: int) -> list[int | None]:
     chosen: list[int | None] = [None] * len(items)
     queue = [
         (-step[0], place, step[1])
         for place, item in enumerate(items)
-        if (step := _best_step(item, prices[place], None, room))
+        if (step := _best_step(item, prices[place], None, space))
     ]
     heapq.heapify(queue)
     while queue:
         _, place, variant = queue[0]
         cost = prices[place][variant] - _paid(prices[place], chosen[place])
-        if cost <= room:
+        if cost <= space:
             chosen[place] = variant
-            room -= cost
-        if step := _best_step(items[place], prices[place], chosen[place], room):
+            space -= cost
+        if step := _best_step(items[place], prices[place], chosen[place], space):
             heapq.heapreplace(queue, (-step[0], place, step[1]))
         else:
             heapq.heappop(queue)
@@ -194,14 +194,14 @@ def _paid(prices: Prices, at: int | None) -> int:
     return 0 if at is None else prices[at]
 
 
-def _best_step(item: Item, prices: Prices, at: int | None, room: int) -> tuple[float, int] | None:
+def _best_step(item: Item, prices: Prices, at: int | None, space: int) -> tuple[float, int] | None:
     """The gain and the index of the variant that adds the most usefulness per token and fits."""
     variants = item.variants
     value, paid, first = (0.0, 0, 0) if at is None else (variants[at].value, prices[at], at + 1)
     best = None
     for index in range(first, len(variants)):
         cost = prices[index] - paid
-        if cost > room:  # and so do all richer ones
+        if cost > space:  # and so do all richer ones
             break
         gain = item.weight * (variants[index].value - value) / max(cost, 0.5)
         if best is None or gain >= best[0]:

@@ -78,9 +78,9 @@ def configuration(settings: Settings) -> Iterator[Check]:
         yield Check.passed(_CONFIGURATION, message)
     else:
         yield Check("CONFIG_NO_SERVERS", message, hint, _CONFIGURATION)
-    told = {server.problem for server in settings.servers}
+    reported = {server.problem for server in settings.servers}
     for warning in settings.warnings:
-        if warning not in told:
+        if warning not in reported:
             yield of_problem(warning)
 
 

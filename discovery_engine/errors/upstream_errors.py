@@ -102,5 +102,5 @@ class UpstreamProtocolError(UpstreamError):
 
     def __init__(self, server: str, message: str, rpc_code: int) -> None:
         self.rpc_code = rpc_code
-        said = f": {quoted(message)}" if message else ""
-        super().__init__(server, f"server {server!r} answered error {rpc_code}{said}")
+        text = f": {quoted(message)}" if message else ""
+        super().__init__(server, f"server {server!r} answered error {rpc_code}{text}")

@@ -205,14 +205,14 @@ def _describes_itself(entry: Entry) -> bool:
 
 
 def _undescribed(entry: Entry) -> CatalogFinding:
-    said = "has no more than its name" if entry.tool.description else "is empty"
+    fault = "has no more than its name" if entry.tool.description else "is empty"
     needs = ", ".join(_spell(parameter.name) for parameter in entry.tool.parameters)
     takes = f". Takes {needs}" if needs else ""
     description = f"{_spelled(entry)} in {entry.tool.server}{takes}."
     return _finding(
         "TOOL_UNDESCRIBED",
         (entry.key,),
-        f"the description of {entry.key.label} {said}",
+        f"the description of {entry.key.label} {fault}",
         "describe what it does, in words that a user would search for",
         (_redescribed(entry, description),),
     )
@@ -240,7 +240,7 @@ def _undocumented(entry: Entry) -> CatalogFinding | None:
     bare = [p for p in entry.tool.parameters if p.required and not p.description.strip()]
     if not bare:
         return None
-    said = ", ".join(f"{p.name} ({p.type}): {_spell(p.name)}" for p in bare)
+    arguments = ", ".join(f"{p.name} ({p.type}): {_spell(p.name)}" for p in bare)
     about = entry.tool.description.rstrip() or f"{_spelled(entry)}."
     noun = "argument" if len(bare) == 1 else "arguments"
     names = ", ".join(named(p.name) for p in bare)
@@ -249,7 +249,7 @@ def _undocumented(entry: Entry) -> CatalogFinding | None:
         (entry.key,),
         f"{entry.key.label} does not describe its required {noun} {names}",
         "describe what it expects, with an example",
-        (_redescribed(entry, f"{about} Arguments: {said}."),),
+        (_redescribed(entry, f"{about} Arguments: {arguments}."),),
     )
 
 
@@ -309,8 +309,8 @@ def _likely_value(parameter: Parameter) -> JSONValue:
 
 def _spelled(entry: Entry) -> str:
     """A tool's name as words, for instance `Create issue`."""
-    said = _spell(entry.tool.name)
-    return said[:1].upper() + said[1:]
+    name = _spell(entry.tool.name)
+    return name[:1].upper() + name[1:]
 
 
 def _spell(name: str) -> str:

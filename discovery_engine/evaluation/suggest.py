@@ -61,9 +61,9 @@ def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
 def _drafts(entry: Entry) -> Iterator[str]:
     """The sentences of the description, then those of the parameters."""
     own = set(name_stems(entry.tool.name))
-    said = [entry.tool.description, *(p.description for p in entry.tool.parameters)]
+    texts = [entry.tool.description, *(p.description for p in entry.tool.parameters)]
     seen = set()
-    for text in map(clean, said):
+    for text in map(clean, texts):
         for sentence in _SENTENCE.split(_ASIDE.sub(" ", text)):
             draft = _without(own, sentence)
             if draft and draft not in seen:
@@ -85,8 +85,8 @@ def _without(own: set[str], sentence: str) -> str:
 
 
 def _is_of(own: set[str], chunk: str) -> bool:
-    said = name_stems(chunk)
-    return bool(said) and own.issuperset(said)
+    stems = name_stems(chunk)
+    return bool(stems) and own.issuperset(stems)
 
 
 def _is_empty(chunk: str) -> bool:

@@ -89,10 +89,12 @@ def _hint(about: Subject) -> str:
 def lint_texts(view: View) -> tuple[Suspicion, ...]:
     """Every finding, the gravest first; also about what is disabled or withheld."""
     parts = view.catalog.parts
-    said = {name: part.said for name, part in parts.items() if part.said}
+    instructions = {
+        name: text for name, part in parts.items() if (text := part.present_instructions)
+    }
     held: set[ToolKey | ServerName] = {e.key for e in view.catalog if e.is_withheld}
     held |= {name for name, part in parts.items() if part.new_instructions is not None}
-    found = scan_catalog((entry.tool for entry in view.catalog), instructions=said)
+    found = scan_catalog((entry.tool for entry in view.catalog), instructions=instructions)
     suspicions = [
         _suspicion(subject, finding, is_held_back=subject in held)
         for subject, findings in found.items()

@@ -82,7 +82,7 @@ class LoginReport(Struct, frozen=True):
     issuer: str
     scopes: tuple[str, ...]
     expires_at: float | None
-    """Unix time in seconds of the present token; None if the server did not say."""
+    """Unix time in seconds of the present token; None if the server gave none."""
     is_refreshable: bool
     """Whether a token can be refreshed without a person."""
 

@@ -134,7 +134,7 @@ def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, AppliedOverride]
     try:
         record = json.loads(text)
         overridden = record.pop(_OVERRIDDEN, {})
-        found = {name: _decode(AppliedOverride, said) for name, said in overridden.items()}
+        found = {name: _decode(AppliedOverride, override) for name, override in overridden.items()}
         return _decode(ServerPart, record), found
     except (AttributeError, TypeError) as exc:
         raise ValueError(f"not a remembered part: {exc}") from exc

@@ -18,7 +18,7 @@ _COUNTED = 1000  # values
 class CallRecord:
     """A block that runs one call; its outcome is published at the end.
 
-    If nobody wants to know, nothing is counted.
+    Nothing is counted if there is no subscriber.
     """
 
     def __init__(

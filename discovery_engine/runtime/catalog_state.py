@@ -247,9 +247,9 @@ class CatalogState:
     async def _accept_new(self, pending: Iterable[ListingResult]) -> None:
         """Accept new tools under the trust policy before they become visible; needs the lock."""
         listed = [
-            said._replace(server=server)
+            listed._replace(server=server)
             for one in pending
-            if (said := one.listed_server) and (server := self._current_settings(one))
+            if (listed := one.listed_server) and (server := self._current_settings(one))
         ]
         settings = self.view.settings
         trust = await anyio.to_thread.run_sync(self.trust_store.accept_listed, settings, listed)

@@ -91,8 +91,8 @@ def observations(data: Path, scope: str) -> Mapping[ServerName, Sequence[Observa
             for one in _read_file(path, scope):
                 found.setdefault(ServerName(one.server), []).append(one)
     return {
-        name: sorted(said, key=lambda one: (-_severity(one.status), one.gateway))
-        for name, said in found.items()
+        name: sorted(seen, key=lambda one: (-_severity(one.status), one.gateway))
+        for name, seen in found.items()
     }
 
 
@@ -104,9 +104,9 @@ def with_observations(view: View, found: Mapping[ServerName, Sequence[Observatio
     live = dict(view.live)
     for server in view.settings.servers:
         own = live.get(server.name)
-        said = matching(view, server.name, found)
-        if said and (own is None or _severity(said[0].status) > _severity(own.state)):
-            live[server.name] = _live(said)
+        seen = matching(view, server.name, found)
+        if seen and (own is None or _severity(seen[0].status) > _severity(own.state)):
+            live[server.name] = _live(seen)
     return view.with_live(live, view.rejection) if found else view
 
 
@@ -118,8 +118,8 @@ def matching(
     return [one for one in found.get(name, ()) if not reached or one.connection == reached]
 
 
-def _live(said: Sequence[Observation]) -> StateInfo:
-    worst, *others = said
+def _live(seen: Sequence[Observation]) -> StateInfo:
+    worst, *others = seen
     if _severity(worst.status) < _severity(ServerState.STARTING):
         return StateInfo(ServerState(worst.status), worst.reason, detail=worst.detail)
     elsewhere = "".join(f"; {one.status} in process {one.gateway}" for one in others)
@@ -173,8 +173,8 @@ def _observations(form: Any, scope: str) -> list[Observation]:
     match form:
         case {"pid": int(pid), "scope": str(of), "servers": list(servers)} if of == scope:
             try:
-                said = convert(servers, list[Observation])
+                seen = convert(servers, list[Observation])
             except ValueError:  # of another version
                 return []
-            return [replace(one, gateway=pid) for one in said if _severity(one.status) >= 0]
+            return [replace(one, gateway=pid) for one in seen if _severity(one.status) >= 0]
     return []

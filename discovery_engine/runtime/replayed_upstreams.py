@@ -86,7 +86,7 @@ class ReplayedUpstreams:
         """No-op."""
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """No-op: nobody is asked anything."""
+        """No-op: no client is asked anything."""
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
         """No-op: what was recorded does not change."""

@@ -35,7 +35,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # on Windows line ends would be changed wi
 
 
 class ResultNotFoundError(DiscoveryError):
-    """No such handle, or not this client's, or no longer kept: which one is not said."""
+    """No such handle, or not this client's, or no longer kept: which one is not disclosed."""
 
     code = "RESULT_NOT_FOUND"
 

@@ -122,12 +122,16 @@ def _mended(spelling: str, description: str) -> Iterator[str]:
 
     A word that the description has, too, with whatever ending, is no slip.
     """
-    said = {word for word in _WORDS.findall(description.lower()) if len(word) >= _LEAST_WORD - 1}
+    mentioned = {
+        word for word in _WORDS.findall(description.lower()) if len(word) >= _LEAST_WORD - 1
+    }
     words = spelling.split("_")
     for at, word in enumerate(words):
-        if len(word) < _LEAST_WORD or any(word.startswith(s) or s.startswith(word) for s in said):
+        if len(word) < _LEAST_WORD or any(
+            word.startswith(s) or s.startswith(word) for s in mentioned
+        ):
             continue
-        for right in (stem for meant in sorted(said) for stem in _stems(meant)):
+        for right in (stem for meant in sorted(mentioned) for stem in _stems(meant)):
             if _is_one_slip(word, right):
                 yield "_".join([*words[:at], right, *words[at + 1 :]])
 

@@ -40,10 +40,10 @@ def topic_of(tool: Definition, sentences: Iterable[str]) -> Topic:
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(stems_of(sentence))
-    said = {stem for stem, count in counts.items() if count > 1}
+    repeated = {stem for stem, count in counts.items() if count > 1}
     names = " ".join((tool.name, *(parameter.name for parameter in tool.parameters)))
     named = stems_of(_CAMEL.sub(" ", names).replace("_", " ").lower())
-    return Topic(_families(tool), named.union(said))
+    return Topic(_families(tool), named.union(repeated))
 
 
 def _families(tool: Definition) -> int:

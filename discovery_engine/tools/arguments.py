@@ -96,8 +96,8 @@ class Checker:
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
         if pinned and (wrong := [name for name in pinned if name in arguments]):
-            said = [f"{named(name)} is given by the configuration" for name in wrong]
-            raise _invalid(self._tool, said)
+            mistakes = [f"{named(name)} is given by the configuration" for name in wrong]
+            raise _invalid(self._tool, mistakes)
         require_names("argument", arguments, most=ARGUMENTS)
         if self._validator is None:
             return None
@@ -278,10 +278,10 @@ def _patterns_in(value: JSONValue) -> int:
 
 
 def _sentences(found: Sequence[Mistake], pinned: Container[str]) -> Iterator[str]:
-    told = found[:_MISTAKES]
-    if missing := [named(one.missing) for one in told if one.missing and not one.path]:
+    shown = found[:_MISTAKES]
+    if missing := [named(one.missing) for one in shown if one.missing and not one.path]:
         yield f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-    for one in told:
+    for one in shown:
         if one.path or not one.missing:
             yield one_line(shortened(_sentence(one, pinned), _SENTENCE))
     if found[_MISTAKES:]:

@@ -45,8 +45,8 @@ class ApprovalSubject(Struct, frozen=True):
     @property
     def _plain(self) -> dict[str, object]:
         files = {place: dict(found) for place, found in self.files.items()}
-        said = {"entry": dict(self.entry), "values": dict(self.values), "files": files}
-        return {**said, "program": self.program}
+        form = {"entry": dict(self.entry), "values": dict(self.values), "files": files}
+        return {**form, "program": self.program}
 
     def to_text(self, *, at: float, completes: str = "") -> str:
         """As an approval of `at`, in Unix time in seconds, is remembered.
@@ -66,9 +66,9 @@ class _Approved(Struct, frozen=True):
     @classmethod
     def from_text(cls, text: str) -> _Approved:
         try:
-            said = json.loads(text)
-            subject = ApprovalSubject(said["entry"], said["program"], said["values"], said["files"])
-            return cls(text, subject, said["at"], said["completes"])
+            form = json.loads(text)
+            subject = ApprovalSubject(form["entry"], form["program"], form["values"], form["files"])
+            return cls(text, subject, form["at"], form["completes"])
         except (KeyError, TypeError, ValueError):
             return cls(text, None)
 

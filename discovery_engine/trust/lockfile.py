@@ -195,7 +195,12 @@ def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
     offerings = {e.offering.decision_key: e.offering.definition for e in part.offerings}
     meanings = {key: meaning(definition) for key, definition in {**tools, **offerings}.items()}
     return PinnedServer(
-        written_identity(server), _reached(server), part.said, tools, meanings, offerings
+        written_identity(server),
+        _reached(server),
+        part.present_instructions,
+        tools,
+        meanings,
+        offerings,
     )
 
 

@@ -35,7 +35,7 @@ def suspicions(tools: Iterable[Definition], instructions: str, known: ServerPart
         name = tool.decision_key
         is_old = before.get(name) == tool.source
         found[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
-    if was_read and instructions == known.said:
+    if was_read and instructions == known.present_instructions:
         found[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
     else:
         about = scanner.scan_text(instructions, where="instructions")

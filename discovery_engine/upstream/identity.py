@@ -81,16 +81,16 @@ def _identity(
 
 def _entry(server: ServerSettings) -> dict[str, object]:
     """The parts of an entry, and of its file, that decide what runs and what agents read of it."""
-    said: dict[str, object] = {"file": server.origin.file, "description": server.description}
-    said["overrides"] = server.bound_to
+    form: dict[str, object] = {"file": server.origin.file, "description": server.description}
+    form["overrides"] = server.bound_to
     match server.transport:
         case StdioTransport(command, args, env, cwd):
-            return said | {"command": command, "args": list(args), "env": dict(env), "cwd": cwd}
+            return form | {"command": command, "args": list(args), "env": dict(env), "cwd": cwd}
         case RemoteTransport(url, headers, kind, oauth):
-            said |= {"url": url, "headers": dict(headers), "transport": kind}
+            form |= {"url": url, "headers": dict(headers), "transport": kind}
             # It selects who is sent the client's secret and the person's browser.
-            return said | ({"oauth": to_builtins(oauth)} if oauth.is_given else {})
-    return said
+            return form | ({"oauth": to_builtins(oauth)} if oauth.is_given else {})
+    return form
 
 
 def _program(server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]) -> str:

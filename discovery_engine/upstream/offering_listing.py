@@ -76,8 +76,8 @@ async def _list_kind(
     except RpcError as error:
         if error.code == METHOD_NOT_FOUND:  # many servers declare resources and have no templates
             return ListedOfferings()
-        said = quoted(error.message[:_MESSAGE_LENGTH])
-        return _failed(kind, f"it answered error {error.code}: {said}")
+        message = quoted(error.message[:_MESSAGE_LENGTH])
+        return _failed(kind, f"it answered error {error.code}: {message}")
     except TimeoutError:
         return _failed(kind, f"it did not answer within {seconds:g} s")
     except ValueError as error:

@@ -52,10 +52,10 @@ def _missing_servers(answer: SearchAnswer) -> list[tuple[str, float]]:
 
 def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:
     """That there is no tool to find, or none is known, in short and in full; empty if one is."""
-    told = [n.message for n in answer.notices if n.code in _NOTHING_THERE]
-    if not told:
+    reasons = [n.message for n in answer.notices if n.code in _NOTHING_THERE]
+    if not reasons:
         return []
-    whole = f"{told[0][:1].upper()}{told[0][1:]}."
+    whole = f"{reasons[0][:1].upper()}{reasons[0][1:]}."
     short, colon, _ = whole.partition(": ")
     return [(f"{short}.", 0.6), (whole, 1.0)] if colon else [(whole, 1.0)]
 
@@ -66,12 +66,12 @@ def match_item(answer: SearchAnswer) -> Item:
     alike = answer.alternatives
     if not alike:
         return Item(_WEIGHT, (line_variant(head, 1.0),))
-    said = f"{head} The first {len(alike)} fit equally well"
+    sentence = f"{head} The first {len(alike)} fit equally well"
     only = "; ".join(filter(None, map(_peculiar, alike)))
     variants = (
         line_variant(head, 0.3),
-        line_variant(f"{said}.", 0.6),
-        line_variant(f"{said}: {only}." if only else f"{said}.", 1.0),
+        line_variant(f"{sentence}.", 0.6),
+        line_variant(f"{sentence}: {only}." if only else f"{sentence}.", 1.0),
     )
     return Item(_WEIGHT, variants)
 

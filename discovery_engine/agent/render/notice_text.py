@@ -40,8 +40,8 @@ def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
 
 def _counts(notices: Iterable[Notice]) -> str:
     counts = Counter(notice.kind for notice in notices)
-    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return _note(f"{told}; list_mcp_servers shows why")
+    counted_kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    return _note(f"{counted_kinds}; list_mcp_servers shows why")
 
 
 def _note(text: str) -> str:

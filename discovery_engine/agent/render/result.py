@@ -43,11 +43,11 @@ def render_items(
     The notice that a better tool is hidden comes first: below the others it is read too late,
     after one of them was chosen.
     """
-    room = notices_budget(budget) if items else budget
+    allowed = notices_budget(budget) if items else budget
     hidden = [notice for notice in notices if notice.code == "TOOL_DISABLED"]
     others = [notice for notice in notices if notice.code != "TOOL_DISABLED"]
-    first = notice_lines(hidden, room)
-    last = notice_lines(others, room.less(*first))
+    first = notice_lines(hidden, allowed)
+    last = notice_lines(others, allowed.less(*first))
     lines = plan_with_note(items, budget.less(*first, *last), note)
     return "\n".join([*first, *lines, *last])
 

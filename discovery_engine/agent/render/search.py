@@ -91,15 +91,15 @@ def _feeds(answers: Sequence[SearchAnswer]) -> list[Feed]:
 
 def _feed_lines(hints: Sequence[Feed], budget: Budget, names: Names) -> list[str]:
     """A line for each hint, in at most a fifth of the budget."""
-    room, lines = replace(budget, tokens=budget.tokens // _FEEDS_SHARE), []
+    rest, lines = replace(budget, tokens=budget.tokens // _FEEDS_SHARE), []
     for hint in hints:
         source, target = (names.get(one.key, one.key.label) for one in (hint.source, hint.target))
         line = one_line(
             f"Hint: {source} {hint.path} -> {target} {named(hint.argument)} ({hint.reason})"
         )
-        if room.price(line) <= room.tokens:
+        if rest.price(line) <= rest.tokens:
             lines.append(line)
-            room = room.less(line)
+            rest = rest.less(line)
     return lines
 
 

@@ -90,13 +90,13 @@ def cut_result(result: JSONObject, tokens: int, note: Note, *, reserve: int) -> 
     The note has `reserve` tokens of these; it must not take more.
     """
     parts = list(_parts(result))
-    room = goal = tokens - reserve
+    space = goal = tokens - reserve
     while True:
-        made, cuts = _cut_parts(result, parts, max(room, 0))
+        made, cuts = _cut_parts(result, parts, max(space, 0))
         excess = result_tokens(made) - goal
-        if excess <= 0 or room <= 0:
+        if excess <= 0 or space <= 0:
             break
-        room -= max(excess, room // 50, 1)
+        space -= max(excess, space // 50, 1)
     line = {"type": "text", "text": note(cuts)}
     return CutResult({**made, "content": [*made.get("content", ()), line]}, tuple(cuts))
 
@@ -140,14 +140,14 @@ def _counted(block: JSONValue) -> str:
 
 
 def _cut_parts(
-    result: JSONObject, parts: Sequence[_Portion], room: int
+    result: JSONObject, parts: Sequence[_Portion], space: int
 ) -> tuple[JSONObject, list[Cut]]:
-    shown = max(room // _BLOCK, 1)
+    shown = max(space // _BLOCK, 1)
     blocks = [part for part in parts if part.path != STRUCTURED]
     kept = [*blocks[:shown], *parts[len(blocks) :]]
     content: list[JSONValue] = []
     made, cuts = dict(result), list[Cut]()
-    for part, share in zip(kept, allot([part.text for part in kept], room), strict=True):
+    for part, share in zip(kept, allot([part.text for part in kept], space), strict=True):
         if share is None:
             value = part.value
         elif part.path == STRUCTURED:

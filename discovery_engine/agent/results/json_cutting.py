@@ -55,7 +55,7 @@ class Pruned(Struct, frozen=True):
 
 
 OMITTED = object()
-"""In place of a value for which there was no room at all."""
+"""In place of a value for which there was no space at all."""
 
 
 def json_text(value: JSONValue) -> str:
@@ -65,17 +65,17 @@ def json_text(value: JSONValue) -> str:
 
 def prune(value: JSONValue, tokens: int, path: str) -> Pruned:
     """`value`, whose JSON text takes at most `tokens`; as a last resort it is null."""
-    room = tokens
-    while room > 0:
+    space = tokens
+    while space > 0:
         cutter = _Cutter()
-        kept = cutter.fitted(value, room, path, 0)
+        kept = cutter.fitted(value, space, path, 0)
         if kept is OMITTED:
             break
         excess = estimated_tokens(json_text(kept)) - tokens
         if excess <= 0:
             return Pruned(kept, tuple(cutter.cuts))
         # Marks that meet cost a little more than they cost apart.
-        room -= max(excess, room // 50, 1)
+        space -= max(excess, space // 50, 1)
     return Pruned(None, (Cut(path, 0, len(encode_finite(value)) - 1, "bytes"),))
 
 
@@ -127,30 +127,30 @@ class _Cutter:
     def __init__(self) -> None:
         self.cuts: list[Cut] = []
 
-    def fitted(self, value: JSONValue, room: int, path: str, depth: int) -> JSONValue:
-        """`value` or its beginning, in about `room` tokens; `OMITTED` if there is no room."""
+    def fitted(self, value: JSONValue, space: int, path: str, depth: int) -> JSONValue:
+        """`value` or its beginning, in about `space` tokens; `OMITTED` if there is no space."""
         text = json_text(value)
-        if end_within(text, room) == len(text):
+        if end_within(text, space) == len(text):
             return value
-        if room < _LEAST or depth > _DEPTH:
+        if space < _LEAST or depth > _DEPTH:
             return OMITTED
         match value:
             case str():
-                return self._text(value, text, room, path)
+                return self._text(value, text, space, path)
             case list():
-                return self._items(value, room, path, depth)
+                return self._items(value, space, path, depth)
             case dict():
-                return self._members(value, room, path, depth)
+                return self._members(value, space, path, depth)
         return OMITTED
 
-    def _text(self, value: str, text: str, room: int, path: str) -> JSONValue:
-        end = text_end(text, room - 2)
+    def _text(self, value: str, text: str, space: int, path: str) -> JSONValue:
+        end = text_end(text, space - 2)
         kept = _decoded(text[:end])
         self.cuts.append(Cut(path, len(kept), len(value), "characters"))
         return kept
 
-    def _items(self, items: list[JSONValue], room: int, path: str, depth: int) -> JSONValue:
-        kept, left = [], room - 1
+    def _items(self, items: list[JSONValue], space: int, path: str, depth: int) -> JSONValue:
+        kept, left = [], space - 1
         for item in items:
             text = json_text(item)
             if end_within(text, left) < len(text):
@@ -161,7 +161,7 @@ class _Cutter:
             self.cuts.append(Cut(path, len(kept), len(items), "items"))
             return kept
         # Not even the first fits: its beginning is worth more than nothing.
-        first = self.fitted(items[0], room - 2, f"{path}[0]", depth + 1)
+        first = self.fitted(items[0], space - 2, f"{path}[0]", depth + 1)
         shown = [] if first is OMITTED else [first]
         if len(items) > len(shown):
             self.cuts.append(Cut(path, len(shown), len(items), "items"))
@@ -176,12 +176,12 @@ class _Cutter:
         return "" if isinstance(value, str) else []
 
     def _members(
-        self, members: Mapping[str, JSONValue], room: int, path: str, depth: int
+        self, members: Mapping[str, JSONValue], space: int, path: str, depth: int
     ) -> JSONValue:
-        names = list(members)[: max(room // _MEMBER, 1)]
+        names = list(members)[: max(space // _MEMBER, 1)]
         texts = [json_text({name: members[name]}) for name in names]
         kept = {}
-        for name, share in zip(names, allot(texts, room - 1), strict=True):
+        for name, share in zip(names, allot(texts, space - 1), strict=True):
             value = members[name]
             if share is not None:
                 room_of_value = share - estimated_tokens(f"{json_text(name)}:,")

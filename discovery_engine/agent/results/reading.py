@@ -131,9 +131,9 @@ def _shape_note(result: JSONObject) -> str:
 def _slice(value: JSONValue, path: str, asked: Asked) -> Answer:
     text = value if isinstance(value, str) else json_text(value)
     start = min(asked.offset or 0, len(text))
-    room = asked.tokens - NOTE_TOKENS
-    end = text_end(text, room, start)
-    if end == start < len(text):  # a single piece that is longer than the room
+    space = asked.tokens - NOTE_TOKENS
+    end = text_end(text, space, start)
+    if end == start < len(text):  # a single piece that is longer than the space
         end = start + 1
     where = f"Note: {_short(path)}, characters {start:,} to {end:,} of {len(text):,}"
     call = {"handle": asked.handle, "path": path, "offset": end}

@@ -68,8 +68,8 @@ class DecisionMarkerFile:
             scopes: Those in which something was decided.
             journal: The stamp of the journal, if every line of it holds.
         """
-        said = {"number": number, "scopes": sorted(scopes), "journal": journal}
-        content = json.dumps(said).encode("ascii")
+        fields = {"number": number, "scopes": sorted(scopes), "journal": journal}
+        content = json.dumps(fields).encode("ascii")
         with os.fdopen(self._opened(), "r+b", buffering=0) as file:
             file.write(content + b"\n")
             file.truncate()

@@ -71,9 +71,9 @@ def part_of(row: ToolRow) -> ServerPart:
     sources = list(BytesIO(row.sources))
     if not len(names) == len(upstream_names) == len(verdicts) == len(sources):
         raise ValueError(f"the columns of the tools of {part.server!r} are not in step")
-    said = map(overridden.get, upstream_names, repeat(_AS_LISTED))
+    overrides = map(overridden.get, upstream_names, repeat(_AS_LISTED))
     texts = map(bytes.decode, map(bytes.rstrip, sources))
-    tools = map(Tool, repeat(part.server), names, upstream_names, texts, said)
+    tools = map(Tool, repeat(part.server), names, upstream_names, texts, overrides)
     offerings = _offerings(part.server, row.offerings) if row.offerings else ()
     part = replace(part, entries=tuple(map(Entry, tools, verdicts)), offerings=offerings)
     return part.with_digest(row.digest) if row.digest else part

@@ -212,7 +212,7 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
         self._database.write(lambda db: usage_table.count(db, scope, key, at))
 
     def _save(self, scope: str, work: Callable[[sqlite3.Connection, bool], None]) -> None:
-        """Save with `work`, which is told whether all that is saved of the scope is known."""
+        """Save with `work`, which is given whether all that is saved of the scope is known."""
 
         def save(db: sqlite3.Connection) -> int | None:
             is_known = snapshot_tables.last_save(db, scope) == self._saves.get(scope)

@@ -46,7 +46,7 @@ class Ingestor(Struct, frozen=True):
         offerings: Sequence[Offering],
     ) -> ServerPart:
         """`part` with these tools and offerings: their names and verdicts are the present ones."""
-        verdict, instructions = self.server_verdict(server), part.said
+        verdict, instructions = self.server_verdict(server), part.present_instructions
         named = [_named(tool, server.prefix) for tool in tools]
         entries = [_marked(one, part) for one in self.make_entries(named, verdict)]
         others = [_marked(one, part) for one in self._judged(offerings, verdict)]
@@ -76,7 +76,7 @@ class Ingestor(Struct, frozen=True):
         self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry | OfferingEntry]
     ) -> tuple[list[Withheld | None], bool]:
         """Why each of these is withheld, and whether the instructions are."""
-        instructions, suspected = part.said, suspects(part.findings)
+        instructions, suspected = part.present_instructions, suspects(part.findings)
         definitions = list(map(_definition, entries))
         held = self.trust.withheld(server, definitions, instructions, suspected)
         return held, self.trust.holds_back(server, instructions, suspected) is not None

@@ -166,8 +166,8 @@ class Explainer(Struct, frozen=True):
     def _uncovered(self, terms: Iterable[_MatchedTerm], tags: Iterable[str]) -> tuple[str, ...]:
         covered = {one.source.word for one in terms}
         named = {stem for tag in tags for stem in self.lexicon.stems(tag)}
-        said = dict.fromkeys(source.word for source in self.sources.values())
-        left = (word for word in said if word not in covered)
+        known = dict.fromkeys(source.word for source in self.sources.values())
+        left = (word for word in known if word not in covered)
         return tuple(word for word in left if self.lexicon.stem(word) not in named)
 
 

@@ -207,9 +207,9 @@ def _objects(schemas: list[Schema]) -> list[JSONObject]:
 
 
 def _of_itself(node: SchemaNode) -> int:
-    said = node.assertions
-    patterns = len(node.patterns) + ("pattern" in said)
-    return 1 + len(said) + OF_PATTERN * patterns + sum(map(_length, said.values()))
+    assertions = node.assertions
+    patterns = len(node.patterns) + ("pattern" in assertions)
+    return 1 + len(assertions) + OF_PATTERN * patterns + sum(map(_length, assertions.values()))
 
 
 def _length(value: JSONValue) -> int:

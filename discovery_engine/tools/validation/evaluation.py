@@ -285,13 +285,15 @@ class Evaluation:
                 errors = self._keywords.of(schema, node.assertions).iter_errors(value)
                 yield from [mistake_of(error, path) for error in errors]
                 return
-        for keyword, said in node.assertions.items():
+        for keyword, assertion in node.assertions.items():
             if keyword == "required" and isinstance(value, dict):
-                for name in said:
+                for name in assertion:
                     if name not in value:
                         yield Mistake(path, f"{json.dumps(name)} is a required property", name)
-            elif not self._keywords.alone({keyword: said}).is_valid(value):
-                yield Mistake(path, f"{self._shown(value)} does not fit {keyword} {_json(said)}")
+            elif not self._keywords.alone({keyword: assertion}).is_valid(value):
+                yield Mistake(
+                    path, f"{self._shown(value)} does not fit {keyword} {_json(assertion)}"
+                )
 
     def _shown(self, value: JSONValue) -> str:
         if self._keywords.mask is not None:

@@ -120,43 +120,43 @@ class SchemaGraph:
         return next((number for mark, number in _DRAFTS.items() if mark in uri), _NEWEST)
 
     def _read(self, schema: JSONObject) -> SchemaNode:
-        said = {
+        keywords = {
             keyword: value
             for keyword, value in schema.items()
             if _SINCE.get(keyword, 0) <= self.draft <= _UNTIL.get(keyword, _NEWEST)
         }
         references = tuple(
-            self._target(said[keyword])
+            self._target(keywords[keyword])
             for keyword in _REFERENCES
-            if isinstance(said.get(keyword), str)
+            if isinstance(keywords.get(keyword), str)
         )
         if references and self.draft <= _LONE_REFERENCES:
             return SchemaNode(references)
-        prefix, items = said.get("prefixItems"), said.get("items")
+        prefix, items = keywords.get("prefixItems"), keywords.get("items")
         if isinstance(items, list):
-            prefix, items = items, said.get("additionalItems")
-        dependencies = _mapped(said.get("dependencies"))
+            prefix, items = items, keywords.get("additionalItems")
+        dependencies = _mapped(keywords.get("dependencies"))
         return SchemaNode(
             references,
-            all_of=_listed(said.get("allOf")),
-            any_of=_listed(said.get("anyOf")),
-            one_of=_listed(said.get("oneOf")),
-            negated=said.get("not", False),
-            condition=said.get("if"),
-            then=said.get("then", True) if "if" in said else True,
-            otherwise=said.get("else", True) if "if" in said else True,
-            dependents={**dependencies, **_mapped(said.get("dependentSchemas"))},
-            properties=_mapped(said.get("properties")),
-            patterns=_mapped(said.get("patternProperties")),
-            others=said.get("additionalProperties", True),
-            names=said.get("propertyNames", True),
+            all_of=_listed(keywords.get("allOf")),
+            any_of=_listed(keywords.get("anyOf")),
+            one_of=_listed(keywords.get("oneOf")),
+            negated=keywords.get("not", False),
+            condition=keywords.get("if"),
+            then=keywords.get("then", True) if "if" in keywords else True,
+            otherwise=keywords.get("else", True) if "if" in keywords else True,
+            dependents={**dependencies, **_mapped(keywords.get("dependentSchemas"))},
+            properties=_mapped(keywords.get("properties")),
+            patterns=_mapped(keywords.get("patternProperties")),
+            others=keywords.get("additionalProperties", True),
+            names=keywords.get("propertyNames", True),
             prefix=_listed(prefix),
             items=True if items is None else items,
-            contains=said.get("contains"),
-            least=int(said.get("minContains", 1)),
-            most=int(said["maxContains"]) if "maxContains" in said else None,
-            assertions=_assertions(said),
-            is_unevaluated=not said.keys().isdisjoint(_UNEVALUATED),
+            contains=keywords.get("contains"),
+            least=int(keywords.get("minContains", 1)),
+            most=int(keywords["maxContains"]) if "maxContains" in keywords else None,
+            assertions=_assertions(keywords),
+            is_unevaluated=not keywords.keys().isdisjoint(_UNEVALUATED),
         )
 
     def _target(self, reference: str) -> Schema:
@@ -220,8 +220,8 @@ def _mapped(value: JSONValue) -> Mapping[str, Schema]:
     return {name: schema for name, schema in members if isinstance(schema, dict | bool)}
 
 
-def _assertions(said: JSONObject) -> JSONObject:
-    of_itself = {k: v for k, v in said.items() if k not in _APPLYING and k not in _SILENT}
-    members = said.get("dependencies")
+def _assertions(keywords: JSONObject) -> JSONObject:
+    of_itself = {k: v for k, v in keywords.items() if k not in _APPLYING and k not in _SILENT}
+    members = keywords.get("dependencies")
     lists = {k: v for k, v in members.items() if isinstance(v, list)} if members else {}
     return {**of_itself, "dependencies": lists} if lists else of_itself

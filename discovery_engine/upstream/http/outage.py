@@ -24,7 +24,7 @@ class Outage(Struct, frozen=True):
     reason: str
     hint: str = ""
     detail: str = ""
-    """What a library said, which may quote the server."""
+    """The message of a library, which may quote the server."""
 
 
 def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:

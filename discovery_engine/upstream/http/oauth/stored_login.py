@@ -47,7 +47,7 @@ class StoredLogin(Struct, frozen=True, omit_defaults=True):
     obtained_at: float = 0.0
     """Unix time in seconds."""
     expires_at: float | None = None
-    """Unix time in seconds; None if the server did not say."""
+    """Unix time in seconds; None if the server gave none."""
     scope: str = ""
     wanted_scope: str = ""
     """Scopes that a request lacked; the next login asks for them, too."""
