@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.serving import Home, fault_entry
 from tests.unit.server.wire import HANDSHAKE, request
@@ -110,3 +115,31 @@ async def test_view_of_the_command_is_the_only_one(home: Home) -> None:
 
     assert names == ["one__echo"]
     assert other.status_code == 404
+
+
+@pytest.mark.requirement("VIEW-20", "VIEW-22", "VIEW-24")
+async def test_token_made_by_the_command_opens_its_view_until_it_is_revoked(home: Home) -> None:
+    home.write({"one": fault_entry(), "two": fault_entry()}, views=VIEWS)
+
+    def token(*words: str) -> str:
+        command = [sys.executable, "-m", "discovery_cli", "token", *words]
+        done = subprocess.run(
+            command, env=home.environ, cwd=home.folder, capture_output=True, check=True, text=True
+        )
+        return done.stdout.strip()
+
+    with home.http("127.0.0.1", "--allowed-host", "localhost") as address, anyio.fail_after(90):
+        value = await anyio.to_thread.run_sync(token, "create", "--view", "one", "--name", "ci")
+        headers = {"Authorization": f"Bearer {value}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+            transport = streamable_http_client(address, http_client=http)
+            async with Client(transport, mode="legacy") as client:
+                names = await names_of(client)
+            listing = request(2, "tools/list")
+            other = await http.post(f"{address}/searching", json=listing)
+            await anyio.to_thread.run_sync(token, "revoke", "ci")
+            revoked = await http.post(address, json=listing)
+
+    assert names == ["one__echo"]
+    assert other.status_code == 404
+    assert revoked.status_code == 401
