@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -134,7 +135,9 @@ def _say_sum(
     about: CatalogLint,
 ) -> None:
     settings, tools = view.settings, len(view.catalog)
-    rules = (settings.tool_rules, settings.resource_rules, settings.prompt_rules)
+    of_views = ((v.rules, v.resource_rules, v.prompt_rules) for v in settings.views)
+    own = settings.tool_rules, settings.resource_rules, settings.prompt_rules
+    rules = chain(own, *of_views)
     entries = counted(sum(map(len, rules)), "rule")
     if overrides := len(view.settings.overrides):
         entries += f" and {counted(overrides, 'override')}"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from discovery_engine.diagnostics import Diagnostic
-    from discovery_engine.rules.rule import Verdict
+    from discovery_engine.rules.rule import Rule, Verdict
     from discovery_engine.tools.offering import Offering
     from discovery_engine.view.view import View
+
+
+_KEYS = {"toolRules": "rules"}  # of a view, where they differ from those of the configuration
 
 
 def lint_entries(view: View) -> tuple[Diagnostic, ...]:
@@ -16,14 +22,30 @@ def lint_entries(view: View) -> tuple[Diagnostic, ...]:
 
 
 def lint_rules_of(view: View) -> tuple[Diagnostic, ...]:
+    """Of the configuration and of its views, whose rules are tried on all that is known, too."""
+    settings = view.settings
+    own = _lint(view, settings.tool_rules, settings.resource_rules, settings.prompt_rules)
+    of_views = (
+        replace(found, subject=f"views.{one.name}.{_KEYS.get(key, key)}.{index}")
+        for one in settings.views
+        for found in _lint(view, one.rules, one.resource_rules, one.prompt_rules)
+        for key, _, index in [found.subject.partition(".")]
+    )
+    return *own, *of_views
+
+
+def _lint(
+    view: View, tool_rules: Sequence[Rule], resource_rules: Sequence[Rule], prompts: Sequence[Rule]
+) -> tuple[Diagnostic, ...]:
     # Compiling patterns is only needed here, so most commands never import them.
     from discovery_engine.rules.rule_lint import lint_offering_rules, lint_rules  # noqa: PLC0415
 
-    settings = view.settings
+    if not (tool_rules or resource_rules or prompts):
+        return ()
     return (
-        *lint_rules(settings.tool_rules, [entry.tool for entry in view.catalog]),
-        *lint_offering_rules(settings.resource_rules, "resource", _offered(view, "resource")),
-        *lint_offering_rules(settings.prompt_rules, "prompt", _offered(view, "prompt")),
+        *lint_rules(tool_rules, [entry.tool for entry in view.catalog]),
+        *lint_offering_rules(resource_rules, "resource", _offered(view, "resource")),
+        *lint_offering_rules(prompts, "prompt", _offered(view, "prompt")),
     )
 
 

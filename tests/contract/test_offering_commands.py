@@ -214,6 +214,32 @@ def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> Non
     assert run("prompts", "--view", "narow").exit_code == 2
 
 
+@pytest.mark.requirement("VIEW-11")
+def test_lint_names_the_rules_of_a_view_that_match_nothing(run: Run, tmp_path: Path) -> None:
+    content = json.loads((tmp_path / "discovery.yaml").read_text("utf-8"))
+    views = {
+        "narrow": {
+            "rules": [{"pattern": "no_tool", "enabled": False}],
+            "resourceRules": [
+                {"pattern": "*secret", "enabled": False},
+                {"pattern": "file:/secret", "enabled": False},
+            ],
+            "promptRules": [{"pattern": "nothing", "enabled": False}],
+        }
+    }
+    (tmp_path / "discovery.yaml").write_text(json.dumps({**content, "views": views}), "utf-8")
+    run("refresh")
+
+    found = form(run("lint", "--json"))["findings"]
+
+    # No tool is known here, so rules over tools are not judged.
+    assert [one["subject"] for one in found if one["subject"].startswith("views.")] == [
+        "views.narrow.resourceRules.1",
+        "views.narrow.promptRules.0",
+    ]
+    assert {one["code"] for one in found} >= {"RULE_UNMATCHED"}
+
+
 @pytest.mark.requirement("CLI-80")
 def test_a_list_that_failed_is_noted(run: Run, world: World) -> None:
     run("refresh")
