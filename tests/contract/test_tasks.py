@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
@@ -362,11 +363,13 @@ async def test_a_client_that_asks_without_a_pause_does_not_flood_the_server(
 ) -> None:
     async with client_of(tmp_path, "endless") as client:
         task = (await client.call("endless:work"))["taskId"]
+        began = anyio.current_time()
         for _ in range(200):
             await client.get(task)
+        seconds = anyio.current_time() - began
         asked = await client.log("endless")
 
-    assert 1 <= len(asked) < 100
+    assert 1 <= len(asked) <= seconds * 10 + 1
 
 
 @pytest.mark.requirement("TSK-26")

@@ -304,7 +304,7 @@ async def test_two_failures_in_a_row_do_not_end_a_task() -> None:
 
 @pytest.mark.requirement("TSK-4", "TSK-9")
 async def test_a_server_that_answers_no_request_for_its_task_is_given_up() -> None:
-    server = task_server("silent", timeouts=Timeouts(call=0.3))
+    server = task_server("silent", timeouts=Timeouts(call=1.0))
 
     async with upstreams() as opened:
         with pytest.raises(UpstreamTimeoutError):
