@@ -328,8 +328,7 @@ class ClientConnection:
 
     def _pass_on_roots(self, era: HandshakeEra) -> None:
         self._roots_timer = None
-        timeout = self._gateway.question_timeout
-        client = ClientOutsideCalls(self._client, era, self, timeout)
+        client = ClientOutsideCalls(self._client, era, self, self._gateway)
         self._gateway.roots_changed(client)
 
     def _on_response(self, value: JSONValue) -> None:

@@ -18,12 +18,13 @@ from discovery_engine.rpc.protocol import (
     MISSING_CLIENT_CAPABILITY,
     TASKS_EXTENSION,
 )
-from discovery_server.question_text import askable, presented_request
+from discovery_server.question_text import askable, presented_requests
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
+    from discovery_engine.rpc.scheduling import FairScheduler
 
 TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 
@@ -58,7 +59,9 @@ def require_tasks(params: JSONObject) -> None:
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, data)
 
 
-async def serve_task(engine: ScopedEngine, request: TaskRequest) -> JSONObject:
+async def serve_task(
+    engine: ScopedEngine, request: TaskRequest, scheduler: FairScheduler
+) -> JSONObject:
     """The result of a request about a task.
 
     Raises:
@@ -68,7 +71,8 @@ async def serve_task(engine: ScopedEngine, request: TaskRequest) -> JSONObject:
     try:
         match request.method:
             case "tasks/get":
-                return _presented(await task_state(engine, handle, Caller(client)), request)
+                state = await task_state(engine, handle, Caller(client))
+                return await _presented(state, request, scheduler)
             case "tasks/update":
                 responses = request.params["inputResponses"]
                 await engine.tasks.update(handle, responses, caller=client)
@@ -79,15 +83,16 @@ async def serve_task(engine: ScopedEngine, request: TaskRequest) -> JSONObject:
     return {}
 
 
-def _presented(state: JSONObject, request: TaskRequest) -> JSONObject:
+async def _presented(
+    state: JSONObject, request: TaskRequest, scheduler: FairScheduler
+) -> JSONObject:
     """A state whose questions are ones that the client can answer, in words that show who asks."""
     if "inputRequests" not in state:
         return state
     capabilities = askable(request.params)
-    asked = {
-        key: presented_request(question, capabilities, request.version)
-        for key, question in state["inputRequests"].items()
-    }
+    asked = await presented_requests(
+        state["inputRequests"], capabilities, request.version, scheduler
+    )
     return {**state, "inputRequests": asked}
 
 

@@ -24,6 +24,7 @@ from discovery_engine.rpc.protocol import (
     MODERN_VERSIONS,
     TASKS_EXTENSION,
 )
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.state import ServerState
 from discovery_server.client_tasks import TASK_METHODS, require_tasks, serve_task
 from discovery_server.envelope import IMPLEMENTATION, completed
@@ -88,6 +89,8 @@ class Gateway:
             view: The view of the configuration that the engine shows; None for all.
         """
         self._engine = engine
+        self.scheduler = FairScheduler()
+        """Of work on what servers ask of clients."""
         self.view = view
         self._in_views: dict[str, Gateway] = {}
         self._subscriptions_of = subscriptions_of
@@ -184,7 +187,7 @@ class Gateway:
 
         async def look(task: str) -> JSONObject:
             asked = replace(request, method="tasks/get", params={"taskId": task, "_meta": meta})
-            return await serve_task(self._engine, asked)
+            return await serve_task(self._engine, asked, self.scheduler)
 
         return TaskUpdates(look)
 
@@ -224,7 +227,7 @@ class Gateway:
                 await self._engine.wait_listed(timeout=_FIRST_LISTING)
                 return self._tools(request)
         if request.method in TASK_METHODS:
-            result = await serve_task(self._engine, request)
+            result = await serve_task(self._engine, request, self.scheduler)
             return completed(request.method, result, request.version)
         result = await self._offerings.serve(request, on_progress)
         return completed(request.method, result, request.version)

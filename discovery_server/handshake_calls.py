@@ -11,7 +11,7 @@ from discovery_engine.rpc.passed_meta import NOTHING, passed_meta
 from discovery_engine.rpc.peer import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_server.call_output import CallOutput
-from discovery_server.question_text import presented
+from discovery_server.question_text import present
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -56,7 +56,7 @@ async def serve_handshake_call(
     """
     output = CallOutput(stream, request.params)
     meta = passed_meta(request.params.get("_meta"))
-    caller = _HandshakeClient(client, era, output, connection, gateway.question_timeout, meta)
+    caller = _HandshakeClient(client, era, output, connection, gateway, meta)
     on_progress = output.report_progress if output.wants_progress else None
     try:
         return await gateway.serve(replace(request, client=caller), on_progress)
@@ -76,7 +76,7 @@ class _HandshakeClient:
         era: HandshakeEra,
         output: CallOutput,
         connection: AskableConnection,
-        question_timeout: float,
+        gateway: Gateway,
         meta: JSONObject,
     ) -> None:
         self.id = client
@@ -87,11 +87,12 @@ class _HandshakeClient:
         self._version = era.version
         self._output = output
         self._connection = connection
-        self._timeout = RequestTimeout(question_timeout)
+        self._scheduler = gateway.scheduler
+        self._timeout = RequestTimeout(gateway.question_timeout)
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """As `Client.ask`."""
-        question = presented(method, params, self._version)
+        question = await present(method, params, self._version, self._scheduler)
         stream = self._output.stream
         return await self._connection.request(stream, method, question, timeout=self._timeout)
 
@@ -119,21 +120,22 @@ class ClientOutsideCalls:
         client: str | None,
         era: HandshakeEra,
         connection: AskableConnection,
-        question_timeout: float,
+        gateway: Gateway,
     ) -> None:
         self.id = client
         self.origin = connection
         self.capabilities = era.capabilities
         self._version = era.version
         self._connection = connection
-        self._timeout = RequestTimeout(question_timeout)
+        self._scheduler = gateway.scheduler
+        self._timeout = RequestTimeout(gateway.question_timeout)
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """As `Client.ask`."""
         stream = self._connection.standalone
         if stream is None:
             raise RpcError(METHOD_NOT_FOUND, f"the client has no stream for {method} now")
-        question = presented(method, params, self._version)
+        question = await present(method, params, self._version, self._scheduler)
         return await self._connection.request(stream, method, question, timeout=self._timeout)
 
     def notify(self, method: str, params: JSONObject) -> None:

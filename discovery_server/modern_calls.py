@@ -22,11 +22,12 @@ from discovery_server.asking_calls import AskingCall, AskingCalls, CallChannel, 
 from discovery_server.call_output import CallOutput
 from discovery_server.client_tasks import declares_tasks
 from discovery_server.envelope import completed
-from discovery_server.question_text import askable, presented, presented_request
+from discovery_server.question_text import askable, present, presented_requests
 from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.rpc.scheduling import FairScheduler
     from discovery_server.client_stream import ClientStream
     from discovery_server.gateway import ClientRequest, Gateway
 
@@ -72,7 +73,12 @@ class ModernCalls:
                     return await work(output, None)
                 call = self._asking.begin(client, lambda call: work(call, call.ask))
             lifetime = gateway.question_timeout + _GRACE
-            return self._settled(await call.attend(output), call, request, lifetime)
+            outcome = await call.attend(output)
+            if isinstance(outcome, InputRequired):
+                return self._parked(outcome, call, request, lifetime)
+            if outcome.get("resultType") == "input_required":
+                return await self._passed_on(outcome, call, request, gateway.scheduler)
+            return outcome
         finally:
             output.end()
 
@@ -98,38 +104,36 @@ class ModernCalls:
                 return None, Continuation(responses or {}, own)
         raise InvalidStateError
 
-    def _settled(
+    def _parked(
         self,
-        outcome: JSONObject | InputRequired,
+        outcome: InputRequired,
         call: AskingCall,
         request: ClientRequest,
         lifetime: float,
     ) -> JSONObject:
-        """The answer to a request, with a sealed state if the call is to be continued."""
-        if isinstance(outcome, InputRequired):
-            call.park(lifetime)
-            state: JSONObject = {"call": outcome.call, "round": outcome.round}
-            result: JSONObject = {
-                "resultType": "input_required",
-                "inputRequests": outcome.requests,
-                "requestState": self._sealed(state, call, request, lifetime),
-            }
-            return completed(request.method, result, request.version)
-        if outcome.get("resultType") == "input_required":
-            return self._passed_on(outcome, call, request)
-        return outcome
+        """The questions of a call that is to be continued, with a sealed state."""
+        call.park(lifetime)
+        state: JSONObject = {"call": outcome.call, "round": outcome.round}
+        result: JSONObject = {
+            "resultType": "input_required",
+            "inputRequests": outcome.requests,
+            "requestState": self._sealed(state, call, request, lifetime),
+        }
+        return completed(request.method, result, request.version)
 
-    def _passed_on(
-        self, result: JSONObject, call: AskingCall, request: ClientRequest
+    async def _passed_on(
+        self,
+        result: JSONObject,
+        call: AskingCall,
+        request: ClientRequest,
+        scheduler: FairScheduler,
     ) -> JSONObject:
         """The result of a server that asks by itself, with its questions presented."""
         passed = dict(result)
         if isinstance(asked := result.get("inputRequests"), dict):
-            capabilities = askable(request.params)
-            passed["inputRequests"] = {
-                key: presented_request(question, capabilities, request.version)
-                for key, question in asked.items()
-            }
+            passed["inputRequests"] = await presented_requests(
+                asked, askable(request.params), request.version, scheduler
+            )
         if isinstance(state := result.get("requestState"), str):
             passed["requestState"] = self._sealed({"state": state}, call, request, _PASSED_ON)
         return passed
@@ -151,6 +155,7 @@ class _ModernClient:
         request: ClientRequest,
         notify: Notify,
         ask: Ask | None,
+        scheduler: FairScheduler,
         *,
         takes_tasks: bool,
     ) -> None:
@@ -164,12 +169,15 @@ class _ModernClient:
         self._notify = notify
         self._version = request.version
         self._ask = ask
+        self._scheduler = scheduler
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """As `Client.ask`."""
         if self._ask is None:
             raise RpcError(METHOD_NOT_FOUND, f"the client cannot answer {method}")
-        return await self._ask(method, presented(method, params, self._version))
+        return await self._ask(
+            method, await present(method, params, self._version, self._scheduler)
+        )
 
     def notify(self, method: str, params: JSONObject) -> None:
         """As `Client.notify`; of such notifications this era has only log messages."""
@@ -186,7 +194,9 @@ async def _call(
     ask: Ask | None,
 ) -> JSONObject:
     takes_tasks = gateway.has_tasks and declares_tasks(request.params)
-    caller = _ModernClient(client, origin, request, output.notify, ask, takes_tasks=takes_tasks)
+    caller = _ModernClient(
+        client, origin, request, output.notify, ask, gateway.scheduler, takes_tasks=takes_tasks
+    )
     has_token = (request.params["_meta"]).get("progressToken") is not None
     on_progress = output.report_progress if has_token else None
     return await gateway.serve(replace(request, client=caller), on_progress)

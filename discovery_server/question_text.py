@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine._util.text import block, clean, named
 from discovery_engine.limits import shortened
+from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     ASKING_SERVER,
@@ -24,9 +25,11 @@ from discovery_engine.rpc.protocol import (
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.rpc.scheduling import FairScheduler
 
 ELICIT = "elicitation/create"
 _ASKED = ("elicitation", "sampling", "roots")
+_PIECE = 8 * 1024  # characters that are cleaned at a time: at most about 2 ms
 _MESSAGE_LENGTH = 4_000  # characters; a person reads it in a dialog
 _LEFT_OUT = ("task", "elicitationId")
 """Members that only some versions have."""
@@ -47,20 +50,35 @@ def askable(params: JSONObject) -> dict[str, JSONObject]:
     return {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
 
 
-def presented_request(
-    question: JSONValue, capabilities: Mapping[str, JSONObject], version: str
+async def presented_requests(
+    asked: Mapping[str, JSONValue],
+    capabilities: Mapping[str, JSONObject],
+    version: str,
+    scheduler: FairScheduler,
 ) -> JSONObject:
-    """A member of `inputRequests` as a client is given it.
+    """`inputRequests` as a client is given them.
 
     Raises:
-        RpcError: If the client cannot answer it.
+        RpcError: If the client cannot answer one of them.
     """
+    return {
+        key: await _presented_request(one, capabilities, version, scheduler)
+        for key, one in asked.items()
+    }
+
+
+async def _presented_request(
+    question: JSONValue,
+    capabilities: Mapping[str, JSONObject],
+    version: str,
+    scheduler: FairScheduler,
+) -> JSONObject:
     match question:
         case {"method": str(method)}:
             params = question.get("params")
             given = params if isinstance(params, dict) else {}
             require_capability(method, given, capabilities)
-            return {**question, "params": presented(method, given, version)}
+            return {**question, "params": await present(method, given, version, scheduler)}
     raise RpcError(INVALID_PARAMS, "the server requires input, but asks no question")
 
 
@@ -89,19 +107,31 @@ def require_capability(
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, {"requiredCapabilities": wanted})
 
 
-def presented(method: str, params: JSONObject, version: str) -> JSONObject:
+async def present(
+    method: str, params: JSONObject, version: str, scheduler: FairScheduler
+) -> JSONObject:
     """The params of a question for a client of this version of the protocol.
+
+    A long one is cleaned in steps, between which other tasks run.
 
     Raises:
         RpcError: If it asks the user to open what is no address of the web, or nests too deeply.
     """
+    return await scheduler.run(presented_steps(method, params, version), size=0)
+
+
+def presented_steps(method: str, params: JSONObject, version: str) -> ParseSteps[JSONObject]:
+    """The steps of `present`."""
+    shown = {key: value for key, value in params.items() if key not in _LEFT_OUT}
     try:
-        question: JSONObject = _cleaned({k: v for k, v in params.items() if k not in _LEFT_OUT})
+        question: JSONObject = yield from _cleaned(shown)
     except RecursionError:
         raise RpcError(INVALID_PARAMS, "the question nests too deeply") from None
     if method != ELICIT:
         return question
-    question["message"] = _attributed(params)
+    message = params.get("message")
+    text = (yield from _cleaned_text(message)) if isinstance(message, str) else ""
+    question["message"] = _attributed(params, shortened(text, _MESSAGE_LENGTH))
     if params.get("mode") == "url":
         url = params.get("url")
         if not (isinstance(url, str) and url.casefold().startswith(_WEB) and _is_one_word(url)):
@@ -134,33 +164,53 @@ def _has_tools(params: JSONObject) -> bool:
     return any(params.get(name) is not None for name in ("tools", "toolChoice"))
 
 
-def _attributed(params: JSONObject) -> str:
+def _attributed(params: JSONObject, text: str) -> str:
     """`github asks: …`; of several lines, none begins with the server's words."""
-    meta, message = params.get("_meta"), params.get("message")
+    meta = params.get("_meta")
     server = meta.get(ASKING_SERVER) if isinstance(meta, Mapping) else None
     asks = f"{named(server)} asks:" if isinstance(server, str) else "A server asks:"
-    text = shortened(clean(message), _MESSAGE_LENGTH) if isinstance(message, str) else ""
     lines = text.strip().splitlines()
     return f"{asks} {lines[0]}" if len(lines) == 1 else "\n".join([asks, *block("\n".join(lines))])
 
 
-def _cleaned(value: JSONValue, *, is_read: bool = False, is_map: bool = False) -> JSONValue:
+def _cleaned(
+    value: JSONValue, *, is_read: bool = False, is_map: bool = False
+) -> ParseSteps[JSONValue]:
     """A question without invisible characters in what is read.
 
     The members of a map have names of the server's own, which say nothing about their values.
     """
     match value:
         case str() if is_read:
-            return clean(value)
+            return (yield from _cleaned_text(value))
         case list():
-            return [_cleaned(item, is_read=is_read) for item in value]
-        case dict() if is_map:
-            return {name: _cleaned(item) for name, item in value.items()}
+            items = []
+            for item in value:
+                one = yield from _cleaned(item, is_read=is_read)
+                items.append(one)
+            yield
+            return items
         case dict():
-            return {
-                name: item
-                if name in _AS_IS
-                else _cleaned(item, is_read=name in _READ, is_map=name in _MAPS)
-                for name, item in value.items()
-            }
+            members = {}
+            for name, item in value.items():
+                if is_map:
+                    members[name] = yield from _cleaned(item)
+                elif name in _AS_IS:
+                    members[name] = item
+                else:
+                    of_name = _cleaned(item, is_read=name in _READ, is_map=name in _MAPS)
+                    members[name] = yield from of_name
+            return members
     return value
+
+
+def _cleaned_text(text: str) -> ParseSteps[str]:
+    """A text, in pieces that end behind a line or a word: no escape sequence has a line end."""
+    pieces, start = [], 0
+    while len(text) - start > _PIECE:
+        end = start + _PIECE
+        end = text.rfind("\n", start, end) + 1 or text.rfind(" ", start, end) + 1 or end
+        pieces.append(clean(text[start:end]))
+        start = end
+        yield
+    return "".join((*pieces, clean(text[start:])))

@@ -15,6 +15,7 @@ from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Clie
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from discovery_engine.rpc.request_timer import PausableClock
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import CallLimiter
 from discovery_engine.upstream.log_message import presented_message
@@ -70,8 +71,16 @@ class _Held:
 class Call:
     """From its first request to its result, in however many requests."""
 
-    def __init__(self, server: ServerName, caller: Client | None, settings_of: QuestionsOf) -> None:
+    def __init__(
+        self,
+        server: ServerName,
+        caller: Client | None,
+        settings_of: QuestionsOf,
+        scheduler: FairScheduler,
+    ) -> None:
         self.server = server
+        self.scheduler = scheduler
+        """Of work on the questions."""
         self.client = caller or CallbackClient()
         self._settings_of = settings_of
         known = declarable(self.client.capabilities)
@@ -129,7 +138,7 @@ class Call:
         self._check(question)
         try:
             with anyio.fail_after(settings.timeout), self.lending():
-                params = question.annotated(self.server)
+                params = await question.annotated(self.server, self.scheduler)
                 return await self.client.ask(question.method, params)
         except TimeoutError:
             self._is_abandoned = True
@@ -172,7 +181,7 @@ class Call:
         if self._is_abandoned:
             raise self.refused(question, "nobody answered an earlier question", hint=_AGAIN_HINT)
         if question.is_too_large:
-            raise self.refused(question, "its form is too large for a person")
+            raise self.refused(question, "it is too large")
 
 
 def refuse_ambiguous(question: Question, calls: Sequence[Call]) -> RpcError:

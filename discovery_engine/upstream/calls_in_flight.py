@@ -18,6 +18,7 @@ from discovery_engine.rpc.client import LIST_ROOTS, QUESTIONS, Client
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, QuestionsOf, refuse_ambiguous
 from discovery_engine.upstream.log_message import LOG_LEVELS
@@ -70,8 +71,11 @@ class _Included:
 
 
 class CallsInFlight:
-    def __init__(self, server: ServerName, settings_of: QuestionsOf) -> None:
+    def __init__(
+        self, server: ServerName, settings_of: QuestionsOf, scheduler: FairScheduler
+    ) -> None:
         self._server = server
+        self._scheduler = scheduler
         self._settings_of = settings_of
         self._calls: list[Call] = []
         self._clients = SessionClients()
@@ -125,7 +129,8 @@ class CallsInFlight:
         if not is_known or self._settings_of(self._server).roots is not None:
             return False
         is_only_one = self._clients.are_one
-        self._outside = Call(self._server, client, self._settings_of) if is_only_one else None
+        outside = Call(self._server, client, self._settings_of, self._scheduler)
+        self._outside = outside if is_only_one else None
         return True
 
     @property

@@ -24,6 +24,7 @@ from discovery_engine.upstream.question import CAPABILITIES, Question
 from discovery_engine.upstream.requests import UpstreamRequest
 
 _MOST_ROUNDS = 20
+_MOST_AT_ONCE = 16  # questions of one result
 _INPUT_REQUIRED = "input_required"
 
 Send = Callable[[UpstreamRequest], Awaitable[JSONObject]]
@@ -60,7 +61,7 @@ async def _last_result(
             return result
         questions = read_questions(call, result)
         if call.client.takes_input_required:
-            return annotated(call, result, questions)
+            return await annotated(call, result, questions)
         responses = await answers(call, questions)
         sent = request.continued(Continuation(responses, result.get("requestState")))
     why = f"it wants input again after {_MOST_ROUNDS} rounds"
@@ -102,17 +103,29 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
         questions = {k: Question.from_json(one) for k, one in (requests or {}).items()}
         known = {key: one for key, one in questions.items() if one is not None}
         if len(known) == len(questions) and (known or state is not None):
+            _check_bounds(call, known)
             return known
     reason = "its input_required result is not one of MCP"
     raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
 
 
-def annotated(call: Call, result: JSONObject, questions: Mapping[str, Question]) -> JSONObject:
+def _check_bounds(call: Call, questions: Mapping[str, Question]) -> None:
+    if len(questions) > _MOST_AT_ONCE:
+        reason = f"it asks more than {_MOST_AT_ONCE} questions at once"
+        raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
+    if any(question.is_too_large for question in questions.values()):
+        raise UpstreamProtocolError(call.server, "a question of it is too large", PARSE_ERROR)
+
+
+async def annotated(
+    call: Call, result: JSONObject, questions: Mapping[str, Question]
+) -> JSONObject:
     """A result with its questions as a client is given them that answers them itself."""
     if not questions:
         return result
     requests = {
-        key: result["inputRequests"][key] | {"params": question.annotated(call.server)}
+        key: result["inputRequests"][key]
+        | {"params": await question.annotated(call.server, call.scheduler)}
         for key, question in questions.items()
     }
     return result | {"inputRequests": requests}

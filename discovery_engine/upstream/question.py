@@ -14,7 +14,9 @@ from discovery_engine import scanner
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, SAMPLE
+from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
+from discovery_engine.rpc.scheduling import FairScheduler
 
 _NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
 """The capability of a client that each method needs."""
@@ -26,9 +28,17 @@ _OPTIONS = {
 """The parts of each of these capabilities that servers are declared."""
 _LIST_CHANGED = "listChanged"
 CAPABILITIES = tuple(_OPTIONS)
+_VALUES = 4096  # of a question
 _CHARACTERS = 64 * 1024  # of a form; no person reads a longer one
-_VALUES = 4096  # of a form
+_CHARACTERS_OF_SAMPLE = 2 * 1024 * 1024  # a conversation may have images
+_MOST_CHARACTERS = {
+    ELICIT: _CHARACTERS,
+    SAMPLE: _CHARACTERS_OF_SAMPLE,
+    LIST_ROOTS: _CHARACTERS,
+}
 _SCANNED = 16 * 1024  # characters
+_PIECE = 1024  # characters that are scanned at a time: at most about 1 ms
+_OVERLAP = 200  # characters of a sentence that is not missed where two pieces meet
 _QUOTED = 200  # characters
 
 
@@ -82,27 +92,38 @@ class Question(Struct, frozen=True):
 
     @property
     def is_too_large(self) -> bool:
-        """Whether it is a form that no person would read."""
-        return self.method == ELICIT and _exceeds(self.params)
+        """Whether it is more than a person would read, or a model be asked."""
+        return _exceeds(self.params, _MOST_CHARACTERS[self.method])
 
-    def annotated(self, server: str) -> JSONObject:
-        """The params with the server's name, and the scanner's findings, in their `_meta`."""
+    async def annotated(self, server: str, scheduler: FairScheduler) -> JSONObject:
+        """The params with the server's name, and the scanner's findings, in their `_meta`.
+
+        They are scanned in steps, between which other tasks run.
+        """
+        return await scheduler.run(self.annotation_steps(server), size=0)
+
+    def annotation_steps(self, server: str) -> ParseSteps[JSONObject]:
+        """The steps of `annotated`."""
         meta = self.params.get("_meta")
         marks: JSONObject = {ASKING_SERVER: server}
-        if findings := self._findings():
+        if findings := (yield from self._findings()):
             marks[FINDINGS] = findings
         return self.params | {"_meta": (meta if isinstance(meta, dict) else {}) | marks}
 
-    def _findings(self) -> list[JSONObject]:
+    def _findings(self) -> ParseSteps[list[JSONObject]]:
         rest = _SCANNED
         found: list[JSONObject] = []
         for where, text in _texts(self.params, self.method):
             if rest <= 0:
                 break
-            piece = text[:rest]
-            rest -= len(piece)
-            alarms = scanner.alarms(scanner.scan_text(piece, where=where))
-            found += [finding.to_json() for finding in alarms]
+            known = text[:rest]
+            rest -= len(known)
+            for start in range(0, max(len(known) - _OVERLAP, 1), _PIECE - _OVERLAP):
+                piece = known[start : start + _PIECE]
+                alarms = scanner.alarms(scanner.scan_text(piece, where=where))
+                shown = [finding.to_json() for finding in alarms]
+                found += [one for one in shown if one not in found]
+                yield
         return found
 
 
@@ -179,8 +200,8 @@ def _strings(value: JSONValue, place: str) -> Iterator[tuple[str, str]]:
                 ]
 
 
-def _exceeds(params: JSONObject) -> bool:
-    """Whether there are more values or characters than a form may have."""
+def _exceeds(params: JSONObject, most: int) -> bool:
+    """Whether there are more values than a question may have, or more than so many characters."""
     characters, values = 0, 0
     rest: list[JSONValue] = [params]
     while rest:
@@ -193,6 +214,6 @@ def _exceeds(params: JSONObject) -> bool:
             case list():
                 rest += one
         values += 1
-        if values + len(rest) > _VALUES or characters > _CHARACTERS:
+        if values + len(rest) > _VALUES or characters > most:
             return True
     return False

@@ -103,7 +103,7 @@ class Session:
         self.capabilities = capabilities
         self._era = StoredEra(context.eras, self.connection, server.name)
         self.changes = ChangeEvents(server.name, context.events)
-        self.calls = CallsInFlight(server.name, context.questions_of)
+        self.calls = CallsInFlight(server.name, context.questions_of, context.scheduler)
         self._roots = RootsChanges()
         self._log_level: str | None = None
         self._context = context

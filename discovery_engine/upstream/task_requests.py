@@ -6,6 +6,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings
 from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
 from discovery_engine.rpc.client import Client
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.call import Call, QuestionsOf
 from discovery_engine.upstream.call_connection import require_flat
 from discovery_engine.upstream.input_rounds import annotated, read_questions
@@ -27,12 +28,14 @@ class TaskRequests:
         histories: ServerHistories,
         sender: RequestSender,
         questions_of: QuestionsOf,
+        scheduler: FairScheduler,
     ) -> None:
         self._tasks = tasks
         self._sessions = sessions
         self._histories = histories
         self._sender = sender
         self._questions_of = questions_of
+        self._scheduler = scheduler
 
     async def ask(
         self,
@@ -43,7 +46,7 @@ class TaskRequests:
         responses: JSONObject | None = None,
     ) -> JSONObject:
         """As `Upstreams.ask_task`."""
-        call = Call(server.name, caller, self._questions_of)
+        call = Call(server.name, caller, self._questions_of, self._scheduler)
         request = task_request(method, task.state.id, task.subject, responses)
         with call.holding(await self._histories.of(server).acquire_slot(server)):
             session = self._session_of(task, server, call)
@@ -61,7 +64,7 @@ class TaskRequests:
             return {}
         try:
             await require_flat(server, answer)
-            return self._observed(task, call, answer)
+            return await self._observed(task, call, answer)
         except UpstreamProtocolError:
             self._tasks.remove(task)
             raise
@@ -74,7 +77,7 @@ class TaskRequests:
                 connection = self._sender.connection(session, rpc, server, call)
                 return await connection.ask(request, server.timeouts.call)
 
-    def _observed(self, task: OpenTask, call: Call, answer: JSONObject) -> JSONObject:
+    async def _observed(self, task: OpenTask, call: Call, answer: JSONObject) -> JSONObject:
         """The state of a task, as its client is given it."""
         state = TaskState.from_json(task.server, answer)
         if state.id != task.state.id:
@@ -83,7 +86,7 @@ class TaskRequests:
         task.observe(state)
         if state.status == "input_required":
             questions = read_questions(call, answer)
-            asked = annotated(call, answer, questions)["inputRequests"]
+            asked = (await annotated(call, answer, questions))["inputRequests"]
             shown["inputRequests"] = {key: asked[key] for key in questions}
         return shown
 

@@ -113,7 +113,12 @@ class Upstreams:
             self._sessions, self._lists, self.tasks, everywhere=policy.everywhere
         )
         self._task_requests = TaskRequests(
-            self.tasks, self._sessions, self._histories, self._sender, context.questions_of
+            self.tasks,
+            self._sessions,
+            self._histories,
+            self._sender,
+            context.questions_of,
+            context.scheduler,
         )
         self._watches: dict[ServerName, ResourceWatch] = {}
 
@@ -236,7 +241,8 @@ class Upstreams:
             UpstreamProtocolError: If it answers with an error, or the answer is invalid.
             InputRequiredError: If it fails after the server asked what its client did not answer.
         """
-        call = Call(server.name, caller, self._context.questions_of)
+        context = self._context
+        call = Call(server.name, caller, context.questions_of, context.scheduler)
         history = self._histories.of(server)
         history.stats.calls += 1
 

@@ -118,7 +118,7 @@ class OurClient(Client):
         try:
             result = await self.rpc.send(
                 UpstreamRequest.call(tool, {"a": 1}),
-                call=Call(ServerName("s"), None, lambda _: QuestionSettings()),
+                call=Call(ServerName("s"), None, lambda _: QuestionSettings(), FairScheduler()),
                 seconds=seconds,
                 on_progress=on_progress,
             )
@@ -199,7 +199,7 @@ async def our_client(writer: PipeWriter, reader: PipeReader) -> AsyncIterator[Ou
         lambda: None,
         lambda *_: None,
         lambda _: None,
-        CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer,
+        CallsInFlight(ServerName("s"), lambda _: QuestionSettings(), FairScheduler()).answer,
         lambda: False,
         lambda _: None,
     )

@@ -10,7 +10,14 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, MISSING_CLIENT_CAPABILITY
-from discovery_server.question_text import presented, require_capability
+from discovery_server import question_text
+from discovery_server.question_text import presented_steps, require_capability
+from tests.steps import finished, texts_of_steps
+
+
+def presented(method: str, params: JSONObject, version: str) -> JSONObject:
+    return finished(presented_steps(method, params, version))
+
 
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
 FORM, URL = {"message": "Your name?"}, {"mode": "url", "message": "Log in", "url": "https://x.org/"}
@@ -204,3 +211,21 @@ def test_a_question_that_nests_too_deeply_is_refused() -> None:
 
     with pytest.raises(RpcError, match="nests too deeply"):
         presented("elicitation/create", form("m", requestedSchema=deep), MODERN)
+
+
+@pytest.mark.requirement("QST-54")
+@pytest.mark.parametrize(
+    "text", ["\u200b\u202ea", "\x1b[31mred ", "\tline\r\n", "words and words "]
+)
+def test_a_long_question_is_cleaned_in_steps_to_the_same_text(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = text * 30_000
+    params: JSONObject = {"systemPrompt": whole, "messages": [{"text": whole}]}
+    cleaned = texts_of_steps(monkeypatch, question_text, "clean")
+
+    shown = finished(steps := presented_steps("sampling/createMessage", params, HANDSHAKE))
+
+    assert shown == {"systemPrompt": clean(whole), "messages": [{"text": clean(whole)}]}
+    assert max(map(len, cleaned)) <= 8192
+    assert steps.gi_frame is None

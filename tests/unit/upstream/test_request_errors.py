@@ -27,7 +27,7 @@ async def transport() -> AsyncIterator[PipeTransport]:
         lambda: None,
         lambda *_: None,
         lambda _: None,
-        CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer,
+        CallsInFlight(ServerName("s"), lambda _: QuestionSettings(), FairScheduler()).answer,
         lambda: False,
         lambda _: None,
     )

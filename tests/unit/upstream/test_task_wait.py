@@ -18,6 +18,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.rpc.client import CallbackClient
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, QuestionSettings
 from discovery_engine.upstream.requests import UpstreamRequest
@@ -59,7 +60,7 @@ class Holder:
 
 
 def wait(holder: Holder, *, seconds: float = 30.0, client: Any = None) -> TaskWait:
-    call = Call(SERVER, client, lambda _: QuestionSettings())
+    call = Call(SERVER, client, lambda _: QuestionSettings(), FairScheduler())
     state = TaskState.from_json(SERVER, WORKING)
     return TaskWait(state, call, "work", holder, None, seconds=seconds)
 

@@ -7,12 +7,18 @@ import anyio
 import pytest
 
 from discovery_engine.rpc.messages import Request
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionSettings
 from discovery_engine.upstream.calls_in_flight import CallsInFlight
 from discovery_engine.upstream.stdio.server_requests import ServerRequests
 
 pytestmark = pytest.mark.anyio
+
+
+def in_flight() -> CallsInFlight:
+    """No calls."""
+    return CallsInFlight(ServerName("s"), lambda _: QuestionSettings(), FairScheduler())
 
 
 def asked(id_: int | str, method: str = "ping") -> Request:
@@ -45,7 +51,7 @@ async def sent(requests: ServerRequests, pipe: Pipe) -> None:
 @pytest.mark.requirement("UPS-53")
 async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
     requests, pipe = (
-        ServerRequests(CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer),
+        ServerRequests(in_flight().answer),
         Pipe(),
     )
 
@@ -64,7 +70,7 @@ async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
 @pytest.mark.requirement("UPS-53")
 async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
     requests, pipe = (
-        ServerRequests(CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer),
+        ServerRequests(in_flight().answer),
         Pipe(),
     )
 
@@ -78,7 +84,7 @@ async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
 
 async def test_an_id_that_is_a_burden_is_not_sent_back_and_a_method_is_named_in_short() -> None:
     requests, pipe = (
-        ServerRequests(CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer),
+        ServerRequests(in_flight().answer),
         Pipe(),
     )
 
