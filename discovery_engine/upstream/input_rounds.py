@@ -24,7 +24,7 @@ from discovery_engine.upstream.question import CAPABILITIES, Question
 from discovery_engine.upstream.requests import UpstreamRequest
 
 _MOST_ROUNDS = 20
-_MOST_AT_ONCE = 16  # questions of one result
+_MOST_PASSED = 100  # questions of one result; of a call no more are asked
 _INPUT_REQUIRED = "input_required"
 
 Send = Callable[[UpstreamRequest], Awaitable[JSONObject]]
@@ -103,15 +103,14 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
         questions = {k: Question.from_json(one) for k, one in (requests or {}).items()}
         known = {key: one for key, one in questions.items() if one is not None}
         if len(known) == len(questions) and (known or state is not None):
-            _check_bounds(call, known)
             return known
     reason = "its input_required result is not one of MCP"
     raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
 
 
 def _check_bounds(call: Call, questions: Mapping[str, Question]) -> None:
-    if len(questions) > _MOST_AT_ONCE:
-        reason = f"it asks more than {_MOST_AT_ONCE} questions at once"
+    if len(questions) > _MOST_PASSED:
+        reason = f"it asks more than {_MOST_PASSED} questions at once"
         raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
     if any(question.is_too_large for question in questions.values()):
         raise UpstreamProtocolError(call.server, "a question of it is too large", PARSE_ERROR)
@@ -120,9 +119,14 @@ def _check_bounds(call: Call, questions: Mapping[str, Question]) -> None:
 async def annotated(
     call: Call, result: JSONObject, questions: Mapping[str, Question]
 ) -> JSONObject:
-    """A result with its questions as a client is given them that answers them itself."""
+    """A result with its questions as a client is given them that answers them itself.
+
+    Raises:
+        UpstreamProtocolError: If they are too many or too large.
+    """
     if not questions:
         return result
+    _check_bounds(call, questions)
     requests = {
         key: result["inputRequests"][key]
         | {"params": await question.annotated(call.server, call.scheduler)}

@@ -54,6 +54,8 @@ MODES = {
     "late": "asks to open an address; that it is done comes after the answer, or by `pid`",
     "deaf": "the first that is started closes its stdin when it is initialized, and runs on",
     "always_deaf": "closes its stdin before it answers `initialize`, and runs on",
+    "many_at_once": "wants a hundred and one answers in one round",
+    "large_round": "wants an answer to a form that nobody would read, in a round",
     "state": "wants input with a state that it then compares",
 }
 STATE = 'a "state"\n\u00e9\\ of its own \U0001f600'
@@ -209,6 +211,15 @@ class AskingServer(Server):
 
     def call_rounds(self, message: Message, name: str) -> None:
         self.want(message, "again")
+
+    def call_many_at_once(self, message: Message, name: str) -> None:
+        one = {"method": "elicitation/create", "params": FORM}
+        asked = {f"q{number}": one for number in range(101)}
+        answer(message, {"resultType": "input_required", "inputRequests": asked})
+
+    def call_large_round(self, message: Message, name: str) -> None:
+        one = {"method": "elicitation/create", "params": FORM | {"message": "x" * 70_000}}
+        answer(message, {"resultType": "input_required", "inputRequests": {"q": one}})
 
     def call_strange_rounds(self, message: Message, name: str) -> None:
         wanted = {"q": {"method": "tools/call", "params": {"name": "echo"}}}

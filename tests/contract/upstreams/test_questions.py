@@ -502,3 +502,18 @@ async def test_a_session_of_one_client_declares_nothing_of_other_clients() -> No
                 await opened.call(server, "test_elicitation", {"message": "Who?"})
 
     assert raised.value.wanted == "input during the call"  # the server knew that it cannot ask
+
+
+@pytest.mark.requirement("QST-44")
+@pytest.mark.parametrize("mode", ["many_at_once", "large_round"])
+async def test_questions_beyond_all_bounds_are_not_passed_to_a_client_that_answers_itself(
+    mode: str,
+) -> None:
+    class Continuing(Person):
+        takes_input_required = True
+
+    async with upstreams() as opened:
+        with anyio.fail_after(60), pytest.raises(UpstreamError) as raised:
+            await opened.call(asking(mode, era="modern"), "echo", {}, caller=Continuing())
+
+    assert "question" in raised.value.message
