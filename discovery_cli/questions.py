@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -24,6 +24,9 @@ from discovery_engine.errors import InputRequiredError
 from discovery_engine.rpc.client import CallbackClient, Client
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS, INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
 
 answer_option = click.option(
     "--answer",
@@ -81,6 +84,12 @@ def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
         raise error if client else error.with_hint(_HINT) from error
     if prepared and not run.as_json:
         prepared.say_unused()
+
+
+def expect(engine: Engine, client: Client | None) -> None:
+    """Declare to servers from their start on what can be asked: none is started twice for that."""
+    if client is not None:
+        engine.expect_client(client.capabilities)
 
 
 def _person(run: Run) -> Client | None:

@@ -14,7 +14,7 @@ from discovery_cli.invocation import Concerned, Invocation, get_to_know
 from discovery_cli.json_option import read_object
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import json_text
-from discovery_cli.questions import answer_option, answering
+from discovery_cli.questions import answer_option, answering, expect
 from discovery_cli.results import show_failure, show_preview, show_result
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine._util.json import JSONObject
@@ -123,6 +123,7 @@ async def _execute(
     engine: Engine, *, asked: _Asked, client: Client | None, on_progress: OnProgress | None
 ) -> tuple[Entry, JSONObject]:
     """Call the tool."""
+    expect(engine, client)
     entry, arguments = await _prepared(engine, asked)
     tool = entry.tool
     call = engine.execute(

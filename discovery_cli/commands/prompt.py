@@ -11,7 +11,7 @@ import click
 from discovery_cli.invocation import Invocation, every_server, get_to_know
 from discovery_cli.offering_output import show_messages, signature
 from discovery_cli.options import complete_prompt, complete_server, pass_invocation
-from discovery_cli.questions import answer_option, answering
+from discovery_cli.questions import answer_option, answering, expect
 from discovery_cli.targets import noting_unlisted, one_server
 from discovery_engine._util.text import clean
 
@@ -83,6 +83,7 @@ async def _get(
     server: str | None,
     client: Client | None,
 ) -> JSONObject:
+    expect(engine, client)
     concerned = one_server(server) if server else every_server
     view = await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
     with noting_unlisted(output, lambda: view):

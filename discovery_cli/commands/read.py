@@ -10,7 +10,7 @@ import click
 from discovery_cli.invocation import Invocation, every_server, get_to_know
 from discovery_cli.offering_output import show_contents
 from discovery_cli.options import complete_resource, complete_server, pass_invocation
-from discovery_cli.questions import answer_option, answering
+from discovery_cli.questions import answer_option, answering, expect
 from discovery_cli.targets import noting_unlisted, one_server
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def command(invocation: Invocation, uri: str, *, server: str | None, answer: str
 async def _read(
     engine: Engine, *, output: Output, uri: str, server: str | None, client: Client | None
 ) -> JSONObject:
+    expect(engine, client)
     concerned = one_server(server) if server else every_server
     await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
     with noting_unlisted(output, lambda: engine.view):

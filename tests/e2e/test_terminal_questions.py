@@ -75,6 +75,24 @@ def test_a_person_fills_in_a_form(tmp_path: Path) -> None:
     assert "it must be a whole number" in shown
 
 
+@pytest.mark.requirement("CLI-33")
+def test_a_server_is_started_once_although_it_may_ask(tmp_path: Path) -> None:
+    command(tmp_path, "form")
+    home, starts = Folder(tmp_path), tmp_path / "starts"
+    content = json.loads(home.config.read_text("utf-8"))
+    server = content["servers"]["asking"]
+    script = 'echo started >> "$0"; exec "$@"'
+    server["args"] = ["-c", script, str(starts), server["command"], *server["args"]]
+    server["command"] = "/bin/sh"
+    home.config.write_text(json.dumps(content), "utf-8")
+    options = ["--config", str(home.config), "--data-dir", str(home.data)]
+
+    code, _, shown = in_terminal([*PROGRAM, *options, "execute", "asking", "echo"], "n\n")
+
+    assert code == 0, shown
+    assert starts.read_text("utf-8").split() == ["started"]
+
+
 @pytest.mark.requirement("QST-50")
 def test_a_person_declines(tmp_path: Path) -> None:
     code, printed, shown = in_terminal(command(tmp_path, "form"), "n\n")
