@@ -70,11 +70,11 @@ def make_app(
         prefix, _, named = path.removesuffix("/").partition(f"{PATH}/")
         if prefix != ("" if named else PATH):
             return None
-        if bound is None:
-            return gateway.in_view(named) if named else gateway
-        if named not in ("", bound):
+        if bound is not None and named not in ("", bound):
             return None
-        return gateway if bound == gateway.view and not named else gateway.in_view(bound)
+        is_own = not named and bound in (None, gateway.view)
+        found = gateway if is_own else gateway.in_view(named or bound or "")
+        return found if found and found.is_configured else None
 
     def is_open(shown: Gateway, user: str | None) -> bool:
         return shown.is_configured and (users is None or users.has(user))

@@ -246,6 +246,26 @@ async def test_clients_of_a_removed_view_are_disconnected_and_refused(tmp_path: 
     assert stays.status_code == 200
 
 
+@pytest.mark.requirement("VIEW-7")
+async def test_of_a_removed_view_of_the_command_nothing_is_left(tmp_path: Path) -> None:
+    async with placed(tmp_path, view="farm") as place:
+        bound = place.token("farm")
+        async with place.client(OWN) as own, place.client(bound) as client:
+            sessions = await own.open(), await client.open()
+            written = json.loads(place.folder.config.read_text("utf-8"))
+            place.folder.config.write_text(json.dumps({**written, "views": {}}), "utf-8")
+            await place.engine.reload()
+            for one, session in zip((own, client), sessions, strict=True):
+                called = await one.call("farm__get_cow", {}, session=session)
+                stateless = await one.call_statelessly("farm__get_cow", {})
+                assert (called.status_code, stateless.status_code) == (404, 404)
+                with pytest.raises(httpx2.HTTPStatusError):
+                    await one.open()
+            place.folder.config.write_text(json.dumps(written), "utf-8")
+            await place.engine.reload()
+            assert await tools(own) == await tools(client) == ["farm__get_cow"]
+
+
 @pytest.mark.requirement("VIEW-25", "VIEW-10")
 async def test_a_client_of_one_view_reads_no_resource_of_another(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
