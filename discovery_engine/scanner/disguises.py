@@ -14,7 +14,13 @@ from operator import or_
 
 from discovery_engine.scanner.commands import MARKS as COMMANDS
 from discovery_engine.scanner.credentials import MARKS as CREDENTIALS
-from discovery_engine.scanner.payloads import LONGEST_WORD, MIRRORED, SIGNS, TURNED
+from discovery_engine.scanner.payloads import (
+    LONGEST_WORD,
+    MIRRORED,
+    SIGNS,
+    TURNED,
+    may_be_code,
+)
 from discovery_engine.scanner.remembering import Remembering
 
 _FOREIGN_WORDS = TURNED | MIRRORED
@@ -23,7 +29,6 @@ _NUMBERS = re.compile(r"[0-9][0-9a-fA-F]?[ :,]+(?:0x)?[0-9a-fA-F]{2}\b|[01]{8}")
 _LEET = r"[0-8@$!|][a-zA-Z]|[a-zA-Z][0-8@$!|]+[a-zA-Z]"
 _JOINED = r"[-_.*~]+[a-zA-Z]+[-_.*~]+[a-zA-Z]+[-_.*~]+[a-zA-Z]"
 _BLANKS = str.maketrans("\n\t", "  ")
-_HEX = re.compile(r"[0-9a-f]{20}")
 _LETTERS = 4  # single letters in a row that may be a word
 _SPACED = re.compile(r"(?:\b\w[ \t]){4}\w\b")
 _PHRASE = re.compile("|".join(map(re.escape, _LITERALS)))
@@ -62,19 +67,10 @@ def _marks_of(word: str) -> int:
     lower = word.lower()
     if lower in _FOREIGN_WORDS or _ODD.search(word) or _COMMAND.search(lower):
         return _IN_WORD
-    if len(word) >= LONGEST_WORD and _may_be_code(word):
+    if len(word) >= LONGEST_WORD and may_be_code(word):
         return _IN_WORD
     numbers = _IN_NUMBERS if _NUMBER.search(word) else 0
     return numbers | (_IN_PHRASE if _LAST_WORD.match(word) else 0)
-
-
-def _may_be_code(word: str) -> bool:
-    """Whether a long word may be base64, base32 or hexadecimal.
-
-    Text as base64 has letters of both cases, for each letter of ASCII begins with a low bit; so
-    the long names of parameters are none.
-    """
-    return not word.islower() or bool(_HEX.search(word))
 
 
 _marks = Remembering(_marks_of)

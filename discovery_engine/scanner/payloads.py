@@ -16,8 +16,11 @@ _LEAST = 8  # characters of a decoded text that can say anything
 _READABLE = 0.95
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}(?:\n[A-Za-z0-9+/_-]{8,})*={0,2}")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}")
 _BASE32 = re.compile(r"\b[A-Z2-7]{24,}={0,6}")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :,]?){10,}(?![0-9A-Za-z])")
+_LONG_HEX = re.compile(r"[0-9a-f]{20}")
+_LONG_HEX_OR_BASE32 = re.compile(r"(?:[0-9a-fA-F]{2}[:,]?){8}|[A-Z2-7]{24}")
 _HEX_ESCAPES = re.compile(r"(?:\\x[0-9a-fA-F]{2}){6,}")
 _UNICODE_ESCAPES = re.compile(r"(?:\\u[0-9a-fA-F]{4}){4,}")
 _BITS = re.compile(r"(?:\b[01]{8}\b[ ,]?){8,}|\b[01]{64,}\b")
@@ -47,6 +50,32 @@ def decoded(text: str) -> Iterator[str]:
     for _ in range(_LAYERS):
         layer = [inner for outer in layer for inner in _once(outer)][:_CANDIDATES]
         yield from layer
+
+
+def may_be_code(word: str) -> bool:
+    """Whether a long word, or its beginning, may be base64, base32 or hexadecimal.
+
+    Text as base64 has letters of both cases, for each letter of ASCII begins with a low bit; so
+    the long names of parameters in small letters are none. Other names decode to octets that are
+    no text, whatever may follow them on the next line.
+    """
+    if word.islower():
+        return bool(_LONG_HEX.search(word))
+    if _LONG_HEX_OR_BASE32.search(word):
+        return True
+    return any(map(_may_begin_text, _BASE64_RUN.findall(word)))
+
+
+def _may_begin_text(run: str) -> bool:
+    """Whether the octets of a run of base64 are a text, or the beginning of one."""
+    octets = base64.b64decode(run[: len(run) // 4 * 4], altchars=b"-_")
+    if not any(octets[1::2]):
+        return True  # UTF-16
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(octets)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _once(text: str) -> Iterator[str]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from discovery_engine.scanner.evidence import Place, evidence_in
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.normalization import loose, plain
 from discovery_engine.scanner.passages import passages_of
+from discovery_engine.scanner.payloads import decoded
 from discovery_engine.scanner.screening import may_alarm, pieces_of, screened
 from discovery_engine.tools.model import ServerName, Tool
 
@@ -50,6 +54,42 @@ def test_a_text_without_disguise_has_nothing_for_the_other_detectors(text: str) 
         assert credential_in(text) is None
         assert command_in(plain(text)) is None
         assert loose(text) == plain(text)
+
+
+CODES: list[Callable[[bytes], bytes]] = [
+    base64.b64encode,
+    base64.urlsafe_b64encode,
+    base64.b32encode,
+    binascii.hexlify,
+    lambda data: binascii.hexlify(data).upper(),
+    lambda data: base64.b64encode(data.decode().encode("utf-16-le")),
+]
+
+
+@pytest.mark.requirement("SCN-10")
+@given(
+    st.text("abcdefgh ignoreé中.", min_size=8, max_size=60),
+    st.sampled_from(CODES),
+    st.integers(8, 80),
+    st.text("aB_- \n", max_size=12),
+    st.text("aB_-. \n", max_size=12),
+)
+def test_a_text_without_disguise_holds_no_code(
+    hidden: str, code: Callable[[bytes], bytes], width: int, before: str, behind: str
+) -> None:
+    letters = code(hidden.encode()).decode()
+    wrapped = "\n".join(letters[at : at + width] for at in range(0, len(letters), width))
+    text = before + wrapped + behind
+
+    if is_undisguised(text):
+        assert not list(decoded(text))
+
+
+@pytest.mark.parametrize(
+    "name", ["getAccountBalanceHistory", "Context7-compatible", "(YYYY-MM-DDTHH:MM:SSZ)"]
+)
+def test_a_long_name_is_no_disguise(name: str) -> None:
+    assert is_undisguised(f"See {name} for more.")
 
 
 def test_most_sentences_of_honest_tools_are_cleared() -> None:
