@@ -305,4 +305,4 @@ class ScopedEngine:
     async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            await self._core.lister.wait_all_listed()
+            await self._core.lister.wait_all_listed(self._current.live.connectable)

@@ -230,7 +230,7 @@ class ServerOfferings:
             await self._core.lister.list_server(unlisted, max_wait=max_wait)
         elif max_wait is not None:
             with anyio.move_on_after(max_wait):
-                await self._core.lister.wait_all_listed()
+                await self._core.lister.wait_all_listed(self._current.live.connectable)
         return find(self._current.live)
 
     def _unlisted(self, named: str) -> ServerName | None:

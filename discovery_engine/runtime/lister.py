@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import anyio
@@ -94,9 +94,10 @@ class ServerLister:
         diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
         return make_report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
-    async def wait_all_listed(self) -> None:
-        """Wait until every connectable server was listed or has failed once."""
-        parts = map(self._view.catalog.part, self._view.connectable)
+    async def wait_all_listed(self, among: Container[ServerName] | None = None) -> None:
+        """Wait until every connectable server, or each of some, was listed or has failed once."""
+        names = (n for n in self._view.connectable if among is None or n in among)
+        parts = map(self._view.catalog.part, names)
         await self._list_all([p.server for p in parts if not (p.listed_at or p.failure)])
 
     async def ensure_listed(self, name: ServerName) -> None:

@@ -280,6 +280,21 @@ async def test_a_resource_of_a_server_that_is_still_starting_is_waited_for(
 
 
 @pytest.mark.requirement("RES-24")
+async def test_a_view_waits_for_its_own_servers_only(tmp_path: Path, download: Download) -> None:
+    folder = Folder(tmp_path)
+    slow = download.before(good("slow"))
+    folder.write(good("fast"), slow, views={"narrow": {"servers": ["fast"]}})
+
+    async with folder.open() as engine:
+        await engine.refresh(["fast"])
+        narrow = engine.in_view("narrow")
+        with anyio.fail_after(60), pytest.raises(ResourceNotFoundError):
+            await narrow.offerings.read_resource("x:/none", max_wait=1000)
+
+    assert download.starts == 0
+
+
+@pytest.mark.requirement("RES-24")
 async def test_a_resource_that_no_server_has_is_unknown_although_one_is_still_starting(
     tmp_path: Path, download: Download
 ) -> None:
