@@ -159,6 +159,7 @@ class CallsInFlight:
     async def _ask(self, question: Question, causes: list[Call]) -> JSONObject:
         # A call that was answered just before the question came has ended by now.
         causes = [call for call in causes if call in self._calls or call is self._outside]
+        causes = causes or self._outside_of_calls(question.method)
         if not causes:
             raise _outside(question.method)
         if not _are_of_one_client(causes):
@@ -183,9 +184,12 @@ class CallsInFlight:
         current = _CURRENT.get()
         if current and current in self._calls:
             return [current]
-        if not self._calls and method == LIST_ROOTS and self._outside and self._clients.are_one:
-            return [self._outside]
-        return list(self._calls)
+        return list(self._calls) or self._outside_of_calls(method)
+
+    def _outside_of_calls(self, method: str) -> list[Call]:
+        """Of the client that is asked although no call of it is in flight."""
+        is_asked = method == LIST_ROOTS and self._clients.are_one
+        return [self._outside] if self._outside and is_asked else []
 
 
 def _are_of_one_client(calls: list[Call]) -> bool:

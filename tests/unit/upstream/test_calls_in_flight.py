@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.client import LIST_ROOTS, CallbackClient
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import Call, QuestionSettings
+from discovery_engine.upstream.calls_in_flight import CallsInFlight
+
+ROOTS = {"roots": [{"uri": "file:///here"}]}
+
+
+async def give_roots(method: str, _: JSONObject) -> JSONObject:
+    assert method == LIST_ROOTS
+    return ROOTS
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("QST-53")
+async def test_a_question_about_changed_roots_may_come_just_before_a_call_ends() -> None:
+    server, settings_of = ServerName("s"), lambda _: QuestionSettings()
+    client = CallbackClient(give_roots, capabilities={"roots": {"listChanged": True}})
+    calls = CallsInFlight(server, settings_of)
+    with calls.including(Call(server, client, settings_of)):
+        calls.expect_roots_of(client)
+        answer = calls.answer(LIST_ROOTS, {})
+
+    assert callable(answer)
+    assert await answer() == ROOTS
