@@ -107,8 +107,8 @@ class ServerTasks:
 
     def _server(self, task: OpenTask) -> ServerSettings:
         try:
-            return self._core.state.view.server_settings(task.server)
-        except DiscoveryError as error:  # it is not configured any more
+            return self._core.state.view.require_connectable(task.server)
+        except DiscoveryError as error:  # it must not be asked any more
             raise TaskNotFoundError from error
 
     def _is_shown(self, key: ToolKey) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings
 from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
@@ -48,7 +50,11 @@ class TaskRequests:
         """As `Upstreams.ask_task`."""
         call = Call(server.name, caller, self._questions_of, self._scheduler)
         request = task_request(method, task.state.id, task.subject, responses)
-        with call.holding(await self._histories.of(server).acquire_slot(server)):
+        history = self._histories.of(server)
+        with (
+            history.attempt() if history.is_in_doubt else nullcontext(),
+            call.holding(await history.acquire_slot(server)),
+        ):
             session = self._session_of(task, server, call)
             try:
                 answer = await self._answer(session, server, call, request)

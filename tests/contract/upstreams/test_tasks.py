@@ -14,6 +14,7 @@ from discovery_engine.errors import (
     InputRequiredError,
     OutcomeUnknownError,
     TaskNotFoundError,
+    UnavailableError,
     UpstreamError,
     UpstreamProtocolError,
     UpstreamTimeoutError,
@@ -422,3 +423,21 @@ async def test_an_idle_session_stays_open_for_a_task_that_was_handed_out() -> No
         with anyio.fail_after(60):
             await opened.ask_task(server, task, "tasks/cancel", Polling(id="ann"))
         await eventually(lambda: "tasks" not in opened.sessions())
+
+
+@pytest.mark.requirement("TSK-22")
+async def test_a_remote_server_that_is_gone_is_not_tried_at_each_request_for_its_task() -> None:
+    async with upstreams() as opened:
+        with http_server("http", program="tasks_http_server.py") as address:
+            server = remote_server(f"{address}/mcp", name="tasks")
+            task = await handed(opened, server, "slow_compute", seconds=600, label="one")
+        await opened.close(server.name)
+        await eventually(lambda: not opened.sessions())
+        errors = []
+        for _ in range(5):
+            with anyio.fail_after(60), pytest.raises(UpstreamError) as raised:
+                await opened.ask_task(server, task, "tasks/get", Polling(id="ann"))
+            errors.append(raised.value)
+
+    assert [type(one) for one in errors] == [UnavailableError] * 5
+    assert getattr(errors[-1], "retry_after", None) is not None
