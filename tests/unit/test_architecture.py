@@ -35,6 +35,21 @@ def test_the_glossary_is_short_and_names_packages_that_exist() -> None:
     assert all((ENGINE / name).is_dir() or (ENGINE / f"{name}.py").is_file() for _, name in rows)
 
 
+def test_the_modules_that_the_page_names_are_there() -> None:
+    prose = PAGE.read_text("utf-8").partition("<!-- layers: begin -->")
+    named = re.findall(r"`((?:[a-z_]+\.)+[a-z_]+)`", prose[0] + prose[2].partition("end -->")[2])
+
+    def is_there(name: str) -> bool:
+        path = ENGINE.joinpath(*name.split("."))
+        of_module = path.parent.with_suffix(".py")
+        if path.is_dir() or path.with_suffix(".py").is_file():
+            return True
+        return of_module.is_file() and f"def {path.name}(" in of_module.read_text("utf-8")
+
+    assert "upstream.http.sdk" in named
+    assert [name for name in named if not (name.endswith(".toml") or is_there(name))] == []
+
+
 def test_the_root_of_the_engine_has_at_most_eight_modules() -> None:
     assert len(list(ENGINE.glob("*.py"))) <= 8
 
