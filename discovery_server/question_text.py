@@ -22,6 +22,7 @@ from discovery_engine.rpc.protocol import (
     MISSING_CLIENT_CAPABILITY,
     MODERN_VERSIONS,
 )
+from discovery_engine.upstream.question import of_questions
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
@@ -44,10 +45,11 @@ _WEB = ("https://", "http://")
 def askable(params: JSONObject) -> dict[str, JSONObject]:
     """The capabilities of a client since 2026-07-28 that say what it can answer.
 
-    `params` are those of its request.
+    `params` are those of its request. Without changes of its roots: this era has no notification.
     """
     declared = params["_meta"][CLIENT_CAPABILITIES]
-    return {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
+    known = {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
+    return of_questions(known)
 
 
 async def presented_requests(

@@ -194,6 +194,28 @@ async def test_sampling(ctx: Any, params: Any) -> dict[str, Any]:
     return content(text(f"LLM response: {answer['content']['text']}"))
 
 
+@tool()
+async def test_sampling_tools(ctx: Any, params: Any) -> dict[str, Any]:
+    asked = sample("What is the weather in Paris?")
+    weather = {"name": "weather", "inputSchema": schema(city={"type": "string"})}
+    used = {"type": "tool_use", "id": "u1", "name": "weather", "input": {"city": "Lyon"}}
+    told = {"type": "tool_result", "toolUseId": "u1", "content": [text("sunny")]}
+    asked["params"]["messages"] += [
+        {"role": "assistant", "content": used},
+        {"role": "user", "content": [told]},
+    ]
+    asked["params"] |= {"tools": [weather], "toolChoice": {"mode": "required"}}
+    answer = await ask(ctx, "sampling", asked, types.CreateMessageResultWithTools)
+    return content(text(json.dumps([answer["stopReason"], answer["content"]])))
+
+
+@tool()
+async def test_declared(ctx: Any, params: Any) -> dict[str, Any]:
+    known = declared(ctx)
+    asked = {name: known[name] for name in ("elicitation", "roots", "sampling") if name in known}
+    return content(text(json.dumps(asked)))
+
+
 @tool(inputSchema=schema(message={"type": "string"}))
 async def test_elicitation(ctx: Any, params: Any) -> dict[str, Any]:
     asked = form(params.arguments["message"], username={"type": "string"}, email={"type": "string"})
@@ -281,16 +303,20 @@ ASKED: dict[str, tuple[Any, Any]] = {
 }
 
 
-async def ask(ctx: Any, capability: str, request: dict[str, Any]) -> dict[str, Any]:
+async def ask(
+    ctx: Any, capability: str, request: dict[str, Any], result: Any = None
+) -> dict[str, Any]:
     """What the client answers, in either era."""
     require(ctx, capability)
     if ctx.protocol_version == MODERN:
         if given := responses(ctx, "asked"):
             return given[0]
         raise AskingError(request)
-    kind, result = ASKED[request["method"]]
+    kind, usual = ASKED[request["method"]]
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
-    answer = await ctx.session.send_request(kind.model_validate(request), result, metadata=related)
+    answer = await ctx.session.send_request(
+        kind.model_validate(request), result or usual, metadata=related
+    )
     return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
