@@ -26,6 +26,8 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS, INVALID_PARAMS
 
 if TYPE_CHECKING:
+    import anyio
+
     from discovery_engine.engine import Engine
 
 answer_option = click.option(
@@ -153,9 +155,18 @@ class _Person:
         self._screen = run.screen
         self._terminal = TerminalInput()
         self._outputs = [one for one in (sys.stdout, sys.stderr) if one.isatty()]
+        self._turn: anyio.Lock | None = None
 
     async def ask(self, _: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`; Ctrl-C and Ctrl-D cancel the question, and the call goes on."""
+        """As `Client.ask`; one question at a time, however many servers ask at once."""
+        import anyio
+
+        self._turn = self._turn or anyio.Lock()
+        async with self._turn:
+            return await self._ask(params)
+
+    async def _ask(self, params: JSONObject) -> JSONObject:
+        """The answer; Ctrl-C and Ctrl-D cancel the question, and the call goes on."""
         import anyio
 
         scope = anyio.CancelScope()
@@ -166,6 +177,10 @@ class _Person:
             except TerminalClosedError as closed:
                 if closed.is_gone:
                     self._interrupts.hang_up()
+            except anyio.get_cancelled_exc_class():
+                if not scope.cancel_called:  # it is withdrawn, or took too long
+                    self._terminal.write("\nnobody waits for this answer any more")
+                raise
         self._terminal.write("")
         if not sys.stdin.isatty():
             for output in self._outputs:  # what is written there from now on is an error

@@ -293,6 +293,38 @@ def test_a_key_cancels_the_form_and_the_terminal_shows_what_is_typed_again(
     assert answered(printed)["result"] == {"action": "cancel"}
 
 
+@pytest.mark.requirement("QST-50")
+def test_questions_that_are_asked_at_once_are_shown_one_after_another(tmp_path: Path) -> None:
+    with at_terminal(command(tmp_path, "asks_twice")) as terminal:
+        terminal.until("[y/n]: ")
+        first = terminal.shown
+        terminal.type("y\n")
+        terminal.until("[y/n]: y\r\nasking asks:")
+        terminal.type("n\n")
+        assert terminal.process.stdout
+        printed = terminal.process.stdout.read().decode()
+
+    assert first.count(b"asking asks:") == 1
+    actions = [one["result"]["action"] for one in json.loads(printed)]
+    assert actions == ["accept", "decline"]
+
+
+@pytest.mark.requirement("QST-43")
+def test_a_question_that_took_too_long_says_so(tmp_path: Path) -> None:
+    asking = command(tmp_path, "form")
+    config = Folder(tmp_path).config
+    content = json.loads(config.read_text("utf-8"))
+    config.write_text(json.dumps({**content, "server": {"questionTimeout": 1}}), "utf-8")
+
+    with at_terminal(asking) as terminal:
+        terminal.until("nobody waits for this answer any more")
+        assert terminal.process.stdout
+        printed = terminal.process.stdout.read().decode()
+
+        assert terminal.process.wait(60) == 0
+    assert answered(printed)["result"] == {"action": "decline"}
+
+
 @pytest.mark.requirement("QST-55")
 def test_ctrl_d_after_the_beginning_of_a_line_is_no_end(tmp_path: Path) -> None:
     with at_terminal(command(tmp_path, "form")) as terminal:
