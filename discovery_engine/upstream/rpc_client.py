@@ -46,12 +46,15 @@ class RpcClient:
         if not is_stored:
             self._prove()
         self._meta = request_meta(info.version) if info.is_modern else None
+        self.offers_tasks = info.is_modern and offers_tasks(info.capabilities)
+        """Whether the server may return tasks: it declares them, and so do we to it."""
 
     async def refresh_info(self) -> None:
         """Request `server/discover` again; no-op if the server answers with an error."""
         with suppress(RpcError):
             if info := read_discovered(await discover(self.transport)):
                 self.info = info
+                self.offers_tasks = offers_tasks(info.capabilities)
                 self.is_stored = False
 
     async def list_page(self, method: str, params: JSONObject) -> JSONObject:
@@ -141,11 +144,6 @@ class RpcClient:
         if not self.is_proven:
             self._prove()
         return answer
-
-    @property
-    def offers_tasks(self) -> bool:
-        """Whether the server may return tasks: it declares them, and so do we to it."""
-        return self._meta is not None and offers_tasks(self.info.capabilities)
 
     def _call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
         """The `_meta` of a call's requests; None for that of all others.
