@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName, Tool
 
 
+_BISECT_PART = 6  # a list this many times as long as what is looked for is not read, but searched
+
+
 class ServerSpan(NamedTuple):
     """The numbers of one server's tools; at least one."""
 
@@ -85,16 +88,24 @@ class Postings(Struct, frozen=True, dict=True):
         return self.spans[bisect_right(self.starts, doc) - 1]
 
 
-def impacts_of(lists: PostingList, docs: Sequence[int]) -> list[tuple[int, int]]:
-    """The impact on each of `docs` that holds the term, with its position in `docs`."""
+def impacts_of(lists: PostingList, places: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The impact on each of some tools that holds the term, with the place of the tool.
+
+    Args:
+        lists: Of the term.
+        places: A place for each tool; the numbers of the tools ascend.
+    """
     held, impacts = array(IDS, lists[0]), lists[1]
+    if len(held) < _BISECT_PART * len(places):
+        pairs = zip(held, impacts, strict=True)
+        return [(places[doc], impact) for doc, impact in pairs if doc in places]
     found, low, end = [], 0, len(held)
-    for i, doc in enumerate(docs):
+    for doc, place in places.items():
         low = bisect_left(held, doc, low)
         if low == end:
             break
         if held[low] == doc:
-            found.append((i, impacts[low]))
+            found.append((place, impacts[low]))
     return found
 
 

@@ -26,6 +26,7 @@ _SHORT_CLAUSE = 0.7  # the power by which a clause counts less that is a small p
 
 def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> list[float]:
     """The score of each of `docs`, which ascend."""
+    places = {doc: place for place, doc in enumerate(docs)}
     whole = [0.0] * len(docs)
     parts = [[0.0] * len(docs) for _ in query.clauses]
     for term, weight in query.weights.items():
@@ -33,7 +34,7 @@ def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> l
         if found is None:
             continue
         within = [p for c, p in zip(query.clauses, parts, strict=True) if term in c]
-        for i, impact in impacts_of(found, docs):
+        for i, impact in impacts_of(found, places):
             gain = weight * impact
             whole[i] += gain
             for part in within:
