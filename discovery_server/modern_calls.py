@@ -82,6 +82,10 @@ class ModernCalls:
         finally:
             output.end()
 
+    async def end(self, client: str) -> None:
+        """Cancel those of a client that is gone."""
+        await self._asking.end(client)
+
     async def close(self) -> None:
         """Cancel the calls that wait for a client."""
         await self._asking.close()

@@ -61,7 +61,8 @@ def make_app(
         endpoint: The valid host names.
         tokens: The valid tokens; None requires no token.
         max_sessions: The number of sessions in the handshake era.
-        on_session_end: Called with the id of each of them that has ended.
+        on_session_end: Called with the id of each of them that has ended, and of each client
+            without one whose token or view has.
         access: Further tokens, which may be created and revoked while this is served.
     """
     users = Users(tokens, access) if tokens else None
@@ -79,7 +80,8 @@ def make_app(
     def is_open(shown: Gateway, user: str | None) -> bool:
         return shown.is_configured and (users is None or users.has(user))
 
-    app: ASGIApp = StreamableHttp(gateway_of, Sessions(max_sessions, on_session_end), is_open)
+    sessions = Sessions(max_sessions, on_session_end)
+    app: ASGIApp = StreamableHttp(gateway_of, sessions, is_open, on_session_end)
     return Guard(Authorization(app, users) if users else app, endpoint)
 
 

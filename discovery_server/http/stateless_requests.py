@@ -60,8 +60,14 @@ _STATUSES = {
 class StatelessRequests:
     """Answers POST requests, the only ones of this era."""
 
-    def __init__(self, streams: OpenStreams) -> None:
+    def __init__(
+        self, streams: OpenStreams, on_client_end: Callable[[str], object] = lambda _: None
+    ) -> None:
+        """`on_client_end` is called with the id of a client whose token or view has ended."""
         self._streams = streams
+        self._on_client_end = on_client_end
+        self._clients: dict[str, tuple[Gateway, str]] = {}
+        """Those with a token, by their ids."""
         self._parameters = ParameterCache()
         self._calls = ModernCalls()
         self._waiting: dict[ClientConnection, tuple[Gateway, str | None]] = {}
@@ -89,6 +95,8 @@ class StatelessRequests:
             case _:
                 raise not_a_message()
         client = gateway.client_id(user)
+        if client is not None and user is not None:
+            self._clients[client] = gateway, user
         connection = ClientConnection(
             gateway, client=client, is_shared=user is None, era=ModernEra(), modern=self._calls
         )
@@ -108,6 +116,11 @@ class StatelessRequests:
         for connection, (gateway, user) in list(self._waiting.items()):
             if not is_open(gateway, user):
                 await connection.close()
+        for client, (gateway, user) in list(self._clients.items()):
+            if not is_open(gateway, user):
+                del self._clients[client]
+                await self._calls.end(client)
+                self._on_client_end(client)
 
     async def close(self) -> None:
         """Cancel the calls that wait for their clients to continue them."""

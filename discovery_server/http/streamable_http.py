@@ -42,6 +42,7 @@ class StreamableHttp:
         gateway_of: Callable[[str, str | None], Gateway | None],
         sessions: Sessions,
         is_open: IsOpen = lambda *_: True,
+        on_client_end: Callable[[str], object] = lambda _: None,
     ) -> None:
         """No session yet.
 
@@ -50,13 +51,14 @@ class StreamableHttp:
                 client; None if there is nothing.
             sessions: Those of the handshake era.
             is_open: Whether a gateway is still there for a user.
+            on_client_end: Called with the id of a client without a session for which it is not.
         """
         self._gateway_of = gateway_of
         self._sessions = sessions
         self._is_open = is_open
         streams = OpenStreams()
         self._in_session = SessionRequests(sessions, streams)
-        self._stateless = StatelessRequests(streams)
+        self._stateless = StatelessRequests(streams, on_client_end)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -24,6 +24,7 @@ from discovery_server.tokens import parse_tokens
 from tests.contract.test_views import opened_folder
 from tests.engines import Folder, program
 from tests.servers.offerings import World, resource
+from tests.servers.programs import eventually
 from tests.unit.server.test_access_tokens import narrowed
 from tests.unit.server.web import SessionClient, result_of, running
 from tests.unit.server.wire import MODERN, request
@@ -42,6 +43,7 @@ class Place:
     """A gateway over HTTP with tokens."""
 
     def __init__(self, address: str, tokens: AccessTokens, folder: Folder, engine: Engine) -> None:
+        self.ended: list[str] = []
         self.address = address
         self.tokens = tokens
         self.folder = folder
@@ -67,9 +69,14 @@ async def placed(
         gateway = Gateway(
             shown, notifications.of(shown), subscriptions_of=notifications.of, view=view
         )
-        app = make_app(gateway, Endpoint(), parse_tokens(OWN), access=tokens)
+        ended: list[str] = []
+        app = make_app(
+            gateway, Endpoint(), parse_tokens(OWN), access=tokens, on_session_end=ended.append
+        )
         async with running(app) as address:
-            yield Place(address, tokens, folder, engine)
+            place = Place(address, tokens, folder, engine)
+            place.ended = ended
+            yield place
 
 
 async def tools(client: SessionClient) -> list[str]:
@@ -186,6 +193,24 @@ async def test_a_token_without_the_scopes_of_a_client_opens_nothing(tmp_path: Pa
                 answer = await client.http.post(place.address, json=request(1, "ping"))
                 assert answer.status_code == 403
                 assert "insufficient_scope" in answer.headers["www-authenticate"]
+
+
+@pytest.mark.requirement("VIEW-22")
+async def test_what_a_revoked_client_has_at_servers_ends_and_that_of_others_stays(
+    tmp_path: Path,
+) -> None:
+    async with placed(tmp_path) as place:
+        ending, staying = place.token("cats", name="ending"), place.token("cats")
+        async with place.client(ending) as one, place.client(staying) as other:
+            session, kept = await one.open(), await other.open()
+            for client in (one, other):
+                result_of(await client.call_statelessly("zoo__wash_cat", {}))
+            [ended] = AccessTokens(place.tokens.path).revoke("ending")
+            with anyio.fail_after(30):
+                await eventually(lambda: len(place.ended) == 2)
+            assert (await other.request("POST", kept)).status_code == 200
+
+        assert set(place.ended) == {session, f"access token {ended.id}@cats"}
 
 
 async def until_end(stream: httpx2.Response) -> str:
