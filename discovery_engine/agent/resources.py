@@ -93,7 +93,7 @@ An error begins with its code; the next line is the next step.
 | SERVER_NEEDS_CONFIG, SERVER_NEEDS_AUTH | a value or a login is missing | tell the user |
 | TOOL_EXECUTION_TIMEOUT | it did not answer in time | check the effect, then decide |
 | TOOL_OUTCOME_UNKNOWN | the connection was lost during the call | check the effect first |
-| TOOL_NEEDS_INPUT | nobody answered what it asked | give all arguments, or ask the user |
+| TOOL_NEEDS_INPUT | what it asked was not answered | give all arguments, or ask the user |
 | TOOL_EXECUTION_ERROR | the server answered with an error | read its message |
 
 A result that is marked as an error and has no such code comes from the tool itself.

@@ -269,7 +269,7 @@ def _failures(server: str) -> Iterator[None]:
             server, found.kind, found.reason, hint=found.hint, detail=found.detail
         ) from error
     except TimeoutError as error:
-        reason = "nobody completed it in the browser in time"
+        reason = "it was not completed in the browser in time"
         hint = "run the command again; `--timeout` waits longer"
         raise LoginError(server, reason, hint=hint) from error
     except PortUnavailable as error:

@@ -73,7 +73,7 @@ class Client(Protocol):
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """Its result for a request of a server.
 
-        It is cancelled when nobody waits for the answer any more: the call has ended, the server
+        It is cancelled when the answer is not waited for any more: the call has ended, the server
         has withdrawn the question, or `server.questionTimeout` is over.
 
         Args:

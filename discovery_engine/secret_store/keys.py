@@ -4,7 +4,7 @@
     keyring      in the system's keyring, if the library `keyring` is there and has a working one
     file         in `secrets.key` beside the secrets, readable by its owner only
 
-What each protects: a passphrase and the keyring keep secrets from everybody who copies the data
+What each protects: a passphrase and the keyring protect secrets from all who copy the data
 folder; a key file only if the copy lacks it, as a backup or a commit of the one file does. Programs
 that run as the same user can read secrets in any case.
 """

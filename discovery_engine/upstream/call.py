@@ -30,7 +30,7 @@ CLIENT_HINT = (
     " declares `{capability}`"
 )
 _SESSION_HINT = "set `session: per_client` for server {server!r}, and call it again"
-_AGAIN_HINT = "call it again when somebody can answer, or raise `server.questionTimeout`"
+_AGAIN_HINT = "call it again when a person can answer, or raise `server.questionTimeout`"
 
 
 class QuestionSettings(Struct, frozen=True):
@@ -97,7 +97,9 @@ class Call:
         self._waiting = 0  # questions
         self._messages = 0
         self._asked = 0
-        self._is_abandoned = False  # nobody answered a question in time, so nobody is there
+        self._is_abandoned = (
+            False  # a question was not answered in time, so no further one is asked
+        )
 
     @property
     def _settings(self) -> QuestionSettings:
@@ -142,7 +144,7 @@ class Call:
                 return await self.client.ask(question.method, params)
         except TimeoutError:
             self._is_abandoned = True
-            why = f"nobody answered within {settings.timeout:g} s"
+            why = f"no answer came within {settings.timeout:g} s"
             if question.method == ELICIT:
                 self.note(question, why, hint=_AGAIN_HINT)
                 return {"action": "decline"}
@@ -179,7 +181,7 @@ class Call:
         if self._asked > _MOST_QUESTIONS:
             raise self.refused(question, f"it asked more than {_MOST_QUESTIONS} times in one call")
         if self._is_abandoned:
-            raise self.refused(question, "nobody answered an earlier question", hint=_AGAIN_HINT)
+            raise self.refused(question, "an earlier question was not answered", hint=_AGAIN_HINT)
         if question.is_too_large:
             raise self.refused(question, "it is too large")
 

@@ -4,7 +4,7 @@ A server of unknown era gets `server/discover`. If it refuses the version and na
 support, it gets that one; any other error answer means the older `initialize`. If it does not
 answer within three seconds, it gets `initialize` as well. If it refuses that too, it may be a slow
 starter of the newer era: its late answer to `server/discover` still counts. A server that wants a
-login for `server/discover` gets `initialize`, too: some list their tools to everybody in that era.
+login for `server/discover` gets `initialize`, too: some list their tools without one in that era.
 """
 
 from __future__ import annotations

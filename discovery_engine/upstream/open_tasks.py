@@ -23,7 +23,7 @@ LONGEST_LIFE = 86_400.0
 """Seconds for which a handle is valid, however long the server keeps its task."""
 _MOST = 1024
 _MOST_OF_CLIENT = 128
-_UNATTENDED = 3600.0  # seconds that a session stays open for a task of which nobody asks
+_UNATTENDED = 3600.0  # seconds that a session stays open for a task that no client asks for
 _HANDLE = 24  # random bytes
 
 

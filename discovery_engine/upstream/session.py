@@ -135,7 +135,7 @@ class Session:
         self._kept[task] = until
 
     def release(self, task: str) -> None:
-        """A task is over, or nobody wants it any more."""
+        """A task is over, or no client wants it any more."""
         self._kept.pop(task, None)
 
     @property

@@ -45,7 +45,7 @@ _KINDS: Mapping[str, str] = {
 class Notice(Diagnostic, frozen=True):
     """A diagnostic about an answer; about a server, if it has a subject.
 
-    The message is readable by everybody: it has no paths of the owner's disk, and no hidden tools.
+    Agents read the message, too: it has no paths of the owner's disk, and no hidden tools.
     """
 
     to_owner: str = ""

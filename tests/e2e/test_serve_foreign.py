@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote: LangChain's on version 1 of the SDK, others on version 2."""
+"""Foreign clients: LangChain's on version 1 of the SDK, others on version 2."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The logins of remote servers.
 
-While nobody has logged in anywhere, this costs a request one look at a file that is not there, and
+While there is no login anywhere, this costs a request one look at a file that is not there, and
 no module of `oauth` is imported.
 """
 

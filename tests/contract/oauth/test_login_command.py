@@ -138,7 +138,7 @@ def test_the_command_ends_when_nobody_comes(terminal: Terminal) -> None:
     late = terminal.run("login files --timeout 0.1")
 
     assert late.code == 6
-    assert "nobody completed it" in late.err
+    assert "it was not completed in the browser" in late.err
 
 
 @pytest.mark.requirement("AUT-4")

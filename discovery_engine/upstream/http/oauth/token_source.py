@@ -99,7 +99,7 @@ class TokenSource:
         return _origin(url) == self._origin
 
     async def token(self) -> str | None:
-        """A token to send; None if nobody has logged in.
+        """A token to send; None if there is no login.
 
         Raises:
             LoginRequired: If the login has ended, or cannot be read.
