@@ -43,10 +43,16 @@ CAPABILITIES = {"tools": "tools", "resources": "resources", "templates": "resour
 class OfferingServer(Server):
     listening: Message | None = None
 
+    _written = ""
+    _world: dict[str, Any]
+
     @property
     def world(self) -> dict[str, Any]:
-        world: dict[str, Any] = json.loads(Path(self.mode).read_text("utf-8"))
-        return world
+        """Parsed when it has changed, so that each kind of request takes as long."""
+        written = Path(self.mode).read_text("utf-8")
+        if written != self._written:
+            self._written, self._world = written, json.loads(written)
+        return self._world
 
     def handle(self, message: Message) -> None:
         with Path(f"{self.mode}.log").open("a", encoding="utf-8") as log:
