@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from cachetools import LRUCache
 
-from discovery_engine.tools.arguments import Checker
 from discovery_engine.tools.model import Tool, ToolKey
+
+if TYPE_CHECKING:
+    from discovery_engine.tools.arguments import Checker
 
 _MOST = 2_000  # checkers: some megabytes
 
@@ -26,5 +28,8 @@ class CheckerCache:
         # for each call. Compiling ten string properties takes 24 us, a check of them 1 us.
         key = (tool.key, tool.source, frozenset(tool.overridden.pinned))
         if (checker := self._checkers.get(key)) is None:
+            # It loads the library of JSON Schema: 4 MB that a gateway without calls does not need.
+            from discovery_engine.tools.arguments import Checker  # noqa: PLC0415
+
             checker = self._checkers[key] = Checker(tool)
         return checker

@@ -18,7 +18,7 @@ from discovery_engine.overrides.pinning import pinned_references, pinned_values
 from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.tools.arguments import TOO_LONG
+from discovery_engine.tools.validation.cost import TOO_LONG
 from discovery_engine.upstream.requests import UpstreamRequest
 
 if TYPE_CHECKING:

@@ -22,7 +22,13 @@ from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.limits import ARGUMENTS, require_names, shortened
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.signature import signature
-from discovery_engine.tools.validation.cost import OF_PATTERN, UNBOUNDED, size_of, weight_of
+from discovery_engine.tools.validation.cost import (
+    OF_PATTERN,
+    TOO_LONG,
+    UNBOUNDED,
+    size_of,
+    weight_of,
+)
 from discovery_engine.tools.validation.evaluation import (
     Compile,
     Evaluation,
@@ -37,7 +43,6 @@ logger = logging.getLogger(__name__)
 
 MOST_STEPS = 30_000
 """What a check may take: some tenth of a second, and as many verdicts held meanwhile."""
-TOO_LONG = "checking them takes too long"
 
 _AT_ONCE = 4_000_000  # values times keywords that the validator is given, at some 10 ns each
 _FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches

@@ -24,6 +24,7 @@ from discovery_engine.tools.validation.graph import (
     UnreadableSchemaError,
 )
 
+TOO_LONG = "checking them takes too long"
 UNBOUNDED = math.inf
 OF_PATTERN = 8
 """A match costs as much as so many other keywords."""
