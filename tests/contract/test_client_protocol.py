@@ -270,7 +270,7 @@ async def test_what_differs_from_the_sdk_is_known(why: str) -> None:
 VALUES = st.sampled_from([None, {}, [], "x", 1.5, 500, {"x": 500}, [{}], "2026-07-28"])
 """Values of each type; none is one that the SDK would convert to another type."""
 SERVED = list(dict.fromkeys(message["method"] for message in REQUESTS))
-UNSERVED = ("logging/setLevel", "resources/subscribe", "tasks/get")
+UNSERVED = ("logging/setLevel", "resources/subscribe", "tasks/result")
 METHODS = st.sampled_from([*SERVED, *UNSERVED, "x", ""])
 RICH = HANDSHAKE | {
     "capabilities": {"roots": {"listChanged": True}, "sampling": {}, "experimental": {"x": {}}},
