@@ -30,7 +30,8 @@ _MOST_POSTINGS = 8_000  # that are read for one query,
 _FEW_POSTINGS = 500  # unless fewer than these were read before
 _KEPT = 100  # tools that are remembered with their scores; a usual search needs no more
 _MOST_TIES = 4  # times as many; with more that equal the last, they are not remembered
-_NARROW = 0.8  # of all tools; among more it is cheaper to find the nearest of all
+_NARROW = 0.25  # of all tools; among more it is cheaper to find the nearest of all
+_MARGIN = 1.3  # times as many of the nearest as hold enough of a subset on average
 _TINY = 2  # times as many tools as are worth scoring: it is cheaper to score them all
 _SKIPPED = 0.4  # what a posting of another tool costs, of one that is used
 
@@ -55,14 +56,20 @@ class Retrieval:
             allowed: Whether a tool may be chosen.
             within: Has all that are allowed: no others are looked at if they are few.
         """
-        if within is not None and within.size < _NARROW * self._index.size:
+        looked_at = least
+        if within is not None:
             if within.size <= _TINY * least:
                 return list(filter(allowed, within))
-            return _best_allowed(self._scores_within(within, _TINY * least), least, allowed)
-        nearest = self._nearest(least)
-        chosen = [doc_id for doc_id in nearest.best(least) if allowed(doc_id)]
-        if nearest.are_all(least) or len(chosen) * 2 >= least:
+            share = within.size / self._index.size
+            if share < _NARROW:
+                return _best_allowed(self._scores_within(within, _TINY * least), least, allowed)
+            looked_at = int(_MARGIN * least / share)
+        nearest = self._nearest(looked_at)
+        chosen = _first_allowed(nearest.best(looked_at), least, allowed)
+        if nearest.are_all(looked_at) or len(chosen) * 2 >= least:
             return chosen
+        if within is not None:
+            return _best_allowed(self._scores_within(within, _TINY * least), least, allowed)
         weights = self._query.weights
         everything = [_score_level(level, weights) for level in self._index.levels]
         return _best_allowed(everything, least, allowed)
@@ -115,10 +122,10 @@ class _Nearest(Struct, frozen=True):
     """How many tools hold any of the terms."""
     is_by_all_terms: bool
 
-    def best(self, least: int) -> list[DocId]:
+    def best(self, least: int) -> list[tuple[float, DocId]]:
         """The `least` best and all that equal the last of them."""
         bar = self.scored[least - 1][0] if self.size > least else 0.0
-        return [doc_id for score, doc_id in self.scored if score >= bar]
+        return [one for one in self.scored if one[0] >= bar]
 
     def are_all(self, least: int) -> bool:
         """Whether no tool but the `least` best holds a term of the query."""
