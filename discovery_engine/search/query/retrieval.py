@@ -32,7 +32,8 @@ _KEPT = 100  # tools that are remembered with their scores; a usual search needs
 _MOST_TIES = 4  # times as many; with more that equal the last, they are not remembered
 _NARROW = 0.25  # of all tools; among more it is cheaper to find the nearest of all
 _MARGIN = 1.3  # times as many of the nearest as hold enough of a subset on average
-_TINY = 2  # times as many tools as are worth scoring: it is cheaper to score them all
+_TINY = 4  # times as many tools as are worth scoring: it is cheaper to score them all
+_ENOUGH = 2  # times as many tools as are worth scoring, to find before lighter terms are left out
 _SKIPPED = 0.4  # what a posting of another tool costs, of one that is used
 
 
@@ -62,14 +63,14 @@ class Retrieval:
                 return list(filter(allowed, within))
             share = within.size / self._index.size
             if share < _NARROW:
-                return _best_allowed(self._scores_within(within, _TINY * least), least, allowed)
+                return _best_allowed(self._scores_within(within, _ENOUGH * least), least, allowed)
             looked_at = int(_MARGIN * least / share)
         nearest = self._nearest(looked_at)
         chosen = _first_allowed(nearest.best(looked_at), least, allowed)
         if nearest.are_all(looked_at) or len(chosen) * 2 >= least:
             return chosen
         if within is not None:
-            return _best_allowed(self._scores_within(within, _TINY * least), least, allowed)
+            return _best_allowed(self._scores_within(within, _ENOUGH * least), least, allowed)
         weights = self._query.weights
         everything = [_score_level(level, weights) for level in self._index.levels]
         return _best_allowed(everything, least, allowed)
