@@ -1,0 +1,208 @@
+"""How everyday requests are answered: whether the right tool comes first, and what is said of it.
+
+    python benchmarks/everyday.py [--kept-aside] [--embedder MODEL --vectors FOLDER] [--misses N]
+
+The requests and the tool lists of popular public servers are in `benchmarks/everyday`, whose README
+says how they were written. Without options the development set is asked; what is kept aside is for
+a figure at the end, and never for looking at: `--misses` does not show it.
+
+Of requests that some tool serves: the share whose first tool is right, that have a right one among
+the first five, and among those that are sent (after the decision and the cut of the tail), the
+share that is answered `none` though a right one is among the first five, and the share of answers
+with tools whose first is right. Of requests that none serves: the share that gets tools; *near*
+ones name a product that is connected, but lacks that action. ECE is the expected calibration error
+of the confidence that one of the first five is right, in ten bins of equal width. Tokens are those
+of the answer as agents get it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.render.search import search_result
+from discovery_engine.agent.token_estimate import estimated_tokens
+from discovery_engine.agent.tool_text import Detail
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.settings import SearchSettings
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.search.searcher import Searcher, build_searcher
+from discovery_engine.search.vectors import Similarities
+from discovery_engine.tools.model import ServerName, Tool, ToolKey
+from discovery_engine.view.search_answers import QueryRunner, SearchAnswer
+
+if TYPE_CHECKING:
+    from embedding import Embedding
+
+FOLDER = Path(__file__).parent / "everyday"
+FIRST = 5
+BINS = 10
+
+
+class Outcome(Struct, frozen=True):
+    """How one request was answered."""
+
+    request: dict[str, Any]
+    found: tuple[ToolKey, ...]
+    """The first five, whatever was decided."""
+    sent: tuple[ToolKey, ...]
+    confidence: float
+    tokens: int
+
+    @property
+    def right(self) -> set[ToolKey]:
+        return {ToolKey(server, tool) for server, tool in self.request["relevant"]}
+
+    @property
+    def is_first_right(self) -> bool:
+        return bool(self.found) and self.found[0] in self.right
+
+    @property
+    def is_found(self) -> bool:
+        return not self.right.isdisjoint(self.found)
+
+    @property
+    def is_sent(self) -> bool:
+        return not self.right.isdisjoint(self.sent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kept-aside", action="store_true", help="the set kept aside, once")
+    parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
+    parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
+    parser.add_argument("--misses", type=int, default=0, help="show N requests that failed")
+    options = parser.parse_args()
+    name = "kept_aside" if options.kept_aside else "development"
+    catalog, descriptions = read_catalog(name)
+    requests = lines(FOLDER / f"{name}.jsonl")
+    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
+    embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
+    vectors = embedding.of(catalog) if embedding else None
+    outcomes = []
+    for request in requests:
+        query = request["query"]
+        similarities = embedding.similarities(vectors, query) if embedding and vectors else None
+        outcomes.append(ask(searcher, request, similarities))
+    print(f"{name}: {len(catalog)} tools of {len(descriptions)} servers, {len(requests)} requests")
+    show_served([one for one in outcomes if one.right])
+    show_unserved([one for one in outcomes if not one.right])
+    if not options.kept_aside:
+        show_misses(outcomes, options.misses)
+
+
+def embedding_of(model: str, kept: Path) -> Embedding:
+    from embedding import Embedding  # noqa: PLC0415 - needs packages that words do without
+
+    return Embedding(model, kept)
+
+
+def ask(searcher: Searcher, request: dict[str, Any], similarities: Similarities | None) -> Outcome:
+    settings = SearchSettings()
+    query = searcher.analyze(request["query"])
+    runner = QueryRunner(
+        query, searcher, similarities, limit=settings.limit, least=settings.min_confidence, usage={}
+    )
+    answer = runner.answer(lambda _: True)
+    found = searcher.search(query, limit=FIRST, accepts=lambda _: True, similarities=similarities)
+    return Outcome(
+        request,
+        tuple(hit.entry.key for hit in found),
+        tuple(hit.entry.key for hit in answer.hits),
+        answer.confidence,
+        tokens_of(answer),
+    )
+
+
+def tokens_of(answer: SearchAnswer) -> int:
+    result = search_result(answer, Budget(SearchSettings().max_tokens), Detail.SIGNATURE)
+    return sum(estimated_tokens(part["text"]) for part in result["content"])
+
+
+def show_served(outcomes: Sequence[Outcome]) -> None:
+    groups = defaultdict(list, {"all": list(outcomes)})
+    for one in outcomes:
+        groups[one.request["kind"]].append(one)
+    head = "right first  in five  in sent  found, told none  first of a match"
+    print(f"\n{'served':<13}    n  {head}    ECE  tokens")
+    for kind, some in groups.items():
+        answered = [one for one in some if one.sent]
+        found = [one for one in some if one.is_found]
+        print(
+            f"{kind:<13} {len(some):4d}  {share(o.is_first_right for o in some):11.3f}"
+            f"  {share(o.is_found for o in some):7.3f}  {share(o.is_sent for o in some):7.3f}"
+            f"  {share(not o.sent for o in found):16.3f}"
+            f"  {share(o.is_first_right for o in answered):16.3f}"
+            f"  {calibration_error(some):5.3f}  {sum(o.tokens for o in some) / len(some):6.0f}"
+        )
+
+
+def show_unserved(outcomes: Sequence[Outcome]) -> None:
+    print(f"\n{'unserved':<13}    n  false match    ECE  tokens")
+    for kind in ("near", "far"):
+        some = [one for one in outcomes if one.request["unserved"] == kind]
+        print(
+            f"{kind:<13} {len(some):4d}  {share(bool(o.sent) for o in some):11.3f}"
+            f"  {calibration_error(some):5.3f}  {sum(o.tokens for o in some) / len(some):6.0f}"
+        )
+
+
+def show_misses(outcomes: Iterable[Outcome], most: int) -> None:
+    missed = [one for one in outcomes if one.right and not (one.is_first_right and one.is_sent)]
+    for one in missed[:: max(1, len(missed) // most) if most else 1][:most]:
+        print(f"\n{one.request['id']} {one.request['query']!r}, confidence {one.confidence:.2f}")
+        print(f"    right: {named(one.right)}")
+        print(f"    found: {named(one.found)}")
+
+
+def calibration_error(outcomes: Sequence[Outcome]) -> float:
+    bins: defaultdict[int, list[Outcome]] = defaultdict(list)
+    for one in outcomes:
+        bins[min(int(one.confidence * BINS), BINS - 1)].append(one)
+    return sum(
+        abs(sum(one.confidence - one.is_found for one in some)) for some in bins.values()
+    ) / len(outcomes)
+
+
+def read_catalog(name: str) -> tuple[Catalog, dict[ServerName, str]]:
+    """The tools of the servers of a set, and the servers' descriptions."""
+    servers = {one["server"]: one for one in lines(FOLDER / "servers.jsonl") if name in one["sets"]}
+    by_server: defaultdict[str, dict[str, Entry]] = defaultdict(dict)
+    with gzip.open(FOLDER / "catalog.jsonl.gz", "rt", encoding="utf-8") as file:
+        for definition in map(json.loads, file):
+            server = definition.pop("server")
+            if server in servers:
+                tool = Tool.from_mcp(server, definition)
+                by_server[server][tool.name] = Entry(tool, Verdict())
+    parts = (
+        ServerPart(ServerName(server), tuple(entries[tool] for tool in sorted(entries)))
+        for server, entries in by_server.items()
+    )
+    return Catalog.of(parts), {
+        ServerName(name): one["description"] for name, one in servers.items()
+    }
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.open(encoding="utf-8")]
+
+
+def named(tools: Iterable[ToolKey]) -> str:
+    return ", ".join(map(str, tools))
+
+
+def share(values: Iterable[bool]) -> float:
+    counted = list(values)
+    return sum(counted) / len(counted) if counted else 0.0
+
+
+if __name__ == "__main__":
+    main()
