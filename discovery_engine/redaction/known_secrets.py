@@ -6,6 +6,7 @@ secrets of every server used so far.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -51,7 +52,7 @@ class KnownSecrets:
         return self._tokens.redact(text)
 
     def redact_tokens_in_json(self, value: Any) -> Any:
-        """`value` without tokens in its texts; `value` itself if no token is known."""
+        """`value` without tokens in its texts; `value` itself if it has none."""
         return redact_json(value, self._tokens) if len(self._tokens) else value
 
     def redact(self, text: str) -> str:
@@ -71,14 +72,16 @@ class KnownSecrets:
 
 
 def redact_json(value: Any, redactor: Redactor) -> Any:
-    """`value` without the secrets in its texts; the names of members stay."""
+    """`value` without the secrets in its texts, or itself if it has none; names of members stay."""
     match value:
         case str():
             return redactor.redact(value)
         case dict():
-            return {name: redact_json(one, redactor) for name, one in value.items()}
+            redacted = {name: redact_json(one, redactor) for name, one in value.items()}
+            return redacted if any(redacted[name] is not value[name] for name in value) else value
         case list() | tuple():
-            return [redact_json(one, redactor) for one in value]
+            parts = [redact_json(one, redactor) for one in value]
+            return parts if any(map(operator.is_not, parts, value)) else value
     return value
 
 

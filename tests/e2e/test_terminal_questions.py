@@ -252,7 +252,9 @@ class Terminal:
 @contextmanager
 def at_terminal(arguments: list[str]) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
-    take = "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    take = "import fcntl, os, signal, sys, termios; os.setsid();"
+    take += "signal.signal(signal.SIGHUP, signal.SIG_DFL);"  # also where tests run under nohup
+    take += "fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     take += "os.execv(sys.argv[1], sys.argv[1:])"
     with subprocess.Popen(
         [sys.executable, "-c", take, *arguments], stdin=theirs, stdout=subprocess.PIPE,

@@ -27,6 +27,7 @@ def press_behind():
         press()
     threading.Thread(target=behind).start()
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
 interrupts = Interrupts()
 """
 END = """

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
@@ -183,7 +184,8 @@ def test_what_a_server_lists_is_kept_without_its_secrets(listed: object, kept: o
 
 
 def test_what_a_server_lists_stays_the_same_object_without_any_secret() -> None:
-    listed = [{"name": "echo", "description": "Say it again"}]
+    listed = [{"name": "echo", "description": "Say it again", "tags": ("short", 1)}]
+    KNOWN_SECRETS.add_tokens(["a-token-of-a-login-nothing-contains"])
 
     assert OutputRedactor.for_server(stdio(TOKEN="${TOKEN}"), SECRETS).redact_json(listed) is listed
 

@@ -4,6 +4,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import LIST_ROOTS, CallbackClient
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, QuestionSettings
 from discovery_engine.upstream.calls_in_flight import CallsInFlight
@@ -21,8 +22,9 @@ async def give_roots(method: str, _: JSONObject) -> JSONObject:
 async def test_a_question_about_changed_roots_may_come_just_before_a_call_ends() -> None:
     server, settings_of = ServerName("s"), lambda _: QuestionSettings()
     client = CallbackClient(give_roots, capabilities={"roots": {"listChanged": True}})
-    calls = CallsInFlight(server, settings_of)
-    with calls.including(Call(server, client, settings_of)):
+    scheduler = FairScheduler()
+    calls = CallsInFlight(server, settings_of, scheduler)
+    with calls.including(Call(server, client, settings_of, scheduler)):
         calls.expect_roots_of(client)
         answer = calls.answer(LIST_ROOTS, {})
 
