@@ -22,10 +22,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--misses", action="store_true", help="what did not come first")
     options = parser.parse_args()
-    print(f"{'group':14s}    n    hit@1    hit@5      MRR")
+    print(f"{'group':16s}    n    hit@1    hit@5      MRR")
     for group in groups():
         ranks = group.ranks()
-        print(f"{group.name:14s} {len(ranks):4d} {figures(ranks)}")
+        print(f"{group.name:16s} {len(ranks):4d} {figures(ranks)}")
         if options.misses:
             tell_misses(group, ranks)
 

@@ -20,6 +20,16 @@ FLOORS = {
     "spanish_own": 0.66,
     "chinese": 0.92,
     "chinese_own": 0.75,
+    "german_at_work": 0.75,
+    "french_at_work": 0.93,
+    "spanish_at_work": 0.87,
+    "chinese_at_work": 0.87,
+    "portuguese": 0.93,
+    "italian": 0.93,
+    "dutch": 0.90,
+    "russian": 0.85,
+    "japanese": 0.93,
+    "korean": 0.93,
     "names": 0.90,
 }
 
@@ -57,6 +67,13 @@ def described(**tools: str):
         pytest.param("borrar un fichero", id="spanish"),
         pytest.param("删除文件", id="chinese"),
         pytest.param("刪除檔案", id="traditional chinese"),
+        pytest.param("exclua um arquivo", id="portuguese"),
+        pytest.param("eliminare il file", id="italian"),
+        pytest.param("verwijder een bestand", id="dutch"),
+        pytest.param("удалите файлы", id="russian"),
+        pytest.param("ファイルを消してください", id="japanese"),
+        pytest.param("ﾌｧｲﾙ削除", id="half-width japanese"),
+        pytest.param("파일을 지워줘", id="korean"),
     ],
 )
 def test_a_request_in_another_language_finds_english_tools(query: str) -> None:
@@ -71,6 +88,12 @@ def test_a_request_in_another_language_finds_english_tools(query: str) -> None:
         pytest.param("Supprime un fichier", "Affiche la météo", id="french"),
         pytest.param("Borra un archivo", "Muestra el tiempo", id="spanish"),
         pytest.param("删除一个文件", "查看天气", id="chinese"),
+        pytest.param("Exclui um arquivo", "Mostra a previsão do tempo", id="portuguese"),
+        pytest.param("Elimina uno dei file", "Mostra le previsioni", id="italian"),
+        pytest.param("Verwijdert een bestand", "Toont het weer", id="dutch"),
+        pytest.param("Удаляет файл", "Показывает погоду", id="russian"),
+        pytest.param("ファイルを削除します", "天気を表示します", id="japanese"),
+        pytest.param("파일을 삭제합니다", "날씨를 보여줍니다", id="korean"),
     ],
 )
 def test_an_english_request_finds_tools_of_another_language(said: str, other: str) -> None:

@@ -1,66 +1,112 @@
 """Words of other languages, translated to English.
 
-Most tools are described in English, and many requests are not. The language of a text is detected
-by its function words and by the commonest words of requests; only in a text of another language
-are words looked up, by their stems. Chinese is recognized by its characters, and looked up run by
-run.
+Most tools are described in English, and many requests are not. A language with an alphabet of its
+own is recognized by that, one with Latin letters by its function words and by the commonest words
+of requests; only in a text of another language are words looked up, by their stems.
+
+The tables are read late: not for a text that has nothing but words of the English tables, or too
+few others to outnumber its English stop words.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+import re
+from functools import cache, cached_property
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import Stemmer
 from msgspec import Struct
 
-from discovery_engine.search.text.tokenizer import bigrams, fold, words
+from discovery_engine.search.text import unspaced
+from discovery_engine.search.text.dictionaries import (
+    Dictionary,
+    Translation,
+    WordTable,
+    dictionary_files,
+)
+from discovery_engine.search.text.tokenizer import words
+from discovery_engine.search.text.unspaced import Token, is_hangul, is_kana
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection
 
-_DATA = Path(__file__).parents[1] / "data" / "languages"
-_STEMMERS = {"de": "german", "es": "spanish", "fr": "french"}
-_LETTERS = {"de": "äöüß", "es": "ñ¿¡áíóú", "fr": "çœêèàùî"}
-_COMPOUNDING = "de"  # writes two words as one
-_LINK = "s"  # between them
-_SHORTEST_PART = 4  # letters of each
+__all__ = ["English", "Language", "Languages", "Token", "dictionary_files"]
+
+_LETTERS = {
+    "de": "äöüß",
+    "es": "ñ¿¡áíóú",
+    "fr": "çœêèàùî",
+    "it": "èàùòì",
+    "nl": "ëï",
+    "pt": "ãõçáâêóí",
+}  # of the languages that are recognized by words, and what else speaks for each
+_STEMMERS = {
+    "de": "german",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "nl": "dutch",
+    "pt": "portuguese",
+    "ru": "russian",
+}
+_COMPOUNDING = {"de": ("s",), "nl": ("s", "en")}  # write two words as one; what links them
+_PRONOUNS = {
+    "es": re.compile("(?:me|nos|se)?(?:l[aeo]s?)?$"),
+    "it": re.compile("(?:m[ei]|t[ei]|c[ei]|v[ei]|gli)?(?:l[aeio]|ne)?$"),
+}  # that are written onto a verb: muéstramelo
+_OF_SOFTWARE = frozenset(
+    ("tool", "tools", "api", "apis", "service", "server", "mcp", "http", "https", "html", "com")
+)  # stop words of English that requests in any language have
+# English stop words that some other language has, too: they count for
+# neither as long as no table is read.
+SHARED_WORDS = frozenset(
+    (
+        *("a", "all", "also", "am", "an", "as", "com", "d", "do", "had", "he", "her", "i", "im"),
+        *("in", "is", "m", "me", "no", "of", "over", "per", "s", "so", "t", "was", "we", "will"),
+    )
+)
+_INFLECTED = "sdg"  # the last letters of what ends in -s, -ed or -ing
+_MEMORY = 10_000  # words whose languages are cached
+_SHORTEST_PART = 4  # letters of each word in a compound
 _LONGEST_COMPOUND = 40  # letters; whatever is longer is no word
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})  # for keyboards without them
-_LONGEST_RUN = 5  # characters of the longest Chinese entry
-
-Translation = tuple[str, ...]
-"""The English words for a word; empty for a stop word."""
-
-
-class Token(NamedTuple):
-    text: str
-    english: Translation
-
-    @property
-    def is_translated(self) -> bool:
-        return len(self.english) != 1 or self.english[0] != self.text
 
 
 class English(NamedTuple):
     """What English texts contain, to tell them from those in other languages."""
 
     stop_words: Collection[str]
+    words: frozenset[str]
+    """All words in the English tables."""
     stems: frozenset[str]
-    """Of all words in the English tables."""
+    """Of these."""
     stem: Callable[[str], str]
 
+    def has(self, word: str) -> bool:
+        """Whether a word is in the tables, or is like an inflected form of one that is."""
+        return word in self.words or (word[-1] in _INFLECTED and self.stem(word) in self.stems)
 
-class _Dictionary(NamedTuple):
-    """One file; `data/languages/de.txt` describes the format."""
 
-    indicators: frozenset[str]
-    """Stop words that indicate the language."""
-    stop_words: frozenset[str]
-    """All stop words, the indicators among them."""
-    translations: Mapping[str, Translation]
+class _Words(NamedTuple):
+    """The words of a text, as far as English goes."""
+
+    found: list[str]
+    stop_words: list[str]
+    """The English stop words among them."""
+    others: int
+    """How many others are in the English tables."""
+    strange: list[str]
+    """Those that are not."""
+
+
+class _Votes(NamedTuple):
+    """What speaks for a language in a text, the most important first."""
+
+    indicators: int
+    translated: int
+    """The indicators that are not function words."""
+    known: int
+    """All function words, English ones included; they decide a tie."""
 
 
 class Language(Struct, frozen=True, dict=True):
@@ -68,8 +114,12 @@ class Language(Struct, frozen=True, dict=True):
     english: English
 
     @cached_property
-    def dictionary(self) -> _Dictionary:
-        return _dictionary(self.code)
+    def table(self) -> WordTable:
+        return WordTable(self.code)
+
+    @property
+    def dictionary(self) -> Dictionary:
+        return self.table.dictionary
 
     @cached_property
     def indicators(self) -> frozenset[str]:
@@ -78,20 +128,25 @@ class Language(Struct, frozen=True, dict=True):
 
     def is_indicated_by(self, word: str) -> bool:
         """The same of one word, which is quicker."""
-        return word in self.entries and self.english.stem(word) not in self._english_stems
+        return word in self.entries and (
+            word in self.dictionary.certain or self.english.stem(word) not in self._english_stems
+        )
 
     def translate(self, word: str) -> Translation | None:
         """The English for a folded word; None if it is not in the dictionary."""
-        if word in self._stop_words:
+        if word in self.dictionary.stop_words:
             return ()
-        stem = self._stem(word)
-        return self._by_stem.get(stem) or (
-            self._translate_compound(word) if self.code == _COMPOUNDING else None
+        return (
+            self.dictionary.translations.get(word)
+            or self._by_stem.get(self._stem(word))
+            or self._translate_compound(word)
+            or self._translate_verb(word)
         )
 
     @cached_property
     def entries(self) -> frozenset[str]:
-        return frozenset(map(fold, (*self.dictionary.indicators, *self.dictionary.translations)))
+        dictionary = self.dictionary
+        return dictionary.indicators.union(dictionary.translations) - dictionary.ambiguous
 
     @cached_property
     def _english_stems(self) -> frozenset[str]:
@@ -99,34 +154,38 @@ class Language(Struct, frozen=True, dict=True):
         return self.english.stems.union(map(self.english.stem, meant))
 
     @cached_property
-    def _stop_words(self) -> frozenset[str]:
-        return frozenset(map(fold, self.dictionary.stop_words))
-
-    @cached_property
     def _by_stem(self) -> dict[str, Translation]:
         found: dict[str, Translation] = {}
         for text, translation in self.dictionary.translations.items():
-            for spelling in (text, text.translate(_UMLAUTS)):
-                found.setdefault(self._stem(fold(spelling)), translation)
+            found.setdefault(self._stem(text), translation)
         return found
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
+        if self.code not in _STEMMERS:
+            return str
         stem: Callable[[str], str] = Stemmer.Stemmer(_STEMMERS[self.code]).stemWord
         return stem
 
     def _translate_compound(self, word: str) -> Translation | None:
         """The English for the two words of a compound; None if it is none."""
-        if len(word) > _LONGEST_COMPOUND:
+        links = _COMPOUNDING.get(self.code)
+        if links is None or len(word) > _LONGEST_COMPOUND:
             return None
         for cut in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
-            first, second = word[:cut], word[cut:]
-            one = self._by_stem.get(self._stem(first))
-            one = one or self._by_stem.get(self._stem(first.removesuffix(_LINK)))
-            other = self._by_stem.get(self._stem(second))
-            if one and other:
+            other = self._by_stem.get(self._stem(word[cut:]))
+            if other and (one := self._translate_part(word[:cut], links)):
                 return tuple(dict.fromkeys((*one, *other)))
         return None
+
+    def _translate_part(self, part: str, links: Collection[str]) -> Translation | None:
+        spellings = (part, *(part.removesuffix(link) for link in links))
+        return next(filter(None, (self._by_stem.get(self._stem(one)) for one in spellings)), None)
+
+    def _translate_verb(self, word: str) -> Translation | None:
+        """The English for a verb with pronouns; None if it is none."""
+        pronouns = _PRONOUNS.get(self.code)
+        return self.dictionary.translations.get(pronouns.sub("", word)) if pronouns else None
 
 
 class Languages:
@@ -134,82 +193,113 @@ class Languages:
 
     def __init__(self, english: English) -> None:
         self._english = english
-        self.supported = [Language(code, english) for code in _STEMMERS]
-
-    @cached_property
-    def _chinese(self) -> _Dictionary:
-        return _dictionary("zh")
+        self._by_words = [Language(code, english) for code in _LETTERS]
+        self._russian = Language("ru", english)
+        self._japanese = Language("ja", english)
+        self._korean = Language("ko", english)
+        self._chinese = Language("zh", english)
+        self._cached: dict[str, tuple[Language, ...]] = {}
+        self.supported = [*self._by_words, self._russian, self._japanese, self._korean]
 
     @cached_property
     def _indicators(self) -> frozenset[str]:
-        """Of every language, as they stand between spaces in a text."""
-        folded = {word for language in self.supported for word in language.indicators}
-        dictionaries = [language.dictionary for language in self.supported]
-        written = {text for one in dictionaries for text in (*one.indicators, *one.translations)}
+        """Of every language that is recognized by them, as they stand between spaces in a text."""
+        folded = {word for language in self._by_words for word in language.indicators}
+        written = {word for language in self._by_words for word in language.table.words}
         return frozenset(folded | {text for text in written if not text.isascii()})
 
     def detect(self, text: str) -> Language | None:
-        """The language of a text; None for English, and when in doubt."""
-        found_words = words(text)
-        votes = [(one, _votes(one, text, found_words)) for one in self.supported]
-        language, most = max(votes, key=itemgetter(1))
-        return (
-            language
-            if most > sum(word in self._english.stop_words for word in found_words)
-            else None
-        )
+        """The language of a text; None for English and Chinese, and when in doubt."""
+        read = self._read(text)
+        possible = len(read.strange) + (not text.isascii())
+        certain = sum(word not in SHARED_WORDS for word in read.stop_words)
+        if possible <= certain or (possible == 1 and read.stop_words):
+            return self._by_alphabet(text)
+        return self._by_most_words(text, read) or self._by_alphabet(text)
 
     def detect_long(self, text: str) -> Language | None:
         """The same of a sentence or more, and quick for nearly all that is English."""
-        return None if self._indicators.isdisjoint(text.lower().split()) else self.detect(text)
+        if self._indicators.isdisjoint(text.lower().split()):
+            return self._by_alphabet(text)
+        return self.detect(text)
 
-    def split_chinese(self, run: str) -> Iterator[Token]:
-        """A run of characters, split at the words in the dictionary; between them as bigrams."""
-        rest = ""
-        while run:
-            known = self._longest(run)
-            if known:
-                yield from _unknown(rest)
-                yield Token(known, self._chinese.translations.get(known, ()))
-                rest = ""
-            else:
-                rest += run[0]
-            run = run[len(known) or 1 :]
-        yield from _unknown(rest)
+    def split(self, run: str, language: Language | None) -> list[Token]:
+        """The words of a run without spaces, in a text in `language`."""
+        if any(map(is_hangul, run)):
+            return _split(run, self._korean)
+        if language is self._japanese or any(map(is_kana, run)):
+            return _split(run, self._japanese)
+        chinese = _split(run, self._chinese)
+        if all(token.is_translated for token in chinese):
+            return chinese
+        return min(chinese, _split(run, self._japanese), key=_unknown)  # without kana it is either
 
-    def _longest(self, run: str) -> str:
-        starts = (run[:length] for length in range(min(_LONGEST_RUN, len(run)), 0, -1))
-        dictionary = self._chinese
-        return next(
-            (s for s in starts if s in dictionary.translations or s in dictionary.stop_words), ""
-        )
+    def _read(self, text: str) -> _Words:
+        english = self._english
+        found = words(text)
+        others = [word for word in found if word not in english.stop_words]
+        strange = [word for word in others if not english.has(word)]
+        stop_words = [
+            word for word in found if word in english.stop_words and word not in _OF_SOFTWARE
+        ]
+        return _Words(found, stop_words, len(others) - len(strange), strange)
+
+    def _by_most_words(self, text: str, read: _Words) -> Language | None:
+        possible = {one.code: one for word in read.strange for one in self._with(word)}
+        if not text.isascii():
+            possible |= {one.code: one for one in self._by_words if _has_letters(one, text)}
+        if not possible:
+            return None
+        voted = [(_votes(one, text, read.found), one) for one in possible.values()]
+        votes, language = max(voted, key=itemgetter(0))
+        if not votes.translated and votes.indicators <= read.others:
+            return None  # a name: "weather in Los Angeles"
+        against = read.stop_words
+        if votes.indicators > 1 or not read.others:
+            against = [w for w in against if w not in language.dictionary.stop_words]
+        return language if votes.indicators > len(against) else None
+
+    def _with(self, word: str) -> tuple[Language, ...]:
+        """The languages whose table may contain a word."""
+        if word not in self._cached:
+            if len(self._cached) >= _MEMORY:
+                self._cached.clear()
+            self._cached[word] = tuple(one for one in self._by_words if one.table.may_contain(word))
+        return self._cached[word]
+
+    def _by_alphabet(self, text: str) -> Language | None:
+        known = None if text.isascii() else _alphabets().search(text)
+        if known is None:
+            return None
+        by_alphabet = {"ru": self._russian, "ja": self._japanese, "ko": self._korean}
+        return by_alphabet[known.lastgroup or ""]
 
 
-def dictionary_files() -> list[Path]:
-    """The files that all dictionaries are read from."""
-    return sorted(_DATA.glob("*.txt"))
+def _split(run: str, language: Language) -> list[Token]:
+    return list(unspaced.split(run, language.dictionary, language.code))
 
 
-def _unknown(rest: str) -> Iterable[Token]:
-    return (Token(pair, (pair,)) for pair in bigrams(rest)) if rest else ()
+def _unknown(tokens: Collection[Token]) -> int:
+    return sum(not token.is_translated for token in tokens)
 
 
-def _votes(language: Language, text: str, found_words: Collection[str]) -> int:
-    letters = not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())
-    return letters + sum(map(language.is_indicated_by, language.entries.intersection(found_words)))
+@cache
+def _alphabets() -> re.Pattern[str]:
+    return re.compile(
+        "(?P<ru>[\u0400-\u04ff])|(?P<ja>[\u3040-\u30ff\uff66-\uff9d])|(?P<ko>[\uac00-\ud7af])"
+    )
 
 
-def _dictionary(code: str) -> _Dictionary:
-    indicators: set[str] = set()
-    stop_words: set[str] = set()
-    translations: dict[str, Translation] = {}
-    for line in (_DATA / f"{code}.txt").read_text(encoding="utf-8").splitlines():
-        english, colon, own = line.partition(":")
-        if line.startswith("= "):
-            indicators.update(line[2:].split())
-        elif line.startswith("~ "):
-            stop_words.update(line[2:].split())
-        elif colon and not line.startswith("#"):
-            for word in own.split():
-                translations.setdefault(word, tuple(english.split()))
-    return _Dictionary(frozenset(indicators), frozenset(indicators | stop_words), translations)
+def _votes(language: Language, text: str, found: Collection[str]) -> _Votes:
+    letters = _has_letters(language, text)
+    stop_words = language.dictionary.stop_words
+    indicators = set(filter(language.is_indicated_by, language.entries.intersection(found)))
+    return _Votes(
+        letters + len(indicators),
+        letters + len(indicators - stop_words),
+        len(stop_words.intersection(found)),
+    )
+
+
+def _has_letters(language: Language, text: str) -> bool:
+    return not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())

@@ -74,9 +74,10 @@ class Lexicon:
         for line in topics:
             for stem in dict.fromkeys(stemmer.stemWords(line)):
                 self._subjects[stem].append(SUBJECT + line[0])
-        english = [*self._stop_words, *(word for line in (*shipped, *topics) for word in line)]
-        known = frozenset(stemmer.stemWords(english))
-        self.languages = Languages(English(self._stop_words, known, self.stem))
+        listed = (word for line in (*shipped, *topics) for word in line)
+        english = frozenset((*self._stop_words, *listed))
+        stems = frozenset(stemmer.stemWords(list(english)))
+        self.languages = Languages(English(self._stop_words, english, stems, self.stem))
         self._own = tuple(groups)
         for own in self._own:
             self._merge(own)
@@ -157,22 +158,25 @@ class Lexicon:
         return word in self._stop_words
 
     def _tokens(self, text: str, language: Language | None) -> Iterator[Token]:
+        custom = self._custom_stems(text)
         for word in runs(text):
             if is_unspaced(word):
-                for token in self.languages.split_chinese(word):
-                    is_custom = self._is_custom(token.text)
+                for token in self.languages.split(word, language):
+                    is_custom = custom and custom.issuperset(self.stems(token.text))
                     yield Token(token.text, (token.text,)) if is_custom else token
             else:
                 english = None
-                if language and not self._is_custom(word):
+                if language and not (custom and self.stem(word) in custom):
                     english = language.translate(word)
                 if english is None:
                     english = () if self.is_stop_word(word) else (word,)
                 yield Token(word, english)
 
-    def _is_custom(self, word: str) -> bool:
-        """Whether a word is among the owner's synonyms."""
-        return bool(self._custom) and self.stem(word) in self._custom
+    def _custom_stems(self, text: str) -> set[str]:
+        """Of the words that the owner says the meaning of, alone or in a phrase of the text."""
+        if not self._custom and not self._phrases:
+            return self._custom
+        return self._custom.union(*(phrase.stems for phrase in self.find_phrases(text)))
 
     def _chunks_in(self, language: Language | None) -> dict[str, AnalyzedText]:
         return self._chunks[language.code if language else ""]

@@ -22,9 +22,15 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
     "\uac00-\ud7af"  # Hangul: spaced by phrases, so pairs find the words inside
 )
-_LETTERS = str.maketrans(
-    {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
-)  # Latin letters that Unicode does not take apart
+_LETTERS = {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"} | {
+    "æ": "ae",
+    "œ": "oe",
+}  # Latin letters that Unicode does not take apart
+_LETTER = re.compile("[ßøØłŁđĐæœ]")
+_MARKS = re.compile("[\u0300-\u036f]+")  # accents
+_BEYOND_MARKS = "\u0482"  # the last character before the marks of other scripts
+_MARKED_LETTERS = (("и\u0306", "й"), ("И\u0306", "Й"))  # stems of Russian depend on it
+_VOICING = "\u3099\u309a"  # of kana: without it bus, path and bath are one word
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ASCII_CHUNK = re.compile(r"\S+")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer reduces kpis to KPI
@@ -53,8 +59,8 @@ def runs(text: str) -> list[str]:
     """The folded words of `text`, in order; what is written without spaces is left in one."""
     if text.isascii():
         return _ascii_words(text)
-    bare = _without_accents(_PLURAL.sub(" ", text))
-    return [word.casefold() for word in _word().findall(bare)]
+    found = _word().findall(bare(_PLURAL.sub(" ", text)))
+    return [word.casefold() for word in found]
 
 
 def truncate_words(text: str, *, most: int) -> str:
@@ -80,7 +86,19 @@ def fold(text: str) -> str:
     """Letters and digits alone, folded: equal for every spelling of the same name."""
     if text.isascii():
         return "".join(filter(str.isalnum, text)).lower()
-    return "".join(filter(str.isalnum, _without_accents(text))).casefold()
+    return "".join(filter(str.isalnum, bare(text))).casefold()
+
+
+def bare(text: str) -> str:
+    """`text` without accents and differences of width; what makes another letter is none."""
+    whole = _LETTER.sub(lambda letter: _LETTERS[letter[0]], text)
+    decomposed = unicodedata.normalize("NFKD", whole)
+    for apart, letter in _MARKED_LETTERS:
+        decomposed = decomposed.replace(apart, letter)
+    kept = _MARKS.sub("", decomposed)
+    if max(kept, default="") > _BEYOND_MARKS:
+        kept = "".join(c for c in kept if c in _VOICING or not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", kept)  # puts Hangul syllables and kana together again
 
 
 def _ascii_words(text: str) -> list[str]:
@@ -108,9 +126,3 @@ def _countable() -> re.Pattern[str]:
 @cache
 def _unspaced() -> re.Pattern[str]:
     return re.compile(rf"[{_UNSPACED}]")
-
-
-def _without_accents(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
-    bare = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return unicodedata.normalize("NFC", bare)  # puts Hangul syllables together again

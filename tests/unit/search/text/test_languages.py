@@ -1,12 +1,32 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from discovery_engine.search.text.languages import Token
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.search.text import dictionaries
+from discovery_engine.search.text.dictionaries import WordTable, dictionary_files
+from discovery_engine.search.text.languages import SHARED_WORDS, Token
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from discovery_engine.search.text.tokenizer import runs
 
 LEXICON = default_lexicon()
+CODES = [file.stem for file in dictionary_files()]
+ENGLISH = sorted(
+    {
+        word
+        for name in ("stopwords", "synonyms", "topics")
+        for line in Path(dictionaries.__file__)
+        .parents[1]
+        .joinpath("data", f"{name}.txt")
+        .read_text("utf-8")
+        .splitlines()
+        if not line.startswith("#")
+        for word in line.split()
+    }
+)
 
 
 def tokens(text: str) -> list[Token]:
@@ -24,6 +44,20 @@ def tokens(text: str) -> list[Token]:
         pytest.param("请帮我删除文件", ["delete", "file"], id="chinese"),
         pytest.param("删除篮球场", ["delete", "篮球", "球场"], id="chinese with unknown words"),
         pytest.param("send it to the repository", ["send", "repository"], id="english"),
+        pytest.param("dateien loeschen", ["file", "delete"], id="german without umlauts"),
+        pytest.param("Muéstramelo en el calendario", ["show", "calendar"], id="spanish verb"),
+        pytest.param("mesclar a PR", ["merge", "pr"], id="portuguese"),
+        pytest.param("Mandagli i documenti", ["send", "document"], id="italian verb"),
+        pytest.param("klantgegevens bekijken", ["customer", "data", "show"], id="dutch compound"),
+        pytest.param("Покажи новые файлы в Slack", ["show", "new", "file", "slack"], id="russian"),
+        pytest.param("файлом", ["file"], id="russian inflected"),
+        pytest.param("PRをマージしてください", ["pr", "merge"], id="japanese"),
+        pytest.param("添付ファイルを保存", ["attachment", "save"], id="japanese compound"),
+        pytest.param("予約 一覧 作成", ["book", "list", "create"], id="kanji alone"),
+        pytest.param("コンテストのページ", ["コン", "ンテ", "テス", "スト", "page"], id="loanword"),
+        pytest.param("파일에서 삭제하고 싶어요", ["file", "delete"], id="korean"),
+        pytest.param("나이키를 검색해 주세요", ["나이", "이키", "search"], id="korean unknown"),
+        pytest.param("행사를 추가", ["event", "add"], id="korean syllable in a word"),
     ],
 )
 def test_words_are_translated_to_english(text: str, english: list[str]) -> None:
@@ -45,21 +79,76 @@ def test_a_word_of_the_owner_is_not_looked_up() -> None:
     assert first.english == ("rechnung",)
 
 
+@pytest.mark.requirement("REL-46")
+@given(st.lists(st.sampled_from(ENGLISH), min_size=1, max_size=8).map(" ".join))
+def test_words_of_the_english_tables_are_english(text: str) -> None:
+    assert LEXICON.detect_language(text) is None
+
+
+@pytest.mark.requirement("REL-46")
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param("apagar o ficheiro antigo", "pt", id="portuguese"),
+        pytest.param("borrar el fichero antiguo", "es", id="spanish"),
+        pytest.param("mostrar o calendario do projeto", "pt", id="portuguese words of spanish"),
+        pytest.param("mostra il calendario", "it", id="italian"),
+        pytest.param("toon de bestanden in deze map", "nl", id="dutch"),
+        pytest.param("zeig die Dateien in diesem Ordner", "de", id="german"),
+        pytest.param("открой Jira", "ru", id="cyrillic"),
+        pytest.param("Slackで検索", "ja", id="kana"),
+        pytest.param("Jira 검색", "ko", id="hangul"),
+        pytest.param("the API of the service is called プロジェクト", "ja", id="kana in english"),
+        pytest.param("weather in Los Angeles", None, id="a name"),
+        pytest.param("Leonardo da Vinci paintings", None, id="an article in a name"),
+        pytest.param("删除文件", None, id="chinese, which needs no detection"),
+    ],
+)
+def test_a_language_is_told_from_its_neighbours(text: str, code: str | None) -> None:
+    language = LEXICON.detect_language(text)
+
+    assert (language.code if language else None) == code
+
+
+@pytest.mark.requirement("REL-57")
+def test_an_english_text_reads_no_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dictionaries, "_DATA", tmp_path)  # without tables
+    lexicon = Lexicon()
+
+    text = "please create a new issue in the repository of the Kubernetes project"
+
+    assert lexicon.detect_language(text) is None
+    with pytest.raises(FileNotFoundError):
+        lexicon.detect_language("Datei löschen")
+
+
+@given(st.text(st.sampled_from("删除文件搜ファイルを消して予約ー파일을삭제해줘가방"), min_size=1))
+def test_no_character_of_a_run_is_lost(run: str) -> None:
+    tokens_of_run = list(LEXICON.languages.split(run, None))
+
+    assert set(run) == set("".join(token.text for token in tokens_of_run))
+
+
+def test_words_that_english_shares_are_those_in_the_tables() -> None:
+    stop_words = set().union(*(WordTable(code).dictionary.stop_words for code in CODES))
+
+    assert {word for word in stop_words if LEXICON.is_stop_word(word)} == SHARED_WORDS
+
+
 def test_an_indicator_of_a_language_is_no_english_word() -> None:
     for language in LEXICON.languages.supported:
         assert not language.indicators & {"list", "images", "notes", "in", "a", "die", "comment"}
 
 
 def test_every_entry_of_the_dictionaries_is_one_word() -> None:
-    for language in LEXICON.languages.supported:
-        translations = language.dictionary.translations
+    for code in CODES:
+        translations = WordTable(code).dictionary.translations
         assert [text for text in translations if len(runs(text)) != 1] == []
 
 
-@pytest.mark.parametrize("code", ["de", "es", "fr"])
+@pytest.mark.parametrize("code", CODES)
 def test_no_translation_is_a_stop_word(code: str) -> None:
-    [language] = [one for one in LEXICON.languages.supported if one.code == code]
-    translations = language.dictionary.translations.values()
+    translations = WordTable(code).dictionary.translations.values()
     english = {word for translation in translations for word in translation}
 
     assert [word for word in english if LEXICON.is_stop_word(word)] == []

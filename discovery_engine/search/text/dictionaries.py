@@ -1,0 +1,80 @@
+"""The tables of words of other languages: one file for each, as `data/languages/de.txt` describes.
+
+A table is read when a text may be of its language, and parsed when one of its words is in the text.
+All words are folded.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from discovery_engine.search.text.tokenizer import bare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DATA = Path(__file__).parents[1] / "data" / "languages"
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})  # for keyboards without them
+
+Translation = tuple[str, ...]
+"""The English words for a word; empty for a stop word."""
+
+
+class Dictionary(NamedTuple):
+    indicators: frozenset[str]
+    """Stop words that indicate the language."""
+    stop_words: frozenset[str]
+    """All stop words, the indicators among them."""
+    translations: Mapping[str, Translation]
+    ambiguous: frozenset[str]
+    """Words of any of these that are words of English, too."""
+    certain: frozenset[str]
+    """Translated words that are none, although an English word has the same stem."""
+
+
+class WordTable:
+    """One file."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of the file, with its accents."""
+        return frozenset(self._text.split())
+
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        marked: dict[str, set[str]] = {mark: set() for mark in "=~?!"}
+        translations: dict[str, Translation] = {}
+        for line in self._folded.splitlines():
+            english, colon, own = line.partition(":")
+            if line[:1] in marked:
+                marked[line[0]].update(line[2:].split())
+            elif colon and not line.startswith("#"):
+                meaning = tuple(english.split())
+                for word in own.split():
+                    translations.setdefault(word, meaning)
+        indicators, others, ambiguous, certain = map(frozenset, marked.values())
+        return Dictionary(indicators, indicators | others, translations, ambiguous, certain)
+
+    def may_contain(self, word: str) -> bool:
+        """Whether a folded word is in the file, maybe in a comment."""
+        return f" {word} " in self._folded
+
+    @cached_property
+    def _text(self) -> str:
+        text = (_DATA / f"{self._code}.txt").read_text(encoding="utf-8").lower()
+        return text + text.translate(_UMLAUTS) if self._code == "de" else text
+
+    @cached_property
+    def _folded(self) -> str:
+        """The text with each of its words between two spaces."""
+        return bare(self._text).casefold().replace("\n", " \n")
+
+
+def dictionary_files() -> list[Path]:
+    """The files that all tables are read from."""
+    return sorted(_DATA.glob("*.txt"))
