@@ -1,10 +1,12 @@
 """How everyday requests are answered: whether the right tool comes first, and what is said of it.
 
-    python benchmarks/everyday.py [--kept-aside] [--embedder MODEL --vectors FOLDER] [--misses N]
+    python benchmarks/everyday.py [--kept-aside] [--examples] [--misses N]
+    python benchmarks/everyday.py --embedder MODEL --vectors FOLDER
 
 The requests and the tool lists of popular public servers are in `benchmarks/everyday`, whose README
 says how they were written. Without options the development set is asked; what is kept aside is for
-a figure at the end, and never for looking at: `--misses` does not show it.
+a figure at the end, and never for looking at: `--misses` does not show it. With `--examples` every
+tool has the typical requests of that folder as `examples` of `overrides`.
 
 Of requests that some tool serves: the share whose first tool is right, that have a right one among
 the first five, and among those that are sent (after the decision and the cut of the tail), the
@@ -21,11 +23,12 @@ import argparse
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.render.search import search_result
@@ -36,7 +39,7 @@ from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.search.searcher import Searcher, build_searcher
 from discovery_engine.search.vectors import Similarities
-from discovery_engine.tools.model import ServerName, Tool, ToolKey
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolKey
 from discovery_engine.view.search_answers import QueryRunner, SearchAnswer
 
 if TYPE_CHECKING:
@@ -77,12 +80,13 @@ class Outcome(Struct, frozen=True):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kept-aside", action="store_true", help="the set kept aside, once")
+    parser.add_argument("--examples", action="store_true", help="give tools typical requests")
     parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
     parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
     parser.add_argument("--misses", type=int, default=0, help="show N requests that failed")
     options = parser.parse_args()
     name = "kept_aside" if options.kept_aside else "development"
-    catalog, descriptions = read_catalog(name)
+    catalog, descriptions = read_catalog(name, with_examples=options.examples)
     requests = lines(FOLDER / f"{name}.jsonl")
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
@@ -172,16 +176,21 @@ def calibration_error(outcomes: Sequence[Outcome]) -> float:
     ) / len(outcomes)
 
 
-def read_catalog(name: str) -> tuple[Catalog, dict[ServerName, str]]:
+def read_catalog(name: str, *, with_examples: bool) -> tuple[Catalog, dict[ServerName, str]]:
     """The tools of the servers of a set, and the servers' descriptions."""
     servers = {one["server"]: one for one in lines(FOLDER / "servers.jsonl") if name in one["sets"]}
+    examples = {
+        (one["server"], one["name"]): tuple(one["requests"])
+        for one in packed_lines(FOLDER / "typical_requests.jsonl.gz")
+        if with_examples
+    }
     by_server: defaultdict[str, dict[str, Entry]] = defaultdict(dict)
-    with gzip.open(FOLDER / "catalog.jsonl.gz", "rt", encoding="utf-8") as file:
-        for definition in map(json.loads, file):
-            server = definition.pop("server")
-            if server in servers:
-                tool = Tool.from_mcp(server, definition)
-                by_server[server][tool.name] = Entry(tool, Verdict())
+    for definition in packed_lines(FOLDER / "catalog.jsonl.gz"):
+        server = definition.pop("server")
+        if server in servers:
+            tool = Tool.from_mcp(server, definition)
+            given = AppliedOverride(examples=examples.get((server, tool.name), ()))
+            by_server[server][tool.name] = Entry(replace(tool, overridden=given), Verdict())
     parts = (
         ServerPart(ServerName(server), tuple(entries[tool] for tool in sorted(entries)))
         for server, entries in by_server.items()
@@ -189,6 +198,11 @@ def read_catalog(name: str) -> tuple[Catalog, dict[ServerName, str]]:
     return Catalog.of(parts), {
         ServerName(name): one["description"] for name, one in servers.items()
     }
+
+
+def packed_lines(file: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(file, "rt", encoding="utf-8") as unpacked:
+        yield from map(json.loads, unpacked)
 
 
 def lines(file: Path) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """Applies overrides: the owner's names, descriptions, tags and pinned arguments of tools.
 
 Entries read the name that the server gave a tool, never one that an entry gave it; so applying
-them twice is applying them once. Of several that match, the later wins field by field, and tags
-add up. If a pattern times out, an entry that pins arguments counts as a match and any other does
-not: in doubt, an agent does not choose what the owner wanted to choose.
+them twice is applying them once. Of several that match, the later wins field by field; tags and
+examples add up. If a pattern times out, an entry that pins arguments counts as a match and any
+other does not: in doubt, an agent does not choose what the owner wanted to choose.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Overrides:
         return AppliedOverride(
             name=_last(entry.name for entry in entries),
             description=_last(entry.description for entry in entries),
-            tags=tuple(dict.fromkeys(chain.from_iterable(entry.tags for entry in entries))),
+            tags=_united(entry.tags for entry in entries),
+            examples=_united(entry.examples for entry in entries),
             pinned={name: index for index in by for name in self._entries[index].arguments},
             by=tuple(by),
         )
@@ -140,6 +141,10 @@ def _with_a_taken_name(tools: Sequence[Tool], applied: Sequence[AppliedOverride]
             break
         kept |= taken
     return kept
+
+
+def _united(values: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(values)))
 
 
 def _last(values: Iterable[T | None]) -> T | None:

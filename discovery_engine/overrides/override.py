@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONValue
+from discovery_engine._util.quantities import counted
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ToolName
 
@@ -33,6 +34,8 @@ class Override(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     origin: Origin = Origin("")
     max_result_tokens: int | None = field(default=None, name="maxResultTokens")
     """The most that an agent gets of a result; 0 for all of it, None follows the server's."""
+    examples: tuple[str, ...] = ()
+    """Requests that the tool serves; search finds it by them, and no agent is shown them."""
 
     def without_values(self) -> Override:
         """The same with nothing of what it pins but the names of the parameters."""
@@ -49,6 +52,8 @@ class Override(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
             yield "description"
         if self.tags:
             yield f"tags {', '.join(self.tags)}"
+        if self.examples:
+            yield counted(len(self.examples), "example")
         if self.arguments:
             yield f"pins {', '.join(self.arguments)}"
         if self.max_result_tokens is not None:

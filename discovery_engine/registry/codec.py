@@ -218,7 +218,7 @@ _ITEMS: dict[type[Struct], dict[str, type[Struct]]] = {
 _PARTS: dict[str, type[Struct]] = {"problem": Diagnostic, "origin": Origin}
 # The fields of parts that JSON does not give back as they were; all others are plain.
 _READERS: dict[type[Any], dict[str, _Reader]] = {
-    AppliedOverride: {"tags": tuple, "by": tuple, "problems": tuple},
+    AppliedOverride: {"tags": tuple, "examples": tuple, "by": tuple, "problems": tuple},
     ServerPart: {
         "verdict": _one(Verdict),
         "failure": _one(Failure),

@@ -56,6 +56,8 @@ class AppliedOverride(Struct, frozen=True):
     name: ToolName | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    """Requests that the tool serves; for search alone."""
     pinned: Mapping[str, int] = field(default_factory=dict)
     """The parameters that the owner gives, and the index of the entry with the value of each."""
     by: tuple[int, ...] = ()
@@ -64,7 +66,8 @@ class AppliedOverride(Struct, frozen=True):
     """What is invalid in them, in a few words without a full stop."""
 
     def __hash__(self) -> int:
-        return hash((self.name, self.description, self.tags, self.by))  # a mapping has none
+        # Of everything but the mapping, which has none.
+        return hash((self.name, self.description, self.tags, self.examples, self.by))
 
 
 # Thousands of these live long, and none is part of a cycle: the collector passes them over.

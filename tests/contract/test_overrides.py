@@ -118,6 +118,57 @@ class TestAgents:
         assert "cannot be called 'pid'" in caplog.text
 
 
+EXAMPLES = {"pattern": "good:echo", "examples": ["squawk it back to me", "sag es noch einmal"]}
+
+
+class TestExamples:
+    @pytest.mark.requirement("OVR-7")
+    @pytest.mark.parametrize("query", ["squawk back", "sage das noch einmal"])
+    async def test_a_request_like_an_example_finds_the_tool(
+        self, folder: Folder, query: str
+    ) -> None:
+        folder.write(good())
+        async with folder.open() as engine:
+            await engine.refresh()
+            before = (await engine.search(query)).hits
+        folder.write(good(), overrides=[EXAMPLES])
+        async with folder.open() as engine:
+            answer = await engine.search(query)
+
+        assert "good:echo" not in [str(hit.entry.key) for hit in before]
+        assert str(answer.hits[0].entry.key) == "good:echo"
+
+    @pytest.mark.requirement("OVR-7")
+    async def test_no_agent_is_shown_an_example(self, folder: Folder) -> None:
+        folder.write(good(), overrides=[EXAMPLES, PIN])
+
+        async with folder.open(environ={**os.environ, "PARROT": SECRET}) as engine:
+            await engine.refresh()
+            seen = await shown_to_agents(engine)
+
+        assert "squawk" not in seen
+
+    @pytest.mark.requirement("OVR-7")
+    async def test_the_owner_is_shown_which_example_a_hit_comes_from(self, folder: Folder) -> None:
+        folder.write(good(), overrides=[EXAMPLES])
+
+        async with folder.open() as engine:
+            await engine.refresh()
+            answer = await engine.search("squawk")
+            searcher = engine.view.searcher
+            explanation = searcher.explain(searcher.analyze("squawk"), answer.hits[0])
+
+        assert "'squawk' is in an example of a request for it" in map(str, explanation.shares)
+
+    @pytest.mark.requirement("OVR-2", "OVR-7")
+    async def test_examples_of_several_entries_add_up(self) -> None:
+        more = {"pattern": "echo", "examples": ["parrot that", "squawk it back to me"]}
+
+        [tool] = Overrides(load([EXAMPLES, more])).applied([make_tool("echo", "good")])
+
+        assert tool.overridden.examples == (*EXAMPLES["examples"], "parrot that")
+
+
 class TestPinned:
     @pytest.mark.requirement("OVR-10")
     async def test_a_pinned_argument_always_arrives_and_is_never_seen(self, folder: Folder) -> None:
@@ -412,6 +463,14 @@ class TestPeople:
         ("entry", "told"),
         [
             pytest.param({"pattern": "x"}, "the entry does nothing", id="nothing"),
+            pytest.param(
+                {"pattern": "x", "examples": ["a"] * 21}, "has 21 examples", id="many examples"
+            ),
+            pytest.param(
+                {"pattern": "x", "examples": ["a", "b" * 201]},
+                "example 2 has 201 characters",
+                id="a long example",
+            ),
             pytest.param({"pattern": [], "name": "x"}, "names no tool", id="no tool"),
             pytest.param({"pattern": "/(/", "name": "x"}, "cannot be used", id="pattern"),
             pytest.param({"name": "x"}, "overrides.0.pattern: is missing", id="no pattern"),

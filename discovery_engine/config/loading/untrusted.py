@@ -129,6 +129,9 @@ def _digest_of_overrides(settings: Settings) -> str:
 def _without_place(override: Override) -> JSONObject:
     # Approvals are bound to a digest of this form: it must not change.
     form = asdict(override) | {"origin": asdict(Origin(""))}
-    if override.max_result_tokens is None:  # older versions did not have it
+    # Older versions did not have these.
+    if override.max_result_tokens is None:
         del form["max_result_tokens"]
+    if not override.examples:
+        del form["examples"]
     return form

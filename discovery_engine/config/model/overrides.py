@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.key_redaction import NAME_LIKE
@@ -24,6 +24,8 @@ from discovery_engine.secrets.references import split
 from discovery_engine.tools.model import ToolName
 
 _NAME = re.compile(r"[\w./-]{1,128}")
+_MOST_EXAMPLES = 20
+_LONGEST_EXAMPLE = 200  # characters
 
 
 def _good_name(value: JSONValue) -> JSONValue:
@@ -31,6 +33,16 @@ def _good_name(value: JSONValue) -> JSONValue:
         hint = "write at most 128 letters, digits and _ . - /"
         raise custom_error("cannot be the name of a tool", hint=hint)
     return value
+
+
+def _few_and_short(examples: list[str]) -> list[str]:
+    if len(examples) > _MOST_EXAMPLES:
+        raise custom_error(f"has {len(examples)} examples", hint=f"give at most {_MOST_EXAMPLES}")
+    for number, example in enumerate(examples, 1):
+        if len(example) > _LONGEST_EXAMPLE:
+            problem = f"example {number} has {len(example)} characters"
+            raise custom_error(problem, hint=f"write at most {_LONGEST_EXAMPLE}, one request each")
+    return examples
 
 
 def _arguments(value: JSONValue) -> JSONValue:
@@ -87,6 +99,12 @@ class OverrideEntry(Section):
         description="Tags of the tool, beside those that rules give.",
         examples=[["support"]],
     )
+    examples: Annotated[Words, AfterValidator(_few_and_short)] = Field(
+        default=[],
+        description="Requests that the tool serves, as people put them. Search finds the tool by "
+        "them; no agent is shown them.",
+        examples=[["the shop is broken", "report that checkout fails"]],
+    )
     arguments: Annotated[dict[str, JSONValue], BeforeValidator(_arguments)] = Field(
         default={},
         description="Arguments that are always given these values, and that no agent sees. "
@@ -105,8 +123,10 @@ class OverrideEntry(Section):
         if not self.pattern:
             raise custom_error("names no tool", key="pattern", hint="write '*' for all")
         is_limit = self.max_result_tokens is not None
-        if not (self.description or self.name or self.tags or self.arguments or is_limit):
-            hint = "give it 'description', 'name', 'tags', 'arguments' or 'maxResultTokens'"
+        texts = self.description or self.name or self.tags or self.examples
+        if not (texts or self.arguments or is_limit):
+            hint = "give it 'description', 'name', 'tags', 'examples', 'arguments' or "
+            hint += "'maxResultTokens'"
             raise custom_error("the entry does nothing", hint=hint)
         return self
 
@@ -117,6 +137,7 @@ class OverrideEntry(Section):
             description=self.description,
             name=ToolName(self.name) if self.name else None,
             tags=tuple(dict.fromkeys(self.tags)),
+            examples=tuple(dict.fromkeys(self.examples)),
             arguments=dict(self.arguments),
             max_result_tokens=self.max_result_tokens,
             origin=origin,

@@ -79,6 +79,7 @@ _FIELDS = {
     "server_description": "its server's description",
     "parameter_names": "the names of its parameters",
     "parameter_texts": "what its parameters are for",
+    "example": "an example of a request for it",
 }
 
 
