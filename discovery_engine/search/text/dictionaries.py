@@ -32,6 +32,8 @@ class Dictionary(NamedTuple):
     """Words of any of these that are words of English, too."""
     certain: frozenset[str]
     """Translated words that are none, although an English word has the same stem."""
+    longest: Mapping[str, int]
+    """By its first character, how long the longest word is."""
 
 
 class WordTable:
@@ -58,7 +60,11 @@ class WordTable:
                 for word in own.split():
                     translations.setdefault(word, meaning)
         indicators, others, ambiguous, certain = map(frozenset, marked.values())
-        return Dictionary(indicators, indicators | others, translations, ambiguous, certain)
+        stop_words = indicators | others
+        longest: dict[str, int] = {}
+        for word in stop_words.union(translations):
+            longest[word[0]] = max(longest.get(word[0], 0), len(word))
+        return Dictionary(indicators, stop_words, translations, ambiguous, certain, longest)
 
     def may_contain(self, word: str) -> bool:
         """Whether a folded word is in the file, maybe in a comment."""

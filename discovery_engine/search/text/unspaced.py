@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine.search.text.tokenizer import bigrams
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from discovery_engine.search.text.dictionaries import Dictionary, Translation
 
-_LONGEST = 9  # characters of the longest entry
 _UNKNOWN_COST = 4  # of a character that no entry covers
 _SHORT_COST = 2  # of an entry of one character; it is likelier to be a part of another word
 _COST = 1  # of any other
@@ -57,6 +56,10 @@ class _Piece(NamedTuple):
     kind: _Kind
 
 
+_Rule: TypeAlias = "Callable[[str, _Kind, _Piece], bool]"
+"""Whether a piece of a run may follow one of some kind."""
+
+
 class _Path(NamedTuple):
     """The cheapest way to cut a run up to a piece."""
 
@@ -68,7 +71,7 @@ class _Path(NamedTuple):
 def split(run: str, dictionary: Dictionary, code: str) -> Iterator[Token]:
     """The words of a run, in order; what the dictionary does not know as pairs of characters."""
     rest = ""
-    for piece in _pieces(run, dictionary, _RULES.get(code, _may_follow)):
+    for piece in _pieces(run, dictionary, _RULES.get(code)):
         text = run[piece.start : piece.end]
         if piece.kind in _UNKNOWN:
             rest += text
@@ -91,19 +94,22 @@ def _unknown(rest: str) -> list[Token]:
     return [Token(pair, (pair,)) for pair in bigrams(rest)] if rest else []
 
 
-def _pieces(run: str, dictionary: Dictionary, may_follow: Callable[..., bool]) -> list[_Piece]:
+def _pieces(run: str, dictionary: Dictionary, may_follow: _Rule | None) -> list[_Piece]:
     start = _Path(0, _Piece(0, 0, _Kind.START), None)
     paths: list[dict[_Kind, _Path]] = [{_Kind.START: start}, *({} for _ in run)]
     for position in range(len(run)):
         known = list(_known(run, position, dictionary))
-        for kind, path in paths[position].items():
-            more = _Kind.UNKNOWN if kind in _UNKNOWN else _Kind.FIRST
+        for path in paths[position].values():
+            before = path.piece.kind
+            more = _Kind.UNKNOWN if before in _UNKNOWN else _Kind.FIRST
             unknown = _Piece(position, position + 1, more), _UNKNOWN_COST
             for piece, cost in (*known, unknown):
-                there = paths[piece.end].get(piece.kind)
-                whole = path.cost + cost
-                if (there is None or whole < there.cost) and may_follow(run, kind, piece):
-                    paths[piece.end][piece.kind] = _Path(whole, piece, path)
+                kind = piece.kind if may_follow else _Kind.START  # the kind matters to rules alone
+                there = paths[piece.end].get(kind)
+                if there and there.cost <= path.cost + cost:
+                    continue
+                if may_follow is None or may_follow(run, before, piece):
+                    paths[piece.end][kind] = _Path(path.cost + cost, piece, path)
     last = min(paths[-1].values(), key=attrgetter("cost"))
     found = []
     while last.before:
@@ -114,7 +120,8 @@ def _pieces(run: str, dictionary: Dictionary, may_follow: Callable[..., bool]) -
 
 def _known(run: str, start: int, dictionary: Dictionary) -> Iterator[tuple[_Piece, int]]:
     """The entries that begin at a position, the longest first, with the cost of each."""
-    for end in range(min(start + _LONGEST, len(run)), start, -1):
+    longest = dictionary.longest.get(run[start], 0)
+    for end in range(min(start + longest, len(run)), start, -1):
         text = run[start:end]
         cost = _COST if end - start > 1 else _SHORT_COST
         if text in dictionary.stop_words:
@@ -122,10 +129,6 @@ def _known(run: str, start: int, dictionary: Dictionary) -> Iterator[tuple[_Piec
         elif text in dictionary.translations:
             kind = _Kind.ENTRY if end - start > 1 else _Kind.SINGLE
             yield _Piece(start, end, kind), cost
-
-
-def _may_follow(_run: str, _before: _Kind, _piece: _Piece) -> bool:
-    return True
 
 
 def _may_follow_in_japanese(run: str, before: _Kind, piece: _Piece) -> bool:

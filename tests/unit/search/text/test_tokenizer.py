@@ -35,6 +35,8 @@ def test_names_are_cut_into_words(text: str, expected: list[str]) -> None:
         pytest.param("łódź SMØR", ["lodz", "smor"], id="letters that stay in one piece"),
         pytest.param("\uff21\uff30\uff29 \uff12", ["api", "2"], id="full width"),
         pytest.param("ПОГОДА", ["погода"], id="another alphabet"),
+        pytest.param("НОВЫЙ ёж", ["новый", "еж"], id="a letter that is no accented one"),
+        pytest.param("\uff8a\uff9e\uff7d ハス", ["バス", "ハス"], id="voiced kana"),
     ],
 )
 def test_words_are_folded(text: str, expected: list[str]) -> None:
