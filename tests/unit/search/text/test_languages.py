@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,16 @@ def test_every_entry_of_the_dictionaries_is_one_word() -> None:
     for code in CODES:
         translations = WordTable(code).dictionary.translations
         assert [text for text in translations if len(runs(text)) != 1] == []
+
+
+@pytest.mark.parametrize("file", dictionary_files(), ids=lambda file: file.stem)
+def test_no_word_of_a_table_stands_twice(file: Path) -> None:
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
+    marked = [word for line in lines if line[:2] in {"= ", "~ "} for word in line[2:].split()]
+    translated = [word for line in lines if ":" in line for word in line.split(":")[1].split()]
+
+    twice = Counter([*set(marked), *translated])
+    assert [word for word, count in twice.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("code", CODES)
