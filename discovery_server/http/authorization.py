@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _CREDENTIALS = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 _IN_ADDRESS = frozenset({"access_token", "token", "api_key", "apikey", "authorization"})
-_ACCESS = "access token "
+_ACCESS = " (access token)"  # behind the id, by which the log names a client
 _MAX_LOGGED = 20  # refusals with different addresses or errors; more would be an attack
 
 
@@ -72,9 +72,9 @@ class Users:
 
     def has(self, name: str | None) -> bool:
         """Whether a user's token is still valid; all of a gateway's own are while it runs."""
-        if name is None or self._access is None or not name.startswith(_ACCESS):
+        if name is None or self._access is None or not name.endswith(_ACCESS):
             return True
-        return self._access.is_valid(name.removeprefix(_ACCESS))
+        return self._access.is_valid(name.removesuffix(_ACCESS))
 
     def _owner_of(self, given: bytes) -> User | None:
         # Digests have one length and all are compared, so the time reveals nothing about a token.
@@ -93,7 +93,7 @@ class Users:
             return Refusal(401, "invalid_token", text)
         if not token.scopes >= MCP_SCOPES:
             return Refusal(403, "insufficient_scope", "this token is not for clients of MCP")
-        return User(f"{_ACCESS}{token.id}", token.view)
+        return User(f"{token.id}{_ACCESS}", token.view)
 
 
 class Authorization:

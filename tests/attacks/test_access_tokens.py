@@ -210,7 +210,7 @@ async def test_what_a_revoked_client_has_at_servers_ends_and_that_of_others_stay
                 await eventually(lambda: len(place.ended) == 2)
             assert (await other.request("POST", kept)).status_code == 200
 
-        assert set(place.ended) == {session, f"access token {ended.id}@cats"}
+        assert set(place.ended) == {session, f"{ended.id} (access token)@cats"}
 
 
 async def until_end(stream: httpx2.Response) -> str:
