@@ -219,7 +219,7 @@ class AccessTokens:
         if stamp != self._stamp:
             try:
                 self._read = self.all()
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, nobody gets in
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, no token is valid
                 self._read = ()
                 logger.warning("No access token is valid: %s", error)
             self._stamp = stamp

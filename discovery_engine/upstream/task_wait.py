@@ -77,7 +77,7 @@ class RisingProgress:
         await self._on_progress(progress, total, message)
 
     async def advance(self, message: str) -> None:
-        """Report that the task goes on; how far it is, nobody knows."""
+        """Report that the task goes on; its progress is unknown."""
         self._highest += 1
         try:
             await self._on_progress(self._highest, None, message)
@@ -207,7 +207,7 @@ class TaskWait:
                 await self._progress.advance(self._state.message or self._state.status)
 
     async def _cancel(self) -> None:
-        """The server may go on all the same; nobody waits for what it does."""
+        """The server may go on all the same; its result is discarded."""
         request = task_request("tasks/cancel", self._state.id, self._subject)
         with anyio.move_on_after(_CANCELLING, shield=True), suppress(UpstreamError):
             await self._server.ask(request, _CANCELLING)
