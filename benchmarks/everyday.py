@@ -9,10 +9,11 @@ a figure at the end, and never for looking at: `--misses` does not show it. With
 tool has the typical requests of that folder as `examples` of `overrides`.
 
 Of requests that some tool serves: the share whose first tool is right, that have a right one among
-the first five, and among those that are sent (after the decision and the cut of the tail), the
-share that is answered `none` though a right one is among the first five, and the share of answers
-with tools whose first is right. Of requests that none serves: the share that gets tools; *near*
-ones name a product that is connected, but lacks that action. ECE is the expected calibration error
+the first five, and among those that are sent (as a match or as unsure, after the cut of the tail),
+the share that is answered `none` though a right one is among the first five, the share of matches
+whose first is right, and the shares that are answered `match`, `unsure` and `none`. Of requests
+that none serves: these shares. A match is a false one; *near* requests name a product that is
+connected, but lacks that action. ECE is the expected calibration error
 of the confidence that one of the first five is right, in ten bins of equal width. Tokens are those
 of the answer as agents get it.
 """
@@ -40,7 +41,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.search.searcher import Searcher, build_searcher
 from discovery_engine.search.vectors import Similarities
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolKey
-from discovery_engine.view.search_answers import QueryRunner, SearchAnswer
+from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
 
 if TYPE_CHECKING:
     from embedding import Embedding
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "everyday"
 FIRST = 5
 BINS = 10
+COMMON = "  ".join([*(f"{one.value:>6s}" for one in Decision), "  ECE", "tokens"])
 
 
 class Outcome(Struct, frozen=True):
@@ -57,6 +59,7 @@ class Outcome(Struct, frozen=True):
     found: tuple[ToolKey, ...]
     """The first five, whatever was decided."""
     sent: tuple[ToolKey, ...]
+    decision: Decision
     confidence: float
     tokens: int
 
@@ -121,6 +124,7 @@ def ask(searcher: Searcher, request: dict[str, Any], similarities: Similarities 
         request,
         tuple(hit.entry.key for hit in found),
         tuple(hit.entry.key for hit in answer.hits),
+        answer.decision,
         answer.confidence,
         tokens_of(answer),
     )
@@ -136,27 +140,31 @@ def show_served(outcomes: Sequence[Outcome]) -> None:
     for one in outcomes:
         groups[one.request["kind"]].append(one)
     head = "right first  in five  in sent  found, told none  first of a match"
-    print(f"\n{'served':<13}    n  {head}    ECE  tokens")
+    print(f"\n{'served':<13}    n  {head}  {COMMON}")
     for kind, some in groups.items():
-        answered = [one for one in some if one.sent]
+        matches = [one for one in some if one.decision is Decision.MATCH]
         found = [one for one in some if one.is_found]
         print(
             f"{kind:<13} {len(some):4d}  {share(o.is_first_right for o in some):11.3f}"
             f"  {share(o.is_found for o in some):7.3f}  {share(o.is_sent for o in some):7.3f}"
             f"  {share(not o.sent for o in found):16.3f}"
-            f"  {share(o.is_first_right for o in answered):16.3f}"
-            f"  {calibration_error(some):5.3f}  {sum(o.tokens for o in some) / len(some):6.0f}"
+            f"  {share(o.is_first_right for o in matches):16.3f}"
+            f"  {common_figures(some)}"
         )
 
 
 def show_unserved(outcomes: Sequence[Outcome]) -> None:
-    print(f"\n{'unserved':<13}    n  false match    ECE  tokens")
+    print(f"\n{'unserved':<13}    n  {COMMON}")
     for kind in ("near", "far"):
         some = [one for one in outcomes if one.request["unserved"] == kind]
-        print(
-            f"{kind:<13} {len(some):4d}  {share(bool(o.sent) for o in some):11.3f}"
-            f"  {calibration_error(some):5.3f}  {sum(o.tokens for o in some) / len(some):6.0f}"
-        )
+        print(f"{kind:<13} {len(some):4d}  {common_figures(some)}")
+
+
+def common_figures(outcomes: Sequence[Outcome]) -> str:
+    """The columns `COMMON`."""
+    decisions = "  ".join(f"{share(o.decision is one for o in outcomes):6.3f}" for one in Decision)
+    tokens = sum(o.tokens for o in outcomes) / len(outcomes)
+    return f"{decisions}  {calibration_error(outcomes):5.3f}  {tokens:6.0f}"
 
 
 def show_misses(outcomes: Iterable[Outcome], most: int) -> None:

@@ -63,7 +63,7 @@ class _Options(Struct, frozen=True):
     "most",
     metavar="METRIC=VALUE",
     multiple=True,
-    help="Exit with 7 if it is more, as in false_answer_rate=0.1; may be repeated.",
+    help="Exit with 7 if it is more, as in false_match_rate=0.1; may be repeated.",
 )
 @click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML to this file.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Answer in Markdown.")

@@ -31,7 +31,7 @@ from discovery_cli.rendering import (
 from discovery_cli.targets import one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
-from discovery_engine.view.search_answers import SEARCH_KINDS, SearchAnswer, SearchKind
+from discovery_engine.view.search_answers import SEARCH_KINDS, Decision, SearchAnswer, SearchKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,8 +95,8 @@ def command(  # noqa: PLR0913 - one for each option
 ) -> ExitCode:
     """Find tools by words or by name.
 
-    The best match comes first; the last line shows how certain it is that one of the first few
-    fits: sure, likely or unsure. Without a match the exit code is 2, and the reasons are shown.
+    The best match comes first; the last line shows how certain it is: sure, likely, or unsure if
+    the tools are only the nearest. If none fits, the exit code is 2, and the reasons are shown.
     """
     query = " ".join(words).strip()
     if not query:
@@ -170,9 +170,10 @@ def _form(
 
 def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
     """Each hit with its explanation; if nothing fits, the nearest tools instead."""
+    is_match = answer.decision is Decision.MATCH
     query = view.searcher.analyze(answer.query)
     for hit in answer.hits or answer.nearest:
-        output.table([explained_hit_row(output, hit, is_match=bool(answer.hits))])
+        output.table([explained_hit_row(output, hit, is_match=is_match)])
         rows = explanation_rows(view.searcher.explain(query, hit))
         output.table(rows, indent=_INDENT)
 
@@ -181,14 +182,17 @@ def _summary(answer: SearchAnswer) -> str:
     """How many were found; without a match, what is missing and what comes nearest."""
     if any(notice.kind in ("empty", "unknown") for notice in answer.notices):
         return ""
+    missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
+    why = f"no tool mentions {missing}" if missing else ""
+    if answer.decision is Decision.UNSURE:
+        nearest = f"unsure: {counted(len(answer.hits), 'near tool')}, check before you use one"
+        return "; ".join(filter(None, (nearest, why)))
     if answer.hits:
         alike = f"; the first {answer.alike} fit equally well" if answer.alike > 1 else ""
         return f"{answer.certainty} match: {counted(len(answer.hits), 'tool')}{alike}"
     if answer.offerings:
         return ""
-    missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
     nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)
-    why = f"no tool mentions {missing}" if missing else ""
     near = f"nearest, but unlikely to fit: {nearest}" if nearest else ""
     return "; ".join(filter(None, (why, near)))
 

@@ -16,6 +16,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.report import METRICS, Metric, Report, ReportRow, Totals
+from discovery_engine.view.search_answers import Decision
 
 Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
 
@@ -73,14 +74,18 @@ class _RowForm(_Loose):
     found: list[str]
     tokens: int
     milliseconds: float
+    decision: Literal["match", "unsure", "none"] | None = None
+    """Earlier runs lack it: any tools were a match."""
 
     def to_row(self) -> ReportRow:
+        decision = self.decision or ("match" if self.found else "none")
         return ReportRow(
             self.id,
             self.query,
             self.server,
             tuple(self.tools),
             tuple(self.found),
+            Decision(decision),
             self.tokens,
             self.milliseconds,
         )

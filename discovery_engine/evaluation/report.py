@@ -17,6 +17,10 @@ from discovery_engine.evaluation.metrics import (
     recall,
     reciprocal_rank,
 )
+from discovery_engine.view.search_answers import Decision
+
+_CLEARNESS = {Decision.NONE: 1.0, Decision.UNSURE: 0.5, Decision.MATCH: 0.0}
+"""The quality of an answer to a query that no tool can serve."""
 
 Totals = Mapping[str, float | None]
 """By the name of the measure; None for what the queries do not measure."""
@@ -32,6 +36,7 @@ class ReportRow(Struct, frozen=True, dict=True):
     """As `server:tool`; empty if the right answer is that nothing fits."""
     found: tuple[str, ...]
     """The first `DEPTH` tools of the answer; empty if nothing fits."""
+    decision: Decision
     tokens: int
     """What the answer costs an agent, estimated."""
     milliseconds: float
@@ -42,8 +47,8 @@ class ReportRow(Struct, frozen=True, dict=True):
         return bool(self.right)
 
     @property
-    def is_answered(self) -> bool:
-        return bool(self.found)
+    def is_match(self) -> bool:
+        return self.decision is Decision.MATCH
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
@@ -52,22 +57,22 @@ class ReportRow(Struct, frozen=True, dict=True):
 
     @property
     def is_good(self) -> bool:
-        """A right tool was found, or, where there is none, nothing was."""
-        return bool(self.ranks) if self.is_serviceable else not self.is_answered
+        """A right tool was found, or, where there is none, there was no match."""
+        return bool(self.ranks) if self.is_serviceable else not self.is_match
 
     @property
     def standing(self) -> str:
         """The ranks of the right tools, or what came instead of them."""
         if self.ranks:
             return ", ".join(map(str, self.ranks))
-        if not self.is_answered:
-            return "none"
-        return "not found" if self.is_serviceable else "answered"
+        return "not found" if self.is_serviceable and self.found else self.decision.value
 
     @property
     def score(self) -> float:
-        """The quality of the answer, from 0 to 1: NDCG, or whether `none` is right."""
-        return ndcg(self.ranks, len(self.right)) if self.is_serviceable else float(self.is_good)
+        """The quality of the answer, from 0 to 1: NDCG, or how clearly it has no match."""
+        if self.is_serviceable:
+            return ndcg(self.ranks, len(self.right))
+        return _CLEARNESS[self.decision]
 
     def to_json(self) -> JSONObject:
         return {
@@ -77,6 +82,7 @@ class ReportRow(Struct, frozen=True, dict=True):
             "tools": list(self.right),
             "found": list(self.found),
             "ranks": list(self.ranks),
+            "decision": self.decision.value,
             "standing": self.standing,
             "good": self.is_good,
             "tokens": self.tokens,
@@ -116,6 +122,12 @@ def _over_serviceable(
     return lambda rows: mean(measure(row) for row in rows if row.is_serviceable)
 
 
+def _over_matches(
+    measure: Callable[[ReportRow], float],
+) -> Callable[[Sequence[ReportRow]], float | None]:
+    return lambda rows: mean(measure(row) for row in rows if row.is_serviceable and row.is_match)
+
+
 def _over_unserviceable(
     measure: Callable[[ReportRow], float],
 ) -> Callable[[Sequence[ReportRow]], float | None]:
@@ -137,8 +149,10 @@ METRICS = (
     Metric(f"recall@{DEPTH}", True, _recall_at(DEPTH)),
     Metric("mrr", True, _over_serviceable(lambda row: reciprocal_rank(row.ranks))),
     Metric(f"ndcg@{DEPTH}", True, _over_serviceable(lambda row: ndcg(row.ranks, len(row.right)))),
-    Metric("missed_rate", False, _over_serviceable(lambda row: not row.is_answered)),
-    Metric("false_answer_rate", False, _over_unserviceable(lambda row: row.is_answered)),
+    Metric("match_rate", True, _over_serviceable(lambda row: row.is_match)),
+    Metric("match_hit@1", True, _over_matches(lambda row: float(1 in row.ranks))),
+    Metric("missed_rate", False, _over_serviceable(lambda row: row.decision is Decision.NONE)),
+    Metric("false_match_rate", False, _over_unserviceable(lambda row: row.is_match)),
     Metric("tokens", False, lambda rows: mean(row.tokens for row in rows), "tokens"),
     Metric("p50", False, _latency(0.50), "ms"),
     Metric("p95", False, _latency(0.95), "ms"),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.queries import Query, QuerySet
 from discovery_engine.evaluation.report import Report, ReportRow
-from discovery_engine.view.search_answers import Decision, SearchAnswer
+from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
 
 Cost = Callable[[SearchAnswer], int]
@@ -29,23 +29,18 @@ def run(
     return Report(tuple(_row(q, view, cost, clock) for q in asked.queries), asked.skipped)
 
 
-def is_none(answer: SearchAnswer) -> bool:
-    """Whether an answer is that nothing fits. Nothing else here decides this."""
-    return answer.decision is Decision.NONE
-
-
 def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> ReportRow:
     usual = view.settings.search.limit
     start = clock()
     answer = view.search(query.text, server=query.server, limit=max(usual, DEPTH))
     spent = clock() - start
-    hits = () if is_none(answer) else answer.hits[:DEPTH]
     return ReportRow(
         id=query.id,
         query=query.text,
         server=query.server,
         right=tuple(map(str, query.tools)),
-        found=tuple(str(hit.entry.key) for hit in hits),
+        found=tuple(str(hit.entry.key) for hit in answer.hits[:DEPTH]),
+        decision=answer.decision,
         tokens=cost(replace(answer, hits=answer.hits[:usual])),
         milliseconds=spent * 1000,
     )

@@ -1,7 +1,7 @@
-"""The answer to a search: the tools that fit the query, or that none does.
+"""The answer to a search: the tools that fit the query, those that might, or that none does.
 
-If none fits, the nearest tools are returned separately, never as hits: a caller can rely on the
-first hit.
+A caller can rely on the first hit of a match. Those of an unsure answer are to be checked before
+one is called. If none fits, the nearest tools are returned separately, never as hits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEAREST = 3  # tools named where none fits
 # Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
 # less gains 18, a quarter more loses 23 of 10,000 in NDCG@10, but less shows more wrong hits.
 _TAIL = 0.35
-_SURE, _LIKELY = 0.9, 0.5  # the least confidence for each word
+_SURE, _MATCH = 0.9, 0.5  # the least confidence of a match that is sure, and of any match
 _COUNTED = 50  # hidden tools that match better; more are not counted
 
 
@@ -42,8 +42,8 @@ class Decision(StrEnum):
 
     MATCH = "match"
     """The first hit probably fits the query; others may, too."""
-    AMBIGUOUS = "ambiguous"
-    """Several hits fit about as well."""
+    UNSURE = "unsure"
+    """The hits are the nearest tools; whether one fits is to be checked before it is called."""
     NONE = "none"
     """Probably no tool fits the query."""
 
@@ -54,14 +54,6 @@ class Certainty(StrEnum):
     SURE = "sure"
     """In at least nine of ten such answers one of the first five tools fits."""
     LIKELY = "likely"
-    """In at least half of them."""
-    UNSURE = "unsure"
-
-    @classmethod
-    def from_confidence(cls, confidence: float) -> Certainty:
-        if confidence >= _SURE:
-            return cls.SURE
-        return cls.LIKELY if confidence >= _LIKELY else cls.UNSURE
 
 
 class Alternative(Struct, frozen=True):
@@ -90,10 +82,10 @@ class SearchAnswer(Struct, frozen=True):
 
     query: str
     hits: tuple[Hit, ...]
-    """Empty if nothing fits; hits far below the first are left out."""
+    """What fits, or, of an unsure answer, what might; those far below the first are left out."""
     notices: tuple[Notice, ...] = ()
     confidence: float = 0.0
-    """The probability that the best tool fits: the first hit, or the nearest."""
+    """The probability that one of the first tools fits."""
     alike: int = 1
     """How many of the first hits fit about equally well."""
     nearest: tuple[Hit, ...] = ()
@@ -107,17 +99,20 @@ class SearchAnswer(Struct, frozen=True):
     def decision(self) -> Decision:
         if not self.hits:
             return Decision.NONE
-        return Decision.MATCH if self.alike == 1 else Decision.AMBIGUOUS
+        return Decision.MATCH if self.confidence >= _MATCH else Decision.UNSURE
 
     @property
     def certainty(self) -> Certainty | None:
-        """How certain it is that one of the first hits fits; None without hits."""
-        return Certainty.from_confidence(self.confidence) if self.hits else None
+        """How certain a match is; None without one."""
+        if self.decision is not Decision.MATCH:
+            return None
+        return Certainty.SURE if self.confidence >= _SURE else Certainty.LIKELY
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """How the hits that fit equally well differ; empty if the first stands out."""
-        entries = [hit.entry for hit in self.hits[: self.alike]]
+        """How the hits of a match that fit equally well differ; empty if the first stands out."""
+        is_match = self.decision is Decision.MATCH
+        entries = [hit.entry for hit in self.hits[: self.alike]] if is_match else []
         return tuple(_alternative(e, entries) for e in entries) if len(entries) > 1 else ()
 
 

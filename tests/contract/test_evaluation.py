@@ -79,7 +79,7 @@ def test_what_is_not_measured_is_null(tmp_path: Path) -> None:
     form = json.loads(run("eval", str(path), "--json", recalled=usual_view()).stdout)
 
     assert form["metrics"]["recall@5"] is None
-    assert form["metrics"]["false_answer_rate"] == 0
+    assert form["metrics"]["false_match_rate"] == 0
     assert list(form) == [
         "schema_version", "metrics", "queries", "skipped", "changes", "moves", "gates",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, named, one_line, quoted
 from discovery_engine.agent.budget import Budget, Plan, first_fitting, shares
 from discovery_engine.agent.feeds import Feed, feeds
-from discovery_engine.agent.render.no_match import match_item, no_match_items
+from discovery_engine.agent.render.decision import match_item, no_match_items, unsure_item
 from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.offering_hits import offering_items
 from discovery_engine.agent.render.result import (
@@ -80,12 +80,8 @@ def searches_result(
 
 
 def _feeds(answers: Sequence[SearchAnswer]) -> list[Feed]:
-    """What the best tool of one query gives to that of another."""
-    best = [
-        answer.hits[0].entry.tool
-        for answer in answers
-        if answer.hits and answer.decision is not Decision.NONE
-    ]
+    """What the best tool of one query gives to that of another; of matches only."""
+    best = [a.hits[0].entry.tool for a in answers if a.decision is Decision.MATCH]
     return feeds(list({tool.key: tool for tool in best}.values()))
 
 
@@ -120,14 +116,15 @@ def _render_answer(
     richest: Detail,
     names: Names,
 ) -> str:
-    """The hits of one query; without hits, the nearest tools."""
+    """The decision and the hits of one query; without hits, the nearest tools."""
     found = offering_items(answer.offerings)
     others = [notice for notice in notices if notice.code not in _HEADINGS]
     if answer.decision is Decision.NONE and found:
         return render_items(found, others, budget, left_out_note(RAISE_MAX_TOKENS))
     if answer.decision is Decision.NONE:
         return render_items(no_match_items(answer), others, budget, _no_note)
-    items = [match_item(answer), *hit_items(answer.hits, richest, names), *found]
+    head = match_item if answer.decision is Decision.MATCH else unsure_item
+    items = [head(answer), *hit_items(answer.hits, richest, names), *found]
     return render_items(items, notices, budget, left_out_note(RAISE_MAX_TOKENS))
 
 

@@ -140,6 +140,24 @@ def test_explanations_are_in_the_json_and_add_up(least: float, key: str) -> None
         assert all(share["text"] for share in shares)
 
 
+@pytest.mark.requirement("ANS-6")
+def test_a_search_that_is_unsure_shows_the_nearest_tools_and_what_no_tool_has() -> None:
+    view = usual_view()
+    search = replace(view.settings.search, min_confidence=0.0)
+    view = replace(view, settings=replace(view.settings, search=search))
+    request = ("search", "an", "issue", "of", "stamps", "and", "coins")
+
+    done = run(*request, recalled=view)
+    form = json.loads(run(*request, "--json", recalled=view).stdout)
+
+    assert (done.exit_code, form["decision"], form["certainty"]) == (0, "unsure", None)
+    assert "github:create_issue" in done.stdout
+    assert form["results"][0]["tool"] == "create_issue"
+    assert done.stderr == (
+        "unsure: 1 near tool, check before you use one; no tool mentions 'stamps', 'coins'\n"
+    )
+
+
 def test_a_search_without_a_result_advises_a_person() -> None:
     done = run("search", "zebra", recalled=usual_view())
 

@@ -13,6 +13,7 @@ from discovery_engine.evaluation.baseline import Baseline
 from discovery_engine.evaluation.report import Report, ReportRow
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
@@ -25,6 +26,7 @@ ROWS = st.builds(
     server=st.none() | st.text(max_size=3),
     right=st.lists(st.sampled_from(TOOLS), unique=True, max_size=3).map(tuple),
     found=st.lists(st.sampled_from(TOOLS), unique=True, max_size=10).map(tuple),
+    decision=st.sampled_from(Decision),
     tokens=st.integers(0, 500),
     milliseconds=st.floats(0, 100),
 )
@@ -36,8 +38,10 @@ REPORTS = st.lists(ROWS, max_size=6, unique_by=lambda row: row.id).map(
 def make_row(
     id_: str = "q", right: Iterable[str] = (), found: Iterable[str] = (), **fields: object
 ) -> ReportRow:
-    usual = {"query": id_, "server": None, "tokens": 10, "milliseconds": 1.0}
-    return ReportRow(id=id_, right=tuple(right), found=tuple(found), **{**usual, **fields})  # type: ignore[arg-type]
+    found = tuple(found)
+    decision = Decision.MATCH if found else Decision.NONE
+    usual = {"query": id_, "server": None, "tokens": 10, "milliseconds": 1.0, "decision": decision}
+    return ReportRow(id=id_, right=tuple(right), found=found, **{**usual, **fields})  # type: ignore[arg-type]
 
 
 def run_of(*rows: ReportRow) -> Baseline:

@@ -13,6 +13,7 @@ from discovery_engine.evaluation.baseline import (
     read_baseline,
 )
 from discovery_engine.evaluation.report import Report, ReportRow
+from discovery_engine.view.search_answers import Decision
 from tests.unit.evaluation.runs import REPORTS, make_row, run_of
 
 
@@ -31,9 +32,7 @@ from tests.unit.evaluation.runs import REPORTS, make_row, run_of
             ("1", "not found", "worse"),
             id="lost",
         ),
-        pytest.param(
-            make_row(found=["s:a"]), make_row(), ("answered", "none", "better"), id="none"
-        ),
+        pytest.param(make_row(found=["s:a"]), make_row(), ("match", "none", "better"), id="none"),
         pytest.param(
             make_row(right=["s:a"], found=["s:b"]),
             make_row(right=["s:a"]),
@@ -99,6 +98,20 @@ def test_a_run_has_not_moved_against_itself(report: Report) -> None:
 
     assert query_changes(before, now) == ()
     assert metric_changes(before, now) == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "decision"), [(["s:a"], Decision.MATCH), ([], Decision.NONE)], ids=str
+)
+def test_a_run_saved_without_decisions_counts_any_tools_as_a_match(
+    found: list[str], decision: Decision
+) -> None:
+    saved = Report((make_row(right=["s:a"], found=found),)).to_json()
+    del saved["queries"][0]["decision"]
+
+    [row] = read_baseline(json.dumps(saved).encode(), file="saved").rows
+
+    assert row.decision is decision
 
 
 @given(REPORTS, REPORTS)

@@ -61,7 +61,7 @@ def test_a_limit_that_cannot_be_read_is_refused(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "more"),
     [
-        pytest.param("false_answer_rate=0.1", False, id="not measured"),
+        pytest.param("false_match_rate=0.1", False, id="not measured"),
         pytest.param("mrr=baseline", True, id="no baseline"),
     ],
 )

@@ -9,7 +9,7 @@ from discovery_engine.evaluation.queries import Query, QuerySet
 from discovery_engine.evaluation.report import Report
 from discovery_engine.evaluation.runner import run
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
-from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.search_answers import Decision, SearchAnswer
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_settings
 from tests.unit.evaluation.runs import usual_view, view_of
@@ -48,7 +48,7 @@ def test_a_query_may_be_for_one_server() -> None:
 def test_a_query_that_nothing_fits_is_not_answered() -> None:
     [row] = ask(usual_view(), Query("q", "pizza")).rows
 
-    assert not row.is_answered
+    assert row.decision is Decision.NONE
     assert row.standing == "none"
 
 

@@ -1,6 +1,6 @@
-"""How certain a match is, or that no tool fits, as text within a budget.
+"""The decision of an answer, as text within a budget.
 
-The nearest tools are worded so that no reader takes them for a match.
+The text of an answer without a match is worded so that no reader takes its tools for one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _NEAREST = 0.5
 _NEAREST_ARE = "Nearest, but unlikely to fit:"
 _WORDS = 6  # words of the query that are named as uncovered
 _NOTHING_THERE = ("ANSWER_UNKNOWN", "ANSWER_NO_TOOLS", "CONFIG_NO_SERVERS")
+_CHECK = "Unsure: these are only the nearest tools. Check before calling."
 _ADVICE = "Try other words, or list_tools of a likely server."
 
 
@@ -25,7 +26,7 @@ def no_match_items(answer: SearchAnswer) -> list[Item]:
     if missing_servers := _missing_servers(answer):
         head = Item(_WEIGHT, tuple(line_variant(*variant) for variant in missing_servers))
         return [head, *_nearest_items(answer)]
-    missing = ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
+    missing = _uncovered(answer)
     why = f"No tool fits: none mentions {missing}." if missing else "No tool fits."
     heads = (("No tool fits.", 0.6), (why, 0.8), (f"{why} {_ADVICE}", 1.0))
     head = Item(_WEIGHT, tuple(line_variant(*variant) for variant in heads))
@@ -60,6 +61,13 @@ def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:
     return [(f"{short}.", 0.6), (whole, 1.0)] if colon else [(whole, 1.0)]
 
 
+def unsure_item(answer: SearchAnswer) -> Item:
+    """That the hits are to be checked first, and what no tool has."""
+    missing = _uncovered(answer)
+    whole = f"{_CHECK} None mentions {missing}." if missing else _CHECK
+    return Item(_WEIGHT, (line_variant(_CHECK, 0.8), line_variant(whole, 1.0)))
+
+
 def match_item(answer: SearchAnswer) -> Item:
     """How sure the match is; where the first hits fit about as well, what each alone has."""
     head = f"Match: {answer.certainty}."
@@ -74,6 +82,11 @@ def match_item(answer: SearchAnswer) -> Item:
         line_variant(f"{sentence}: {only}." if only else f"{sentence}.", 1.0),
     )
     return Item(_WEIGHT, variants)
+
+
+def _uncovered(answer: SearchAnswer) -> str:
+    """The first words of the query that no tool has."""
+    return ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
 
 
 def _peculiar(alternative: Alternative) -> str:
