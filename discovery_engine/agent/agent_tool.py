@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine.tools.model import ToolKey
+
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.caller import OnProgress
     from discovery_engine.rpc.client import Client
-    from discovery_engine.tools.model import ToolKey
 
 
 class ToolCalls(Protocol):

@@ -108,10 +108,13 @@ def _resource(resource: JSONValue) -> ResultPart:
     facts = resource if isinstance(resource, dict) else {}
     if isinstance(text := facts.get("text"), str):
         return TextPart(text)
+    uri, blob = str(facts.get("uri") or ""), facts.get("blob")
+    if not isinstance(blob, str):
+        return TextPart(_placeholder("resource", uri, blob))
     media_type = str(facts.get("mimeType") or "application/octet-stream")
     family = media_type.partition("/")[0]
     kind: MediaKind = "image" if family == "image" else "audio" if family == "audio" else "file"
-    return _media(kind, media_type, facts.get("blob"), str(facts.get("uri", "")))
+    return _media(kind, media_type, blob, uri)
 
 
 def _media(kind: MediaKind, media_type: JSONValue, data: JSONValue, uri: str = "") -> ResultPart:

@@ -65,7 +65,7 @@ def bytes_of(tools: Toolset) -> str:
 # The tools
 
 
-@pytest.mark.requirement("EMB-1")
+@pytest.mark.requirement("FRM-1")
 @given(
     st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), unique=True, max_size=6),
     st.sampled_from(["standard", "gemini"]),
@@ -88,7 +88,7 @@ def test_every_name_fits_the_alphabet_of_models_and_leads_back_to_its_tool(
     assert style == "standard" or all(name.isidentifier() for name in names(listed))
 
 
-@pytest.mark.requirement("EMB-1")
+@pytest.mark.requirement("FRM-1")
 async def test_a_name_is_short_enough_for_models_where_clients_take_longer_ones(
     folder: Folder,
 ) -> None:
@@ -100,7 +100,7 @@ async def test_a_name_is_short_enough_for_models_where_clients_take_longer_ones(
         assert text_of(await tool.call({})) == "t" * 100
 
 
-@pytest.mark.requirement("EMB-2")
+@pytest.mark.requirement("FRM-2")
 async def test_meta_tools_are_the_same_bytes_whatever_servers_there_are(folder: Folder) -> None:
     async with world(folder) as engine:
         tools = engine.toolset()
@@ -113,7 +113,7 @@ async def test_meta_tools_are_the_same_bytes_whatever_servers_there_are(folder: 
         assert tools.as_anthropic_tools() == tools.as_anthropic_tools(defer=False)
 
 
-@pytest.mark.requirement("EMB-3")
+@pytest.mark.requirement("FRM-3")
 async def test_selected_tools_are_bound_by_name_behind_the_search_and_stay_in_their_order(
     folder: Folder,
 ) -> None:
@@ -133,7 +133,7 @@ async def test_selected_tools_are_bound_by_name_behind_the_search_and_stay_in_th
         assert tools.as_openai_functions()[:3] == first
 
 
-@pytest.mark.requirement("EMB-3")
+@pytest.mark.requirement("FRM-3")
 async def test_beyond_the_limit_the_tool_leaves_that_was_not_called_lately() -> None:
     tools = [make_tool(name, "s", description=f"Do {name}.") for name in ("one", "two", "three")]
     made = toolset(make_engine(make_part("s", *tools)), mode="select", limit=2)
@@ -149,7 +149,7 @@ async def test_beyond_the_limit_the_tool_leaves_that_was_not_called_lately() -> 
     assert made.fresh().limit == 2
 
 
-@pytest.mark.requirement("EMB-3")
+@pytest.mark.requirement("FRM-3")
 @given(st.lists(st.sampled_from(["one", "two", "three", "four", "nothing"]), max_size=8))
 async def test_the_same_conversation_binds_the_same_bytes(requests: list[str]) -> None:
     tools = [make_tool(n, "s", description=f"Do {n}.") for n in ("one", "two", "three", "four")]
@@ -164,7 +164,7 @@ async def test_the_same_conversation_binds_the_same_bytes(requests: list[str]) -
     assert len(made[0].tools()) <= 4
 
 
-@pytest.mark.requirement("EMB-4")
+@pytest.mark.requirement("FRM-4")
 async def test_a_request_that_nothing_fits_binds_nothing_and_a_long_one_is_read_at_both_ends(
     folder: Folder,
 ) -> None:
@@ -177,7 +177,7 @@ async def test_a_request_that_nothing_fits_binds_nothing_and_a_long_one_is_read_
         assert names(await tools.select(long)) == ["sky__forecast"]
 
 
-@pytest.mark.requirement("EMB-5")
+@pytest.mark.requirement("FRM-5")
 @pytest.mark.parametrize(
     ("own", "shown"),
     [
@@ -252,7 +252,7 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@pytest.mark.requirement("EMB-5")
+@pytest.mark.requirement("FRM-5")
 @given(st.dictionaries(st.sampled_from(["properties", "anyOf", "$ref", "$defs"]), SCHEMAS))
 def test_whatever_a_server_sends_as_a_schema_becomes_one_that_apis_take(own: JSONObject) -> None:
     made = PortableSchema.of(own)
@@ -263,7 +263,7 @@ def test_whatever_a_server_sends_as_a_schema_becomes_one_that_apis_take(own: JSO
     assert set(made.schema.get("required", ())) <= made.schema["properties"].keys()
 
 
-@pytest.mark.requirement("EMB-5", "EMB-22")
+@pytest.mark.requirement("FRM-5", "FRM-22")
 async def test_a_parameter_with_another_name_reaches_the_server_under_its_own() -> None:
     schema = {"type": "object", "properties": {"$top": {"type": "integer"}, "class": {}}}
     engine = make_engine(make_part("s", make_tool("list", "s", inputSchema=schema)))
@@ -281,7 +281,7 @@ async def test_a_parameter_with_another_name_reaches_the_server_under_its_own() 
     ]
 
 
-@pytest.mark.requirement("EMB-6")
+@pytest.mark.requirement("FRM-6")
 async def test_what_the_model_searches_is_bound_and_named_in_the_answer(folder: Folder) -> None:
     async with world(folder) as engine:
         tools = engine.toolset(mode="select")
@@ -304,7 +304,7 @@ async def test_a_search_of_the_framework_finds_without_binding(folder: Folder) -
         assert names(tools.tools()) == ["search_tools", "read_result"]
 
 
-@pytest.mark.requirement("EMB-7")
+@pytest.mark.requirement("FRM-7")
 async def test_a_view_shows_finds_and_calls_its_own_tools_only(folder: Folder) -> None:
     async with world(folder, views={"air": {"servers": ["sky"]}}) as engine:
         tools = engine.toolset(view="air", mode="select")
@@ -321,7 +321,7 @@ async def test_a_view_shows_finds_and_calls_its_own_tools_only(folder: Folder) -
         )
 
 
-@pytest.mark.requirement("EMB-7")
+@pytest.mark.requirement("FRM-7")
 async def test_what_is_not_exposed_is_not_there_and_what_is_pinned_is_always_bound(
     folder: Folder,
 ) -> None:
@@ -336,7 +336,7 @@ async def test_what_is_not_exposed_is_not_there_and_what_is_pinned_is_always_bou
 # Calls
 
 
-@pytest.mark.requirement("EMB-10", "EMB-11")
+@pytest.mark.requirement("FRM-10", "FRM-11")
 async def test_a_program_gets_exceptions_and_a_model_text_that_it_can_act_on(
     folder: Folder,
 ) -> None:
@@ -364,7 +364,7 @@ async def test_a_program_gets_exceptions_and_a_model_text_that_it_can_act_on(
         assert "is called through execute_tool" in text_of(unknown)
 
 
-@pytest.mark.requirement("EMB-10")
+@pytest.mark.requirement("FRM-10")
 async def test_the_failure_of_a_tool_is_a_result(folder: Folder) -> None:
     folder.write(fault_server("tool_error", name="s"))
     async with folder.open() as engine:
@@ -374,7 +374,7 @@ async def test_the_failure_of_a_tool_is_a_result(folder: Folder) -> None:
     assert result["isError"]
 
 
-@pytest.mark.requirement("EMB-12")
+@pytest.mark.requirement("FRM-12")
 async def test_progress_and_cancellation_pass_through(folder: Folder) -> None:
     folder.write(fault_server("progress", name="p"), fault_server("awaits_file", name="w"))
     seen: list[float] = []
@@ -403,7 +403,7 @@ async def test_progress_and_cancellation_pass_through(folder: Folder) -> None:
         assert [(await heard(ended, ToolCalled)).outcome for _ in range(2)] == ["ok", "cancelled"]
 
 
-@pytest.mark.requirement("EMB-12")
+@pytest.mark.requirement("FRM-12")
 async def test_a_question_goes_to_the_client_of_the_toolset_or_of_the_call(folder: Folder) -> None:
     folder.write(fault_server("asks", name="s", program="asking_server.py"))
     asked: list[str] = []
@@ -425,7 +425,7 @@ async def test_a_question_goes_to_the_client_of_the_toolset_or_of_the_call(folde
     assert asked == ["ann: elicitation/create", "bob: elicitation/create"]
 
 
-@pytest.mark.requirement("EMB-13")
+@pytest.mark.requirement("FRM-13")
 async def test_a_changed_catalog_is_used_in_the_next_turn(folder: Folder) -> None:
     async with world(folder) as engine:
         tools = engine.toolset(mode="select")
@@ -448,7 +448,7 @@ async def test_a_changed_catalog_is_used_in_the_next_turn(folder: Folder) -> Non
         assert "did you mean" not in text_of(await gone.call_as_result({}))
 
 
-@pytest.mark.requirement("EMB-13")
+@pytest.mark.requirement("FRM-13")
 async def test_a_tool_that_a_rule_disables_meanwhile_is_neither_listed_nor_called(
     folder: Folder,
 ) -> None:
@@ -467,7 +467,7 @@ async def test_a_tool_that_a_rule_disables_meanwhile_is_neither_listed_nor_calle
         assert text_of(await tool.call_as_result({})).startswith("TOOL_DISABLED")
 
 
-@pytest.mark.requirement("EMB-13")
+@pytest.mark.requirement("FRM-13")
 async def test_a_server_that_dies_in_a_call_is_an_error_to_act_on_and_the_others_work(
     folder: Folder,
 ) -> None:
@@ -483,7 +483,7 @@ async def test_a_server_that_dies_in_a_call_is_an_error_to_act_on_and_the_others
         assert text_of(await tools.call_as_result("good__echo", {"text": "x"})) == '{"text": "x"}'
 
 
-@pytest.mark.requirement("EMB-14")
+@pytest.mark.requirement("FRM-14")
 async def test_two_agents_on_one_engine_share_no_list_and_have_sessions_of_their_own(
     folder: Folder,
 ) -> None:
@@ -512,7 +512,7 @@ async def test_two_agents_on_one_engine_share_no_list_and_have_sessions_of_their
 # Forms
 
 
-@pytest.mark.requirement("EMB-20")
+@pytest.mark.requirement("FRM-20")
 async def test_functions_for_openai_have_the_form_of_their_api() -> None:
     engine = make_engine(make_part("s", make_tool("talk", "s", description="word " * 400)))
     made = toolset(engine, mode="select")
@@ -526,7 +526,7 @@ async def test_functions_for_openai_have_the_form_of_their_api() -> None:
     assert responses == {"type": "function", **chat["function"], "strict": False}
 
 
-@pytest.mark.requirement("EMB-21")
+@pytest.mark.requirement("FRM-21")
 async def test_tools_for_anthropic_are_all_there_and_deferred(folder: Folder) -> None:
     async with world(folder) as engine:
         tools = engine.toolset(mode="select")
@@ -545,7 +545,7 @@ async def test_tools_for_anthropic_are_all_there_and_deferred(folder: Folder) ->
         ]
 
 
-@pytest.mark.requirement("EMB-22")
+@pytest.mark.requirement("FRM-22")
 async def test_a_function_has_a_name_a_docstring_and_a_signature_from_the_schema() -> None:
     schema = {
         "type": "object",
