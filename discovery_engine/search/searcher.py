@@ -234,7 +234,8 @@ def build_searcher(
 
 def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
     terms = analyzer.analyze(text)
-    return AnalyzedQuery(text, terms, match_names(index, text, terms), Retrieval(index, terms))
+    names = match_names(index, text, terms)
+    return AnalyzedQuery(text, terms, names, analyzer.read(text, terms), Retrieval(index, terms))
 
 
 def _best(scores: list[tuple[DocId, float]], limit: int) -> list[tuple[DocId, float]]:

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from discovery_engine.search.index.documents import build_documents
 from discovery_engine.search.index.levels import Level, compacted
 from discovery_engine.search.index.postings import PostingsWriter, ServerSpan
+from discovery_engine.search.operations.tool_profile import read_tool
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -88,6 +89,10 @@ class Index(Struct, frozen=True, dict=True):
     def entry(self, doc_id: DocId) -> Entry:
         span = self.levels[doc_id.level].postings.span_of(doc_id.doc)
         return self.servers[span.server].part.entries[doc_id.doc - span.start]
+
+    def profile(self, doc_id: DocId) -> int:
+        """What a tool does, as `ToolProfile.packed` has it."""
+        return self.levels[doc_id.level].postings.profile(doc_id.doc)
 
     def doc_ids(self, server: ServerName) -> Iterable[DocId]:
         """The tools of a server, in the order of their names."""
@@ -169,5 +174,6 @@ def _new_level(
     writer = PostingsWriter()
     for name in names:
         tools = [entry.tool for entry in servers[name].part.entries]
-        writer.add(name, tools, _documents(name, servers[name], lexicon))
+        profiles = (read_tool(tool, lexicon.stem).packed() for tool in tools)
+        writer.add(name, tools, _documents(name, servers[name], lexicon), profiles)
     return Level(writer.build())

@@ -54,6 +54,8 @@ class Postings(Struct, frozen=True, dict=True):
     lists: Mapping[str, PostingList]
     names: Mapping[int, NameList]
     """By length, the normalized spellings of names."""
+    profiles: bytes
+    """The packed profile of each tool, as an array of `IDS`."""
 
     @property
     def size(self) -> int:
@@ -76,6 +78,10 @@ class Postings(Struct, frozen=True, dict=True):
         """The tools that have a normalized spelling."""
         names = self.names.get(len(spelling))
         return docs_named(names, spelling) if names else ()
+
+    def profile(self, doc: int) -> int:
+        """What a tool does, as `ToolProfile.packed` has it."""
+        return memoryview(self.profiles).cast(IDS)[doc]
 
     def impact(self, term: str, doc: int) -> int:
         """The impact of a term on a tool; 0 if the tool does not hold it."""
@@ -119,9 +125,17 @@ class PostingsWriter:
         self._impacts: defaultdict[str, bytearray] = defaultdict(bytearray)
         # By length: only names of about the length of a mistyped one are compared with it.
         self._names: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        self._profiles = array(IDS)
 
-    def add(self, server: ServerName, tools: Sequence[Tool], documents: Iterable[Document]) -> None:
-        """Add all tools of one server; `documents` are in the order of `tools`."""
+    def add(
+        self,
+        server: ServerName,
+        tools: Sequence[Tool],
+        documents: Iterable[Document],
+        profiles: Iterable[int],
+    ) -> None:
+        """Add all tools of one server; `documents` and `profiles` are in the order of `tools`."""
+        self._profiles.extend(profiles)
         span = self._add_span(server, len(tools))
         docs, impacts = self._docs, self._impacts
         for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), span.start):
@@ -134,6 +148,7 @@ class PostingsWriter:
     def merge(self, postings: Postings) -> None:
         """Add everything that `postings` hold."""
         start = self._size
+        self._profiles.frombytes(postings.profiles)
         for server, first, stop in postings.spans:
             self._add_span(server, stop - first)
         for spelling, doc in _all_names(postings):
@@ -152,6 +167,9 @@ class PostingsWriter:
     def merge_without(self, postings: Postings, is_deleted: Callable[[ServerSpan], bool]) -> None:
         """Add what `postings` hold, but for the servers that were deleted from them."""
         numbers = self._renumber(postings, is_deleted)
+        profiles = array(IDS, postings.profiles)
+        kept = zip(profiles, numbers, strict=True)
+        self._profiles.extend(profile for profile, number in kept if number >= 0)
         for spelling, doc in _all_names(postings):
             if numbers[doc] >= 0:
                 self._add_name(spelling, numbers[doc])
@@ -166,7 +184,7 @@ class PostingsWriter:
             term: (docs.tobytes(), bytes(self._impacts[term])) for term, docs in self._docs.items()
         }
         names = {length: make_name_list(pairs) for length, pairs in self._names.items()}
-        return Postings(tuple(self._spans), lists, names)
+        return Postings(tuple(self._spans), lists, names, self._profiles.tobytes())
 
     @property
     def _size(self) -> int:

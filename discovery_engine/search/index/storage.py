@@ -4,7 +4,8 @@ To load 5,000 tools takes 5 ms, to build their index a second. `marshal` reads t
 0.4 ms: it parses no text and makes no instances of classes.
 
     digest    of everything below, and of everything that the bytes depend on
-    payload   marshal of (spans, buckets of posting lists and their filter, names by length)
+    payload   marshal of (spans, buckets of posting lists and their filter, names by length,
+              profiles)
 
 The digest covers the format, the versions of this project and of Python, the lexicon, and the
 catalog. If it differs, the payload is not read. It is a checksum and no signature: every user can
@@ -28,6 +29,7 @@ from discovery_engine.search.index.lazy_map import (
 )
 from discovery_engine.search.index.levels import Level, merged
 from discovery_engine.search.index.postings import Postings, ServerSpan
+from discovery_engine.search.operations.vocabulary import vocabulary_digest
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 4
+FORMAT = 5
 """Raise it when the layout of the bytes changes, or when the same tools give other bytes."""
 
 
@@ -47,7 +49,8 @@ def dump_index(index: Index, lexicon: Lexicon) -> bytes:
     with gc_pause.paused():
         postings = merged(index.levels).postings
         spans = [tuple(span) for span in postings.spans]
-        payload = marshal.dumps((spans, pack_buckets(postings.lists), pack_values(postings.names)))
+        lists, names = pack_buckets(postings.lists), pack_values(postings.names)
+        payload = marshal.dumps((spans, lists, names, postings.profiles))
     return _digest(payload, index.servers, lexicon) + payload
 
 
@@ -66,11 +69,12 @@ def load_index(
 
 
 def _levels(payload: memoryview) -> tuple[Level, ...]:
-    spans, lists, names = marshal.loads(payload)  # noqa: S302 - our own bytes
+    spans, lists, names, profiles = marshal.loads(payload)  # noqa: S302 - our own bytes
     postings = Postings(
         spans=tuple(ServerSpan(*span) for span in spans),
         lists=LazyBuckets(lists),
         names=LazyValues(names),
+        profiles=profiles,
     )
     return (Level(postings),) if spans else ()
 
@@ -78,7 +82,7 @@ def _levels(payload: memoryview) -> tuple[Level, ...]:
 def _digest(
     payload: bytes | memoryview, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon
 ) -> bytes:
-    recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest
+    recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest, vocabulary_digest()
     made_of = [(server, one.description, one.part.digest) for server, one in servers.items()]
     blake = digests.blake2b(repr((recipe, made_of)).encode(), digest_size=digests.SIZE)
     blake.update(payload)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from discovery_engine.search.index.index import DocId
+from discovery_engine.search.operations.request_reading import RequestReading
 from discovery_engine.search.query.analyzer import QueryTerms
 from discovery_engine.search.query.name_match import NameMatch, NameMatchKind
 from discovery_engine.search.query.retrieval import Retrieval
@@ -21,6 +22,8 @@ class AnalyzedQuery(Struct, frozen=True):
     terms: QueryTerms
     name_matches: Mapping[DocId, NameMatch]
     """Of the tools that the query names."""
+    reading: RequestReading
+    """What it asks for."""
     retrieval: Retrieval
     """Finds its candidates."""
 

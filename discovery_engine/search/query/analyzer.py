@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from discovery_engine.search.operations.request_reading import RequestReading, read_request
 from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundaries
 from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJECT, Lexicon
@@ -134,6 +135,12 @@ class QueryAnalyzer:
             unknown_weight=_UNKNOWN_WEIGHT * self._idf(0) * sum(word.isalpha() for word in unknown),
             stems=frozenset((*self._lexicon.stems(query), *stems)),
         )
+
+    def read(self, query: str, terms: QueryTerms) -> RequestReading:
+        """What a query asks for; `terms` are its own."""
+        query = truncate_words(query[:_MOST_CHARACTERS], most=_MOST_WORDS)
+        language = self._lexicon.detect_language(query)
+        return read_request(query, self._lexicon, language, terms.unknown)
 
     def term_sources(self, query: str) -> dict[str, TermSource]:
         """Which word each term of a query follows from; of several, the closest."""

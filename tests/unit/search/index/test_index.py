@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.search.index.index import DocId, Index
+from discovery_engine.search.operations.tool_profile import ToolProfile, read_tool
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
 
@@ -117,3 +118,20 @@ def test_a_layer_with_much_struck_out_is_written_anew() -> None:
 
     assert [level.deleted for level in index.levels] == [frozenset()]
     assert index.document_frequency("zebra") == 30
+
+
+@pytest.mark.requirement("REL-60")
+def test_every_tool_keeps_its_profile_whatever_is_merged_or_deleted() -> None:
+    index = update(Index(), make_part("a", *(f"get_{n}" for n in range(9)), "list_x"))
+    index = update(index, make_part("b", "delete_x"), make_part("a", "send_x", "list_y"))
+    index = update(index, make_part("b", "delete_x", "run_y"), make_part("a", "send_x", "list_y"))
+
+    profiles = {
+        index.entry(doc_id).tool.name: ToolProfile.unpacked(index.profile(doc_id))
+        for server in index.servers
+        for doc_id in index.doc_ids(server)
+    }
+
+    stem = default_lexicon().stem
+    tools = [entry.tool for one in index.servers.values() for entry in one.part.entries]
+    assert profiles == {tool.name: read_tool(tool, stem) for tool in tools}

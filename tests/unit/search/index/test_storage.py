@@ -69,12 +69,12 @@ def test_the_format_has_another_number_whenever_the_bytes_say_something_else() -
     tools = [make_tool(name, "lynx", inputSchema=schema) for name in ("shaveYAKs", "groom_zebra_2")]
     index = Index().update(make_catalog(make_part("lynx", *tools)), {}, LEXICON)
 
-    spans, (held, buckets), names = marshal.loads(dump_index(index, LEXICON)[32:])
+    spans, (held, buckets), names, profiles = marshal.loads(dump_index(index, LEXICON)[32:])
     terms = [sorted(marshal.loads(bucket).items()) for bucket in buckets]
     spelled = sorted((length, marshal.loads(one)) for length, one in names.items())
-    said = spans, held, terms, spelled
+    said = spans, held, terms, spelled, profiles
 
-    assert (FORMAT, hashlib.sha256(repr(said).encode()).hexdigest()[:16]) == (4, "79298f4568bf4e05")
+    assert (FORMAT, hashlib.sha256(repr(said).encode()).hexdigest()[:16]) == (5, "1c703d4db4f83466")
 
 
 @pytest.mark.requirement("REG-15")

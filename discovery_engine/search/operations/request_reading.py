@@ -1,0 +1,101 @@
+"""What a request asks for: the operation, of one thing or of many, and its arguments.
+
+could you please delete the branch     delete; words of asking are passed over
+show me my open invoices               read, list or search, many
+what time is it in Tokyo               read, list, search, count or compute
+pull requests by ana                   a noun phrase: most probably read, list or search
+ブランチを削除して                        delete: in Japanese and Korean the verb is last
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from discovery_engine.search.operations.arguments import (
+    Argument,
+    ArgumentKind,
+    find_arguments,
+    find_names,
+)
+from discovery_engine.search.operations.english_requests import ASKED, Wish, read_english
+from discovery_engine.search.operations.vocabulary import vocabulary
+from discovery_engine.search.text.tokenizer import is_unspaced, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from discovery_engine.search.text.languages import Language
+    from discovery_engine.search.text.lexicon import Lexicon
+
+_IDENTIFYING = int(ArgumentKind.IDENTIFIER | ArgumentKind.NUMBER | ArgumentKind.PATH)
+_VERB_LAST = frozenset(("ja", "ko"))
+_VERB_AT_EDGE = frozenset(("de", "nl"))
+_CAPITALIZES_NOUNS = "de"
+
+
+class RequestReading(NamedTuple):
+    operations: int
+    """An `Operation`: what is asked for, one of several if it is not certain."""
+    is_explicit: bool
+    """Whether a verb or a question says so; otherwise it is a guess."""
+    is_of_many: bool | None
+    """Whether words are in the plural, or `all`; None if that cannot be seen."""
+    is_of_one: bool
+    """An argument identifies the one thing that it is about."""
+    given: int
+    """An `ArgumentKind`: of the arguments."""
+    arguments: tuple[Argument, ...]
+
+
+def read_request(
+    text: str, lexicon: Lexicon, language: Language | None, unknown: Container[str] = ()
+) -> RequestReading:
+    """Read a request in `language`; its `unknown` words are those that no tool has."""
+    found = find_arguments(text)
+    intent = without(text, found)
+    if not (language and language.code == _CAPITALIZES_NOUNS):
+        found = (*found, *find_names(intent))
+    given = 0
+    for argument in found:
+        given |= int(argument.kind)
+    if language or (not intent.isascii() and any(map(is_unspaced, runs(intent)))):
+        wish = _read_foreign(intent, lexicon, language)
+    else:
+        wish = read_english(intent, lexicon.stem, unknown)
+    is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
+    return RequestReading(*wish, is_of_one, given, found)
+
+
+def without(text: str, arguments: Sequence[Argument]) -> str:
+    """A request with a blank for each argument."""
+    parts, at = [], 0
+    for argument in arguments:
+        parts.append(text[at : argument.start])
+        at = argument.end
+    return " ".join((*parts, text[at:])) if parts else text
+
+
+def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> Wish:
+    """What a request in another language asks for; Chinese has no `language`."""
+    verbs = list(_verbs(intent, lexicon, language))
+    if not verbs:
+        return Wish(ASKED, is_explicit=False, is_of_many=None)
+    code = language.code if language else ""
+    is_last = code in _VERB_LAST or (code in _VERB_AT_EDGE and not verbs[0].is_first)
+    return Wish(verbs[-1 if is_last else 0].operations, is_explicit=True, is_of_many=None)
+
+
+class _Verb(NamedTuple):
+    operations: int
+    is_first: bool
+    """Whether no other word stands before it."""
+
+
+def _verbs(intent: str, lexicon: Lexicon, language: Language | None) -> Iterator[_Verb]:
+    verbs = vocabulary().verbs
+    for at, token in enumerate(lexicon.tokens(intent, language)):
+        found = 0
+        for word in token.english if token.is_translated else ():
+            found |= verbs.get(lexicon.stem(word), 0)
+        if found:
+            yield _Verb(found, at == 0)

@@ -1,0 +1,52 @@
+"""The words for operations, read from `data/operations.txt`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import Stemmer
+
+from discovery_engine._util import digests
+from discovery_engine.search.operations.operation import Operation
+
+_FILE = Path(__file__).parents[1] / "data" / "operations.txt"
+
+
+class Vocabulary(NamedTuple):
+    """By the stem of each word, the operations that it means."""
+
+    verbs: dict[str, int]
+    """Of words that are verbs wherever they stand."""
+    nouns: dict[str, int]
+    """Of words that are nouns or adjectives, too."""
+    phrases: dict[tuple[str, str], int]
+    """Of a verb and the word behind it."""
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    stem = Stemmer.Stemmer("english").stemWord
+    found = Vocabulary({}, {}, {})
+    for line in _FILE.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, mark, *listed = line.replace(":", " :").split()
+            meaning = int(Operation[name.upper()])
+            for word in listed:
+                first, _, second = word.partition("_")
+                if second:
+                    pair = stem(first), stem(second)
+                    found.phrases[pair] = found.phrases.get(pair, 0) | meaning
+                else:
+                    table = found.verbs if mark == ":" else found.nouns
+                    table[stem(first)] = table.get(stem(first), 0) | meaning
+    for word in found.verbs.keys() & found.nouns.keys():
+        found.verbs[word] |= found.nouns.pop(word)
+    return found
+
+
+@cache
+def vocabulary_digest() -> bytes:
+    """Of the table; equal if every tool is read alike."""
+    return digests.digest(_FILE.read_bytes())
