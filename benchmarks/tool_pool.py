@@ -26,11 +26,11 @@ from typing import NamedTuple, Protocol
 
 from relevance import lines, read_catalog
 
+from discovery_engine.agent.tool_pool import PoolRules, ToolPool
 from discovery_engine.config.settings import SearchSettings, Settings
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.view.view import View
-from discovery_server.tool_pool import PoolRules, ToolPool
 
 SESSIONS = 40  # of a set
 REQUESTS = 80  # of a session

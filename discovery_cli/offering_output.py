@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from discovery_cli.json_output import notice_forms
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import say_notices
-from discovery_cli.results import content_text
 from discovery_engine._util.text import clean, named, one_line
+from discovery_engine.agent.content import block_text
 from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def show_contents(output: Output, result: JSONObject) -> None:
     """The contents of a resource: text as it is, other content by its size."""
     contents = result.get("contents")
     for content in contents if isinstance(contents, list) else []:
-        output.text(content_text({"type": "resource", "resource": content}))
+        output.text(block_text({"type": "resource", "resource": content}))
 
 
 def show_messages(output: Output, result: JSONObject) -> None:
@@ -94,7 +94,7 @@ def _message_lines(message: JSONValue) -> Iterator[str]:
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     yield f"{message.get('role', '')}:"
-    yield from (content_text(block) for block in blocks)
+    yield from (block_text(block) for block in blocks)
 
 
 def offering_row(output: Output, entry: OfferingEntry, view: View) -> Row:

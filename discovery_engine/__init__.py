@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from discovery_engine.agent.agent_tool import AgentTool
+    from discovery_engine.agent.toolset import Toolset
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _MODULES = {
+    "AgentTool": "agent.agent_tool",
     "CallbackClient": "rpc.client",
     "Catalog": "catalog",
     "Client": "rpc.client",
@@ -48,6 +51,7 @@ _MODULES = {
     "Settings": "config.settings",
     "Tool": "tools.model",
     "ToolKey": "tools.model",
+    "Toolset": "agent.toolset",
     "View": "view.view",
     "__version__": "version",
     "load_settings": "config.loading.loader",
@@ -56,6 +60,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "AgentTool",
     "CallbackClient",
     "Catalog",
     "Client",
@@ -73,6 +78,7 @@ __all__ = [
     "Settings",
     "Tool",
     "ToolKey",
+    "Toolset",
     "View",
     "__version__",
     "load_settings",

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
+from discovery_engine.agent.exposed_tools import ExposedTools
 from discovery_engine.agent.instructions import render_instructions
+from discovery_engine.agent.tool_pool import ToolPool
 from discovery_engine.rpc.protocol import MODERN_VERSIONS
-from discovery_server.tool_pool import ToolPool
 from discovery_server.tool_surface import (
     DirectSurface,
     DynamicSurface,
-    ExposedTools,
     MetaSurface,
     ToolSurface,
 )

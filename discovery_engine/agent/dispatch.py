@@ -58,8 +58,7 @@ async def call(
             declare a capability that this needs.
     """
     try:
-        given = MetaArguments(arguments, tool.input_schema, tool.name)
-        return await _HANDLERS[tool.name](engine, given, caller)
+        return await answer(engine, tool, arguments, caller)
     except ToolNotFoundError as error:
         return error_result(error, _unlisted_servers(engine.view, error.server))
     except DiscoveryError as error:
@@ -69,6 +68,18 @@ async def call(
     except Exception:  # a defect of ours must not end the session
         logger.exception("%s failed", tool.name)
         return error_result(DiscoveryError("an internal error; the server's log has the details"))
+
+
+async def answer(
+    engine: ScopedEngine, tool: MetaTool, arguments: JSONObject, caller: Caller
+) -> JSONObject:
+    """As `call`, for a program that reads errors itself.
+
+    Raises:
+        DiscoveryError: Instead of a result with the error.
+    """
+    given = MetaArguments(arguments, tool.input_schema, tool.name)
+    return await _HANDLERS[tool.name](engine, given, caller)
 
 
 async def _list_mcp_servers(engine: ScopedEngine, _: MetaArguments, __: Caller) -> JSONObject:

@@ -28,6 +28,7 @@ from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, Searc
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.toolset import Toolset, ToolsetMode
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.events import Event, Subscription
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.call_preview import CallPreview
     from discovery_engine.runtime.executor import OnUnchecked
     from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.tools.client_names import Style
     from discovery_engine.view.view import ToolList, View
 
 
@@ -64,6 +66,36 @@ class ScopedEngine:
         named_scope(self.settings, name)
         current = self._current.within(lambda view: scope_or_nothing(view.settings, name))
         return ScopedEngine(self._core, current)
+
+    def toolset(
+        self,
+        *,
+        view: str | None = None,
+        mode: ToolsetMode = "meta",
+        limit: int | None = None,
+        client: Client | None = None,
+        name_style: Style | None = None,
+    ) -> Toolset:
+        """The tools for the model of an agent framework.
+
+        Args:
+            view: The view of the configuration that it shows; all that this engine shows if None.
+            mode: `meta` for the meta-tools, which never change; `select` for a search and the
+                tools that fit, bound by their own names, of those that `server.expose` matches.
+            limit: In the mode `select`, the most tools bound at once; `server.poolLimit` if None.
+            client: Who calls are made for: asked by servers, and with `session: per_client` with
+                sessions of its own. A single call can name another one.
+            name_style: How tools are named; `server.toolNameStyle` if None. With `gemini` names
+                are identifiers of Python.
+
+        Raises:
+            ViewNotFoundError: If there is no such view; with the nearest names.
+        """
+        # What agents read stands on the engine; it is imported on first use.
+        from discovery_engine.agent.toolset import Toolset  # noqa: PLC0415
+
+        engine = self if view is None else self.in_view(view)
+        return Toolset(engine, mode=mode, limit=limit, client=client, name_style=name_style)
 
     @cached_property
     def offerings(self) -> ServerOfferings:

@@ -43,13 +43,19 @@ class ToolNotFoundError(NotFoundError):
     tool: str
 
     def __init__(
-        self, server: str | None, tool: str, nearest: Sequence[str] = (), hidden: Sequence[str] = ()
+        self,
+        server: str | None,
+        tool: str,
+        nearest: Sequence[str] = (),
+        hidden: Sequence[str] = (),
+        *,
+        hint: str = "list_tools names a server's tools",
     ) -> None:
         """`hidden` are near names that may not be used, each with why; for the owner alone."""
         self.server = server
         self.tool = tool
         place = f"server {server!r} has no tool" if server else "no server has a tool"
-        super().__init__(f"{place} {tool!r}", nearest, hint="list_tools names a server's tools")
+        super().__init__(f"{place} {tool!r}", nearest, hint=hint)
         self.detail = one_line(f"near, but disabled: {', '.join(hidden)}") if hidden else ""
 
 

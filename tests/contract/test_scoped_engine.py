@@ -35,7 +35,7 @@ VERBS: dict[str, Verb] = {
     "offerings.complete": lambda engine: engine.offerings.complete(PROMPT),
 }
 WITHOUT_ADDRESS = {
-    *("within", "in_view", "subscribe", "wait_embedded", "wait_listed"),
+    *("within", "in_view", "toolset", "subscribe", "wait_embedded", "wait_listed"),
     *("expect_client", "roots_changed", "close_client"),
     "offerings.unwatch_resource",  # takes what `watch_resource` gave
 }

@@ -200,7 +200,7 @@ def test_a_failing_tool_leaves_with_3() -> None:
             "[image image/png, 3.0 kB]\n",
             id="image",
         ),
-        pytest.param({"content": [{"type": "audio"}]}, "[audio , 0 bytes]\n", id="odd audio"),
+        pytest.param({"content": [{"type": "audio"}]}, "[audio, 0 bytes]\n", id="odd audio"),
         pytest.param(
             {"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "words"}}]},
             "words\n",
@@ -211,7 +211,7 @@ def test_a_failing_tool_leaves_with_3() -> None:
             "[resource a:b, 3 bytes]\n",
             id="binary resource",
         ),
-        pytest.param({"content": [{"type": "resource"}]}, "[resource , 0 bytes]\n", id="odd one"),
+        pytest.param({"content": [{"type": "resource"}]}, "[resource, 0 bytes]\n", id="odd one"),
         pytest.param(
             {"content": [{"type": "resource_link", "name": "n", "uri": "a:b"}]},
             "n <a:b>\n",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.agent.tool_pool import PoolChange, PoolRules, ToolPool
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
-from discovery_server.tool_pool import PoolChange, PoolRules, ToolPool
 
 
 @dataclass

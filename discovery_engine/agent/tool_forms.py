@@ -1,0 +1,145 @@
+"""Tools in the forms that APIs of language models and frameworks take."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, cast
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.agent.content import ResultContent
+
+if TYPE_CHECKING:
+    from discovery_engine.agent.agent_tool import AgentTool
+
+ToolFunction: TypeAlias = Callable[..., Awaitable[str]]
+
+_DESCRIPTION = 1024  # characters; OpenAI's API refuses a request with a longer one
+_DEPTH = 3  # of lists within lists whose items are annotated
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "object": dict[str, Any],
+    "null": type(None),
+}
+
+
+def openai_function(tool: AgentTool, api: Literal["chat", "responses"]) -> JSONObject:
+    """A tool as OpenAI's API takes it."""
+    function = {
+        "name": tool.name,
+        "description": _shortened(tool.description),
+        "parameters": tool.parameters,
+    }
+    if api == "chat":
+        return {"type": "function", "function": function}
+    # Without `strict` this API refuses what is not a strict schema, and most are none.
+    return {"type": "function", **function, "strict": False}
+
+
+def anthropic_tool(tool: AgentTool, *, defer: bool = False) -> JSONObject:
+    """A tool as Anthropic's API takes it; deferred, the model reads it once it was found."""
+    form: JSONObject = {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.parameters,
+    }
+    return {**form, "defer_loading": True} if defer else form
+
+
+def function(tool: AgentTool) -> ToolFunction:
+    """A tool as an async function, for frameworks that read its signature and docstring.
+
+    A parameter whose name is none in Python has the nearest one. What is None is not sent.
+    """
+    parameters = list(_parameters(tool))
+    own_names = {parameter.name: own for own, parameter in parameters}
+    signature = inspect.Signature([parameter for _, parameter in parameters], return_annotation=str)
+
+    async def call(*args: Any, **kwargs: Any) -> str:
+        given = signature.bind(*args, **kwargs).arguments
+        arguments = {own_names[name]: value for name, value in given.items() if value is not None}
+        return ResultContent.of(await tool.call_as_result(arguments)).text
+
+    call.__name__ = call.__qualname__ = tool.name
+    call.__doc__ = _docstring(tool, parameters)
+    call.__annotations__ = {one.name: one.annotation for _, one in parameters} | {"return": str}
+    cast("Any", call).__signature__ = signature
+    return call
+
+
+def _parameters(tool: AgentTool) -> Iterator[tuple[str, inspect.Parameter]]:
+    """Each parameter behind its own name, required ones first, in the order of `required`."""
+    properties = tool.parameters["properties"]
+    required = tool.parameters.get("required", [])
+    taken: set[str] = set()
+    for name in dict.fromkeys([*required, *properties]):
+        shown = _identifier(name, taken)
+        annotation = annotated_type(properties[name])
+        is_needed = name in required
+        yield (
+            name,
+            inspect.Parameter(
+                shown,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if is_needed else None,
+                annotation=annotation if is_needed else _union([annotation, type(None)]),
+            ),
+        )
+
+
+def annotated_type(schema: JSONValue, depth: int = _DEPTH) -> Any:
+    """The type in Python of what a schema allows; Any if there is no plain one."""
+    facts = schema if isinstance(schema, dict) else {}
+    values = facts.get("enum")
+    if isinstance(values, list) and values and all(isinstance(v, str | int) for v in values):
+        return Literal[tuple(values)]
+    kind = facts.get("type")
+    if isinstance(kind, list):
+        return _union([annotated_type({**facts, "type": one}, depth) for one in kind])
+    if kind == "array":
+        items: Any = annotated_type(facts.get("items"), depth - 1) if depth else Any
+        return list[items]
+    for branches in (facts.get("anyOf"), facts.get("oneOf")):
+        if isinstance(branches, list) and branches and depth:
+            return _union([annotated_type(one, depth - 1) for one in branches])
+    return _TYPES.get(kind, Any) if isinstance(kind, str) else Any
+
+
+def _union(types: list[Any]) -> Any:
+    return Any if Any in types else Union[tuple(types)]  # noqa: UP007 - of a tuple
+
+
+def _identifier(name: str, taken: set[str]) -> str:
+    """A name of a parameter as one in Python that is not `taken` yet."""
+    base = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if not base or base[0].isdigit() or keyword.iskeyword(base):
+        base = f"{base}_" if keyword.iskeyword(base) else f"_{base}"
+    made, number = base, 2
+    while made in taken:
+        made, number = f"{base}_{number}", number + 1
+    taken.add(made)
+    return made
+
+
+def _docstring(tool: AgentTool, parameters: list[tuple[str, inspect.Parameter]]) -> str:
+    properties = tool.parameters["properties"]
+    lines = [tool.description]
+    if parameters:
+        lines += ["", "Args:"]
+    for own, parameter in parameters:
+        facts = properties[own] if isinstance(properties[own], dict) else {}
+        text = " ".join(str(facts.get("description") or facts.get("title") or own).split())
+        lines.append(f"    {parameter.name}: {text}")
+    return "\n".join(lines)
+
+
+def _shortened(description: str) -> str:
+    """A description that the API takes, cut at a word."""
+    if len(description) <= _DESCRIPTION:
+        return description
+    return description[: _DESCRIPTION - 1].rsplit(None, 1)[0] + "…"

@@ -1,0 +1,402 @@
+"""The tools of an engine for the model of an agent framework: `engine.toolset()`.
+
+    tools = engine.toolset(mode="select")
+    await tools.select("open an issue about the login page")
+    model.bind(tools.as_openai_functions())
+    result = await tools.call_as_result("github__create_issue", {"title": "Login page"})
+
+In the mode `meta` these are the meta-tools, whatever servers there are. In the mode `select` they
+are one search and the tools that fit: those that `select` and the model's own searches found, in
+the order in which they were found. A toolset remembers what it found, so each conversation has one
+of its own, which costs nothing; `fresh` makes another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from discovery_engine._util.json import JSONObject, parse_json
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.agent import dispatch, tool_forms
+from discovery_engine.agent.agent_tool import AgentTool
+from discovery_engine.agent.bound_tools import BoundTools, pool_rules
+from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.client_definition import client_definition
+from discovery_engine.agent.definitions import (
+    EXECUTE_STEPS,
+    META_TOOLS,
+    POOL_SEARCH,
+    MetaTool,
+    helpers_beside_tools,
+    meta_tools,
+)
+from discovery_engine.agent.exposed_tools import ExposedTools, execution
+from discovery_engine.agent.first_listing import wait_for_first_listing
+from discovery_engine.agent.meta_arguments import MetaArgumentsError
+from discovery_engine.agent.portable_schema import PortableSchema
+from discovery_engine.agent.render.calls import error_result
+from discovery_engine.agent.tool_pool import ToolPool
+from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.limits import QUERY_BYTES
+from discovery_engine.tools.client_names import Naming
+
+if TYPE_CHECKING:
+    from discovery_engine.agent.caller import OnProgress
+    from discovery_engine.agent.render.pool import PoolReport
+    from discovery_engine.agent.tool_forms import ToolFunction
+    from discovery_engine.catalog import Catalog, Entry
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.engine import ScopedEngine
+    from discovery_engine.rpc.client import Client
+    from discovery_engine.tools.client_names import Style
+    from discovery_engine.view.search_answers import SearchAnswer
+
+ToolsetMode: TypeAlias = Literal["meta", "select"]
+
+_NAME_LENGTH = 64  # characters that every API takes
+_FRESH_TURNS = 10  # in which the freshness of a tool falls to zero; a clock would move bytes
+_EXECUTE = META_TOOLS["execute_tool"]
+
+
+class Toolset:
+    """Made by `ScopedEngine.toolset`; it ends with that engine.
+
+    Lists and their definitions are in a stable order, and change only when the catalog or what was
+    found changes, so that the prompt cache of a model holds.
+    """
+
+    def __init__(
+        self,
+        engine: ScopedEngine,
+        *,
+        mode: ToolsetMode = "meta",
+        limit: int | None = None,
+        client: Client | None = None,
+        name_style: Style | None = None,
+    ) -> None:
+        self.mode: ToolsetMode = mode
+        self._engine = engine
+        self._given_limit = limit
+        self._client = client
+        self._name_style: Style | None = name_style
+        self._turn = 0
+        self._pool = ToolPool(clock=lambda: self._turn)
+        self._settings: Settings | None = None
+        self._exposed = self._exposed_now()
+        self._made: dict[str, tuple[Entry, Settings, AgentTool]] = {}
+        self._listed: tuple[Catalog, Settings, list[AgentTool]] | None = None
+        if client:
+            engine.expect_client(client.capabilities)
+
+    @property
+    def limit(self) -> int:
+        """The most tools of servers that are bound at once."""
+        return self._given_limit or self._engine.settings.server.pool_limit
+
+    def fresh(self) -> Toolset:
+        """The same toolset with nothing found yet, for another conversation."""
+        return Toolset(
+            self._engine,
+            mode=self.mode,
+            limit=self._given_limit,
+            client=self._client,
+            name_style=self._name_style,
+        )
+
+    def tools(self) -> list[AgentTool]:
+        """The tools for the model at this moment: the search first, then those found so far."""
+        if self.mode == "meta":
+            return [self._meta(tool) for tool in self._meta_tools.values()]
+        return [*map(self._meta, self._meta_tools.values()), *self._bound_tools()]
+
+    def available(self) -> list[AgentTool]:
+        """Every tool of a server that can be called, in the order of servers and names."""
+        exposed = self._current
+        view, known = exposed.view, self._listed
+        if known is None or known[0] is not view.catalog or known[1] is not view.settings:
+            known = self._listed = view.catalog, view.settings, self._of(view.catalog.visible)
+        return list(known[2])
+
+    async def wait_listed(self) -> None:
+        """Wait a few seconds for servers that were never listed, if none was."""
+        await wait_for_first_listing(self._engine, None)
+
+    async def select(self, request: str, *, limit: int | None = None) -> list[AgentTool]:
+        """Find the tools that fit a request and bind them; returns all that are bound now.
+
+        If none fits, nothing more is bound. Beyond the `limit` of the toolset those leave that
+        fitted least and were neither found nor called lately.
+
+        Args:
+            request: What the user wants, in the user's words; of a long text both ends count.
+            limit: The most tools that this request adds.
+        """
+        if request := _query(request):
+            answer = await self._find(request, limit)
+            self._turn += 1
+            self._bound.register([answer])
+        return self._bound_tools()
+
+    async def search(
+        self, queries: str | Sequence[str], *, limit: int | None = None
+    ) -> list[AgentTool]:
+        """The tools that fit, the best first, those of several queries in turn; none is bound.
+
+        Args:
+            queries: What to do, in a few words each.
+            limit: The most tools; `search.limit` for each query if None.
+
+        Raises:
+            InputTooLongError: If a query is longer than any may be.
+        """
+        asked = [queries] if isinstance(queries, str) else queries
+        answers = [await self._find(query, limit) for query in asked if query.strip()]
+        in_turn = filter(None, chain.from_iterable(zip_longest(*(one.hits for one in answers))))
+        entries = {hit.entry.key: hit.entry for hit in in_turn}
+        return self._of(entries.values())[:limit]
+
+    def use(self, name: str) -> None:
+        """Bind a tool that the conversation uses; no-op for a meta-tool, and for what is gone."""
+        if entry := self._current.named(name):
+            self._bound.add(entry)
+
+    def named(self, name: str) -> AgentTool:
+        """The tool of that name, bound or not.
+
+        Raises:
+            ToolNotFoundError: With the nearest names.
+        """
+        if meta := self._meta_tools.get(name):
+            return self._meta(meta)
+        if self.mode == "select":
+            found = self._of(filter(None, [self._current.named(name)]))
+            if found:
+                return found[0]
+        raise self._not_found(name)
+
+    async def call_as_result(
+        self,
+        name: str,
+        arguments: JSONObject | str | None,
+        *,
+        client: Client | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> JSONObject:
+        """What a model gets for a call as it wrote it: every mistake is a result with `isError`.
+
+        Args:
+            name: That of the tool.
+            arguments: Those of the call, or their JSON text.
+            client: As `AgentTool.call` takes it.
+            on_progress: As `AgentTool.call` takes it.
+        """
+        try:
+            tool = self.named(name)
+            given = _object(tool, arguments)
+        except (ToolNotFoundError, MetaArgumentsError) as error:
+            return error_result(error)
+        return await tool.call_as_result(given, client=client, on_progress=on_progress)
+
+    def as_openai_functions(
+        self, *, api: Literal["chat", "responses"] = "chat"
+    ) -> list[JSONObject]:
+        """`tools` as OpenAI's API of chat completions takes them, or that of responses."""
+        return [tool_forms.openai_function(tool, api) for tool in self.tools()]
+
+    def as_anthropic_tools(self, *, defer: bool = True) -> list[JSONObject]:
+        """Tools as Anthropic's API takes them.
+
+        Args:
+            defer: In the mode `select`, all that can be called, with `defer_loading`: the model
+                reads those that a `tool_reference` names. Without it, those that are bound.
+        """
+        if self.mode == "meta" or not defer:
+            return [tool_forms.anthropic_tool(tool) for tool in self.tools()]
+        metas = [tool_forms.anthropic_tool(self._meta(tool)) for tool in self._meta_tools.values()]
+        return metas + [tool_forms.anthropic_tool(one, defer=True) for one in self.available()]
+
+    def as_callables(self) -> list[ToolFunction]:
+        """`tools` as async functions with a name, a docstring and a signature of their own.
+
+        A function returns what a model reads: the text of the result, or of the error.
+        """
+        return [tool_forms.function(tool) for tool in self.tools()]
+
+    async def run(
+        self,
+        tool: AgentTool,
+        arguments: JSONObject,
+        client: Client | None,
+        on_progress: OnProgress | None,
+    ) -> JSONObject:
+        """As `AgentTool.call`."""
+        return await dispatch.answer(*self._meant(tool, arguments, client, on_progress))
+
+    async def run_as_result(
+        self,
+        tool: AgentTool,
+        arguments: JSONObject,
+        client: Client | None,
+        on_progress: OnProgress | None,
+    ) -> JSONObject:
+        """As `AgentTool.call_as_result`."""
+        try:
+            meant = self._meant(tool, arguments, client, on_progress)
+        except ToolNotFoundError as error:
+            return error_result(error)
+        return await dispatch.call(*meant)
+
+    def _meant(
+        self,
+        tool: AgentTool,
+        arguments: JSONObject,
+        client: Client | None,
+        on_progress: OnProgress | None,
+    ) -> tuple[ScopedEngine, MetaTool, JSONObject, Caller]:
+        """The call of a meta-tool that the call of a tool means."""
+        exposed, bound = self._current, self._bound
+        caller = Caller(client or self._client, on_progress)
+        if tool.origin:
+            if entry := exposed.usable(tool.origin):
+                self._turn += 1
+                bound.use(entry)
+            given = {tool.renamed.get(name, name): value for name, value in arguments.items()}
+            return exposed.engine, _EXECUTE, execution(tool.origin, given), caller
+        meta = self._meta_tools.get(tool.name)
+        if meta is None:  # the settings have changed
+            raise self._not_found(tool.name)
+        if self.mode == "meta":
+            return self._engine, meta, arguments, caller
+        if meta is POOL_SEARCH:
+            caller = replace(caller, on_found=self._found)
+        for entry in exposed.of_steps(arguments) if meta.name == EXECUTE_STEPS.name else ():
+            bound.use(entry)
+        return exposed.engine, meta, arguments, caller
+
+    @property
+    def _meta_tools(self) -> Mapping[str, MetaTool]:
+        """Those that are listed: all, or the search and what reads results."""
+        if self.mode == "meta":
+            return meta_tools(self._engine.settings)
+        return {POOL_SEARCH.name: POOL_SEARCH, **self._current.helpers}
+
+    @property
+    def _current(self) -> ExposedTools:
+        """The tools that can be called, under the present settings."""
+        if self._engine.settings is not self._settings:
+            self._exposed = self._exposed_now()
+        return self._exposed
+
+    def _exposed_now(self) -> ExposedTools:
+        settings = self._settings = self._engine.settings
+        server = settings.server
+        length = min(server.max_tool_name_length, _NAME_LENGTH)
+        naming = Naming(length, self._name_style or server.tool_name_style)
+        helpers = helpers_beside_tools(settings)
+        return ExposedTools(self._engine, server.expose, server.pins, helpers, naming)
+
+    @property
+    def _bound(self) -> BoundTools:
+        rules = pool_rules(self._engine.settings.server)
+        rules = replace(rules, limit=self.limit, fresh_for=_FRESH_TURNS)
+        return BoundTools(self._current, self._pool, rules)
+
+    def _bound_tools(self) -> list[AgentTool]:
+        return self._of(self._bound.entries())
+
+    def _found(self, answers: Sequence[SearchAnswer]) -> PoolReport:
+        self._turn += 1
+        return self._bound.register(answers)
+
+    async def _find(self, query: str, limit: int | None) -> SearchAnswer:
+        await self.wait_listed()
+        return await self._current.engine.search(query, limit=limit)
+
+    def _meta(self, tool: MetaTool) -> AgentTool:
+        return AgentTool(
+            name=tool.name,
+            title=None,
+            description=tool.description,
+            parameters=tool.input_schema,
+            output_schema=None,
+            annotations=tool.annotations,
+            origin=None,
+            calls=self,
+        )
+
+    def _of(self, entries: Iterable[Entry]) -> list[AgentTool]:
+        """Tools of servers; without those that have no name."""
+        exposed = self._current
+        addresses, settings = exposed.addresses, exposed.view.settings
+        made = []
+        for entry in entries:
+            if name := addresses.client_name(entry.key):
+                known = self._made.get(name)
+                if known is None or known[0] is not entry or known[1] is not settings:
+                    tool = _agent_tool(entry, name, settings, self)
+                    known = self._made[name] = entry, settings, tool
+                made.append(known[2])
+        return made
+
+    def _not_found(self, name: str) -> ToolNotFoundError:
+        listed = ", ".join(self._meta_tools)
+        if self.mode == "meta":
+            hint = f"there are {listed}; a server's tool is called through {_EXECUTE.name}"
+            return ToolNotFoundError(None, name, nearest(name, self._meta_tools), hint=hint)
+        exposed = self._current
+        names = exposed.names(entry.key for entry in exposed.view.catalog.visible).values()
+        hint = f"{POOL_SEARCH.name} finds tools and their names"
+        return ToolNotFoundError(None, name, nearest(name, [*self._meta_tools, *names]), hint=hint)
+
+
+def _agent_tool(entry: Entry, name: str, settings: Settings, toolset: Toolset) -> AgentTool:
+    definition = client_definition(entry, name, settings)
+    portable = PortableSchema.of(definition["inputSchema"])
+    description = definition.get("description") or entry.tool.title
+    output = definition.get("outputSchema")
+    title = definition.get("title")
+    return AgentTool(
+        name=name,
+        title=title if isinstance(title, str) else None,
+        description=description or f"The tool {entry.tool.name} of {entry.tool.server}.",
+        parameters=portable.schema,
+        output_schema=output if isinstance(output, dict) else None,
+        annotations=entry.tool.annotations,
+        origin=entry.key,
+        renamed=portable.renamed,
+        calls=toolset,
+    )
+
+
+def _query(request: str) -> str:
+    """A request as a query: of one that is too long, the beginning and the end."""
+    text = request.strip()
+    data = text.encode(errors="replace")
+    if len(data) <= QUERY_BYTES:
+        return text
+    half = QUERY_BYTES // 2 - 1
+    return f"{data[:half].decode(errors='ignore')}\n{data[-half:].decode(errors='ignore')}"
+
+
+def _object(tool: AgentTool, arguments: JSONObject | str | None) -> JSONObject:
+    """Arguments as a model wrote them.
+
+    Raises:
+        MetaArgumentsError: If their text is not that of a JSON object.
+    """
+    given = arguments
+    if isinstance(given, str):
+        try:
+            given = parse_json(given) if given.strip() else None
+        except ValueError:
+            given = arguments
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        signature = f"{tool.name}({', '.join(tool.parameters['properties'])})"
+        raise MetaArgumentsError(f"the arguments of {tool.name} must be a JSON object", signature)
+    return given
