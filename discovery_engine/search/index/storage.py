@@ -29,7 +29,7 @@ from discovery_engine.search.index.lazy_map import (
 )
 from discovery_engine.search.index.levels import Level, merged
 from discovery_engine.search.index.postings import Postings, ServerSpan
-from discovery_engine.search.operations.vocabulary import vocabulary_digest
+from discovery_engine.search.operations.operation_words import vocabulary_digest
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine.search.operations.operation import CHANGING, Operation
+from discovery_engine.search.operations.operation_words import vocabulary
 from discovery_engine.search.operations.tool_profile import is_plural
-from discovery_engine.search.operations.vocabulary import vocabulary
 from discovery_engine.search.text.spelling import single_edits
 from discovery_engine.search.text.tokenizer import words
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.arguments import (
+from discovery_engine.search.operations.english_requests import ASKED, Wish, read_english
+from discovery_engine.search.operations.operation_words import vocabulary
+from discovery_engine.search.operations.request_arguments import (
     Argument,
     ArgumentKind,
     find_arguments,
     find_names,
 )
-from discovery_engine.search.operations.english_requests import ASKED, Wish, read_english
-from discovery_engine.search.operations.vocabulary import vocabulary
 from discovery_engine.search.text.tokenizer import is_unspaced, runs
 
 if TYPE_CHECKING:

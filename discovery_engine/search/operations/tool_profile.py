@@ -10,14 +10,14 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.arguments import ArgumentKind
 from discovery_engine.search.operations.operation import (
     READING,
     Operation,
     Relation,
     relation,
 )
-from discovery_engine.search.operations.vocabulary import vocabulary
+from discovery_engine.search.operations.operation_words import vocabulary
+from discovery_engine.search.operations.request_arguments import ArgumentKind
 from discovery_engine.search.text.tokenizer import words
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.operations.operation import Operation, Relation, relation
-from discovery_engine.search.operations.vocabulary import vocabulary
+from discovery_engine.search.operations.operation_words import vocabulary
 
 SETS = st.integers(0, 2**16 - 1)
 

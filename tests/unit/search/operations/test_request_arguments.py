@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.operations.arguments import (
+from discovery_engine.search.operations.request_arguments import (
     ArgumentKind,
     find_arguments,
     find_names,
