@@ -29,7 +29,7 @@ from discovery_engine.search.index.lazy_map import (
 )
 from discovery_engine.search.index.levels import Level, merged
 from discovery_engine.search.index.postings import Postings, ServerSpan
-from discovery_engine.search.operations.operation_words import vocabulary_digest
+from discovery_engine.search.operations.operation_words import operation_words_digest
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
@@ -82,7 +82,14 @@ def _levels(payload: memoryview) -> tuple[Level, ...]:
 def _digest(
     payload: bytes | memoryview, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon
 ) -> bytes:
-    recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest, vocabulary_digest()
+    recipe = (
+        FORMAT,
+        __version__,
+        sys.version,
+        sys.byteorder,
+        lexicon.digest,
+        operation_words_digest(),
+    )
     made_of = [(server, one.description, one.part.digest) for server, one in servers.items()]
     blake = digests.blake2b(repr((recipe, made_of)).encode(), digest_size=digests.SIZE)
     blake.update(payload)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine.search.operations.operation import CHANGING, Operation
-from discovery_engine.search.operations.operation_words import vocabulary
+from discovery_engine.search.operations.operation_words import operation_words
 from discovery_engine.search.operations.tool_profile import is_plural
 from discovery_engine.search.text.spelling import single_edits
 from discovery_engine.search.text.tokenizer import words
@@ -122,7 +122,7 @@ def read_english(intent: str, stem: Stem, unknown: Container[str]) -> Wish:
 
 def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
     """What `show me …` and `I want …` ask for: `the bill` to see, `a bill` to make, `it locked`."""
-    verbs = vocabulary().verbs
+    verbs = operation_words().verbs
     done = [w for w in said[1:] if w.endswith(_PARTICIPLE)]
     for word in done:
         if found := verbs.get(stem(word), 0):
@@ -132,7 +132,7 @@ def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
 
 def _head(said: Sequence[str], stem: Stem, unknown: Container[str]) -> tuple[int, bool]:
     """What a request asks for that begins with a verb, with a question, or with a noun."""
-    verbs, nouns, phrases = vocabulary()
+    verbs, nouns, phrases = operation_words()
     first, *others = said
     if first in _QUESTIONS or " ".join(said[:2]) in _COUNTING:
         return ASKED, True
@@ -154,7 +154,7 @@ def _head(said: Sequence[str], stem: Stem, unknown: Container[str]) -> tuple[int
 
 
 def _mistyped(word: str, stem: Stem) -> int:
-    verbs = vocabulary().verbs
+    verbs = operation_words().verbs
     if len(word) < _SHORTEST_TYPO:
         return 0
     return max((verbs[w] for w in single_edits(stem(word)) if w in verbs), default=0)

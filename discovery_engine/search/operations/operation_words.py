@@ -14,7 +14,7 @@ from discovery_engine.search.operations.operation import Operation
 _FILE = Path(__file__).parents[1] / "data" / "operations.txt"
 
 
-class Vocabulary(NamedTuple):
+class OperationWords(NamedTuple):
     """By the stem of each word, the operations that it means."""
 
     verbs: dict[str, int]
@@ -26,9 +26,9 @@ class Vocabulary(NamedTuple):
 
 
 @cache
-def vocabulary() -> Vocabulary:
+def operation_words() -> OperationWords:
     stem = Stemmer.Stemmer("english").stemWord
-    found = Vocabulary({}, {}, {})
+    found = OperationWords({}, {}, {})
     for line in _FILE.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             name, mark, *listed = line.replace(":", " :").split()
@@ -47,6 +47,6 @@ def vocabulary() -> Vocabulary:
 
 
 @cache
-def vocabulary_digest() -> bytes:
+def operation_words_digest() -> bytes:
     """Of the table; equal if every tool is read alike."""
     return digests.digest(_FILE.read_bytes())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search.operations.english_requests import ASKED, Wish, read_english
-from discovery_engine.search.operations.operation_words import vocabulary
+from discovery_engine.search.operations.operation_words import operation_words
 from discovery_engine.search.operations.request_arguments import (
     Argument,
     ArgumentKind,
@@ -92,7 +92,7 @@ class _Verb(NamedTuple):
 
 
 def _verbs(intent: str, lexicon: Lexicon, language: Language | None) -> Iterator[_Verb]:
-    verbs = vocabulary().verbs
+    verbs = operation_words().verbs
     for at, token in enumerate(lexicon.tokens(intent, language)):
         found = 0
         for word in token.english if token.is_translated else ():

@@ -16,7 +16,7 @@ from discovery_engine.search.operations.operation import (
     Relation,
     relation,
 )
-from discovery_engine.search.operations.operation_words import vocabulary
+from discovery_engine.search.operations.operation_words import operation_words
 from discovery_engine.search.operations.request_arguments import ArgumentKind
 from discovery_engine.search.text.tokenizer import words
 
@@ -135,7 +135,7 @@ def _actions(parameters: Sequence[Parameter]) -> Iterator[str]:
 
 def _verb(stems: Sequence[str]) -> tuple[int, int]:
     """Where the verb is, and what it means; -1 and nothing without one."""
-    verbs = vocabulary().verbs
+    verbs = operation_words().verbs
     for at, stem in enumerate(stems):
         if stem in verbs:
             return at, verbs[stem] | _joined(stems[at + 1 : at + 3], verbs[stem])
@@ -144,7 +144,7 @@ def _verb(stems: Sequence[str]) -> tuple[int, int]:
 
 def _noun(stems: Sequence[str]) -> tuple[int, int]:
     """The same of words that may be nouns; as verbs they stand first or last, most of the time."""
-    nouns = vocabulary().nouns
+    nouns = operation_words().nouns
     last = len(stems) - 1
     for at in (0, last, *range(1, last)) if stems else ():
         if stems[at] in nouns:
@@ -154,7 +154,7 @@ def _noun(stems: Sequence[str]) -> tuple[int, int]:
 
 def _joined(following: Sequence[str], verb: int) -> int:
     """What a second verb adds: `search_and_replace`, `pause_resume`."""
-    verbs = vocabulary().verbs
+    verbs = operation_words().verbs
     if len(following) > 1 and following[0] in _CONJUNCTIONS:
         return verbs.get(following[1], 0)
     second = verbs.get(following[0], 0) if following else 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.operations.operation import Operation, Relation, relation
-from discovery_engine.search.operations.operation_words import vocabulary
+from discovery_engine.search.operations.operation_words import operation_words
 
 SETS = st.integers(0, 2**16 - 1)
 
@@ -51,7 +51,7 @@ def test_opposites_are_mutual(asked: int, done: int) -> None:
 
 @pytest.mark.requirement("REL-62")
 def test_every_operation_has_words() -> None:
-    words = vocabulary()
+    words = operation_words()
     meant = 0
     for operations in (*words.verbs.values(), *words.nouns.values()):
         meant |= operations
