@@ -12,12 +12,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 
 _KB = 1000
 _BASE64 = 3 / 4  # bytes per character
@@ -51,7 +51,7 @@ class ResultContent(Struct, frozen=True):
     """What a model is shown of a result."""
 
     parts: tuple[ResultPart, ...]
-    """In the order of the blocks; if there are none, the structured content as JSON text."""
+    """In the order of the blocks; last the structured content as JSON, unless a text has it."""
     structured: JSONValue = None
     """The `structuredContent`; None if there is none."""
     is_error: bool = False
@@ -63,8 +63,8 @@ class ResultContent(Struct, frozen=True):
         content = result.get("content")
         parts = tuple(map(_part, content if isinstance(content, list) else ()))
         structured = result.get("structuredContent")
-        if not parts and structured is not None:
-            parts = (TextPart(json.dumps(structured, ensure_ascii=False)),)
+        if structured is not None and not _say(parts, structured):
+            parts = (*parts, TextPart(json.dumps(structured, ensure_ascii=False)))
         return cls(parts, structured, bool(result.get("isError")))
 
     @property
@@ -75,6 +75,26 @@ class ResultContent(Struct, frozen=True):
     @property
     def media(self) -> tuple[MediaPart, ...]:
         return tuple(part for part in self.parts if isinstance(part, MediaPart))
+
+
+def _say(parts: Sequence[ResultPart], structured: JSONValue) -> bool:
+    """Whether the texts have all of the structured content, as those of most servers do.
+
+    SDKs wrap what is no object: `{"result": ["a", "b"]}` beside the texts `a` and `b`.
+    """
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    values = [_read(text) for text in texts]
+    said = [texts, values, *texts, *values]
+    is_wrapped = isinstance(structured, dict) and list(structured) == ["result"]
+    return structured in said or (is_wrapped and structured["result"] in said)
+
+
+def _read(text: str) -> JSONValue:
+    """A text as JSON; as it is if it is none."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
 
 
 def part_text(part: ResultPart) -> str:

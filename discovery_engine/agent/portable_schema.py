@@ -1,9 +1,9 @@
 """Schemas of arguments that the APIs of language models take.
 
 They refuse a whole request for one schema with a combination at its top level (`anyOf`, `oneOf`,
-`allOf`, `not`, `enum`), without `properties`, or with a property such as `$filter`. What is shown
-here is wider than the tool's own schema, never narrower; the engine checks the arguments of a call
-against that one.
+`allOf`, `not`, `enum`), without `properties`, with a property such as `$filter`, or that is not
+valid by the draft of 2020-12. What is shown here is wider than the tool's own schema, never
+narrower; the engine checks the arguments of a call against that one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.agent.sound_schema import modern, sound
 
 _COMBINING = frozenset(
     {"$id", "$ref", "$schema", "allOf", "anyOf", "const", "else", "enum", "if", "not", "oneOf"}
@@ -35,6 +36,7 @@ class PortableSchema(Struct, frozen=True):
     @classmethod
     def of(cls, own: JSONObject) -> PortableSchema:
         """Of the schema of a tool, which stays as it is."""
+        own = modern(own)
         whole = _resolved(own, own)
         properties = {name: _schema(one) for name, one in _properties(whole, own)}
         shown = _shown_names(properties)
@@ -49,7 +51,7 @@ class PortableSchema(Struct, frozen=True):
         schema.pop("required", None)
         if required:
             schema["required"] = [shown[name] for name in required]
-        return cls(schema, {new: name for name, new in shown.items() if new != name})
+        return cls(sound(schema), {new: name for name, new in shown.items() if new != name})
 
 
 def _properties(schema: JSONObject, root: JSONObject) -> Iterator[tuple[str, JSONValue]]:

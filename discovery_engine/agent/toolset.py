@@ -159,6 +159,10 @@ class Toolset:
         entries = {hit.entry.key: hit.entry for hit in in_turn}
         return self._of(entries.values())[:limit]
 
+    def purpose_of(self, server: str) -> str:
+        """What a server is for, by its owner or else by itself; empty if neither says it."""
+        return self._current.view.server(server).description
+
     def use(self, name: str) -> None:
         """Bind a tool that the conversation uses; no-op for a meta-tool, and for what is gone."""
         if entry := self._current.named(name):

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import anyio
+import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -230,6 +231,48 @@ async def test_a_request_that_nothing_fits_binds_nothing_and_a_long_one_is_read_
             },
             id="names that no API takes",
         ),
+        pytest.param(
+            {
+                "properties": {
+                    "pair": {"type": "array", "items": [{"type": "string"}]},
+                    "list": {"type": ["array", "null"]},
+                    "count": {"minimum": 0, "exclusiveMinimum": True, "required": True},
+                },
+                "required": ["pair"],
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "pair": {"type": "array", "prefixItems": [{"type": "string"}], "items": {}},
+                    "list": {"type": ["array", "null"], "items": {}},
+                    "count": {"exclusiveMinimum": 0},
+                },
+                "required": ["pair"],
+            },
+            id="words of older drafts",
+        ),
+        pytest.param(
+            {
+                "properties": {
+                    "a": {"type": "string"},
+                    "b": {"type": "text", "description": "Its text", "minLength": "2"},
+                    "c": {"$ref": "#/$defs/none"},
+                    "d": {"$ref": "https://example.org/schema"},
+                },
+                "required": ["b"],
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "string"},
+                    "b": {"description": "Its text"},
+                    "c": {},
+                    "d": {},
+                },
+                "required": ["b"],
+            },
+            id="properties that are not valid",
+        ),
     ],
 )
 def test_parameters_are_what_the_apis_of_models_take(own: JSONObject, shown: JSONObject) -> None:
@@ -242,7 +285,10 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["properties", "required", "anyOf", "allOf", "$ref", "$defs", "a", "$b"]
+                [
+                    *("properties", "required", "anyOf", "allOf", "$ref", "$defs", "a", "$b"),
+                    *("type", "items", "minimum", "exclusiveMinimum", "additionalProperties"),
+                ]
             ),
             inner | st.just("#/$defs/a") | st.just(["a", "$b"]),
             max_size=4,
@@ -260,6 +306,7 @@ def test_whatever_a_server_sends_as_a_schema_becomes_one_that_apis_take(own: JSO
     assert made.schema["type"] == "object"
     assert not {"anyOf", "allOf", "oneOf", "not", "enum", "$ref"} & made.schema.keys()
     assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", n) for n in made.schema["properties"])
+    assert jsonschema_rs.meta.is_valid(made.schema)
     assert set(made.schema.get("required", ())) <= made.schema["properties"].keys()
 
 
@@ -615,11 +662,37 @@ async def test_a_function_has_a_name_a_docstring_and_a_signature_from_the_schema
 def test_content_is_neutral_parts_and_what_is_not_valid_is_text(
     block: Any, part: Any, text: str
 ) -> None:
-    content = ResultContent.of({"content": [block], "structuredContent": {"n": 1}, "isError": True})
+    content = ResultContent.of({"content": [block], "isError": True})
 
     assert content.parts == (part,)
     assert content.text == text
-    assert content.structured == {"n": 1}
+    assert content.structured is None
     assert content.is_error
     assert ResultContent.of({"structuredContent": [1]}).text == "[1]"
     assert all(one.content for one in content.media)
+
+
+@pytest.mark.requirement("FRM-100")
+@pytest.mark.parametrize(
+    ("texts", "structured", "added"),
+    [
+        pytest.param(["3 rows"], {"rows": [1, 2, 3]}, ['{"rows": [1, 2, 3]}'], id="a summary"),
+        pytest.param(['{ "n":1 }'], {"n": 1}, [], id="the same as text"),
+        pytest.param(["sunny"], {"result": "sunny"}, [], id="a wrapped text"),
+        pytest.param(["5"], {"result": 5}, [], id="a wrapped number"),
+        pytest.param(["a", "b"], {"result": ["a", "b"]}, [], id="wrapped texts, one by one"),
+        pytest.param(['{"a": 1}', "2"], {"result": [{"a": 1}, 2]}, [], id="wrapped values"),
+        pytest.param(["a"], {"result": ["a", "b"]}, ['{"result": ["a", "b"]}'], id="a part of it"),
+        pytest.param([], {"n": 1}, ['{"n": 1}'], id="no text"),
+        pytest.param(["x"], None, [], id="none"),
+    ],
+)
+def test_structured_content_is_shown_unless_a_text_says_it(
+    texts: list[str], structured: JSONObject | None, added: list[str]
+) -> None:
+    content = [{"type": "text", "text": text} for text in texts]
+
+    made = ResultContent.of({"content": content, "structuredContent": structured})
+
+    assert made.parts == tuple(map(TextPart, [*texts, *added]))
+    assert made.structured == structured
