@@ -54,6 +54,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "plan": "Show what a change of the configuration would do.",
         "lint": "Find rules without effect, and tools that are hard to find.",
         "eval": "Run your own queries, and measure the answers.",
+        "tokens": "Show what the tools take of an agent's context.",
         "why": "Explain why a tool, resource or prompt is enabled or disabled.",
         "cache": "Show or delete stored tools.",
         "completion": "Print a script that completes words in a shell.",

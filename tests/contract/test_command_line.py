@@ -119,6 +119,7 @@ READING = [
     ["inspect", "demo:echo"],
     ["why", "demo:delete_all"],
     ["lint", "--exit-zero"],
+    ["tokens"],
     ["cache", "info"],
     ["version"],
 ]

@@ -673,3 +673,32 @@ def test_what_merely_comes_near_is_explained_without_the_mark_of_a_match() -> No
 
     assert done.exit_code == 2
     assert "✓" not in done.stdout
+
+
+@pytest.mark.requirement("CLI-85")
+def test_tokens_compares_all_tools_up_front_with_what_a_request_needs() -> None:
+    done = run("tokens", "create", "an", "issue", "--json", recalled=usual_view())
+
+    answer = json.loads(done.stdout)
+    ways = {way["way"]: way for way in answer["ways"]}
+    assert list(ways) == ["all", "meta", "select"]
+    assert (answer["drafted"], answer["requests"]) == (False, 1)
+    assert (ways["all"]["tools"], ways["all"]["calls"]) == (4, 0)
+    assert (ways["meta"]["tools"], ways["meta"]["calls"]) == (6, 2)
+    assert ways["select"]["tools"] == 2 + 1  # the search, what reads results, and the tool itself
+    assert 0 < ways["meta"]["answer_tokens"] < ways["meta"]["definition_tokens"]
+    assert ways["select"]["answer_tokens"] == 0
+
+
+def test_tokens_drafts_requests_where_none_is_given() -> None:
+    done = run("tokens", recalled=usual_view())
+
+    assert [row[0] for row in rows(done.stdout)[1:]] == ["all", "meta:", "select:"]
+    assert done.stderr == "4 tools of 2 servers; estimated tokens, the mean of 1 drafted request\n"
+
+
+def test_tokens_without_a_tool_has_exit_code_2() -> None:
+    done = run("tokens", recalled=view_of(make_settings("time"), make_part("time")))
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "discovery list" in done.stderr

@@ -1,0 +1,104 @@
+"""`discovery tokens`: what the tools take of an agent's context, in each way to have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import in_view, pass_invocation, view_option
+from discovery_cli.output import Cell
+from discovery_engine._util.quantities import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discovery_cli.rendering import Row
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.context_costs import ContextCost
+    from discovery_engine.view.view import View
+
+_DRAFTED = 200  # requests; more of them move no mean
+_COLUMNS = ("tools", "definitions", "answers", "calls")
+_WAYS = {
+    "all": "all tools up front",
+    "meta": "meta: the meta-tools",
+    "select": "select: search_tools, and the tools that fit",
+}
+
+
+@click.command("tokens")
+@click.argument("words", metavar="[REQUEST]", nargs=-1)
+@view_option
+@pass_invocation
+def command(invocation: Invocation, words: tuple[str, ...], *, view_name: str | None) -> ExitCode:
+    """Show what the tools take of an agent's context, in tokens.
+
+    Compared are all tools up front, the meta-tools, and the mode `select` of a toolset, which binds
+    the tools that fit. `definitions` are given to the model at every turn; `answers` are read once
+    for a request, until the schema of its best tool is known.
+
+    Without a REQUEST the figures are the mean of requests that are drafted from the descriptions of
+    the tools. Tokens are estimated.
+    """
+    from discovery_engine.agent.context_costs import context_costs
+
+    output, view = invocation.output, in_view(invocation.view(), view_name)
+    requests = [" ".join(words)] if words else _drafts(view)
+    if not requests:
+        output.say("no tool is known; `discovery list` shows the servers")
+        return ExitCode.USAGE
+    costs = context_costs(view, requests)
+    if output.as_json:
+        form = {"drafted": not words, "requests": len(requests)}
+        output.answer({**form, "ways": [_form(cost) for cost in costs]})
+        return ExitCode.OK
+    head: Row = ["", *(Cell(column, "faint", to_the_right=True) for column in _COLUMNS)]
+    output.table([head, *map(_row, costs)])
+    tools, servers = counted(round(costs[0].tools), "tool"), counted(_servers(view), "server")
+    of = (
+        f"the mean of {counted(len(requests), 'drafted request')}"
+        if not words
+        else "for this request"
+    )
+    output.say(f"{tools} of {servers}; estimated tokens, {of}")
+    return ExitCode.OK
+
+
+def _drafts(view: View) -> Sequence[str]:
+    """Requests made from the descriptions of the tools, evenly taken; names, if those are empty."""
+    from discovery_engine.evaluation.suggest import suggest
+
+    made = [draft.query for draft in suggest(view).drafts]
+    found = made or [entry.tool.name for entry in view.catalog.visible]
+    return found[:: max(1, len(found) // _DRAFTED)][:_DRAFTED]
+
+
+def _servers(view: View) -> int:
+    return len({entry.key.server for entry in view.catalog.visible})
+
+
+def _row(cost: ContextCost) -> Row:
+    figures = [
+        _decimal(cost.tools),
+        f"{cost.definitions:,}",
+        f"{cost.answers:,}",
+        _decimal(cost.calls),
+    ]
+    return [_WAYS[cost.way], *(Cell(figure, to_the_right=True) for figure in figures)]
+
+
+def _decimal(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _form(cost: ContextCost) -> JSONObject:
+    return {
+        "way": cost.way,
+        "tools": cost.tools,
+        "definition_tokens": cost.definitions,
+        "answer_tokens": cost.answers,
+        "calls": cost.calls,
+    }

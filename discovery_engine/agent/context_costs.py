@@ -1,0 +1,117 @@
+"""What the ways to give tools to an agent take of its context, in estimated tokens.
+
+For a request it is counted until the schema of the best tool that fits has been read. Whether that
+is the right tool is another question: `evaluation` answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.definitions import POOL_SEARCH, helpers_beside_tools, meta_tools
+from discovery_engine.agent.portable_schema import PortableSchema
+from discovery_engine.agent.render.details import details_result
+from discovery_engine.agent.render.search import search_result
+from discovery_engine.agent.results.json_cutting import json_text
+from discovery_engine.agent.token_estimate import estimated_tokens
+from discovery_engine.agent.tool_text import Detail
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.definitions import MetaTool
+    from discovery_engine.catalog import Entry
+    from discovery_engine.view.view import View
+
+
+class ContextCost(Struct, frozen=True):
+    """What one way takes."""
+
+    way: str
+    """`all`, `meta` or `select`, as the modes of a toolset are called."""
+    tools: float
+    """Definitions that the model is given, the mean of the requests."""
+    definitions: int
+    """Their tokens, which the model is given at every turn."""
+    answers: int
+    """The tokens of the calls that find a tool and explain it, once a request."""
+    calls: float
+    """How many of them there are."""
+
+
+def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...]:
+    """Of all tools up front, of the meta-tools, and of the tools that fit bound by name.
+
+    Args:
+        view: Whose tools.
+        requests: What an agent would search for, at least one; the costs are their mean.
+    """
+    asked = [_Request.of(view, request) for request in requests]
+    visible = list(view.catalog.visible)
+    metas = meta_tools(view.settings).values()
+    beside = [POOL_SEARCH, *helpers_beside_tools(view.settings).values()]
+    return (
+        ContextCost("all", len(visible), sum(_prices(view, visible)), 0, 0),
+        ContextCost(
+            "meta",
+            len(metas),
+            sum(map(_meta_price, metas)),
+            round(fmean(one.answers for one in asked)),
+            fmean(one.calls for one in asked),
+        ),
+        ContextCost(
+            "select",
+            len(beside) + fmean(one.bound for one in asked),
+            round(sum(map(_meta_price, beside)) + fmean(one.definitions for one in asked)),
+            0,
+            0,
+        ),
+    )
+
+
+class _Request(Struct, frozen=True):
+    answers: int
+    calls: int
+    bound: int
+    definitions: int
+
+    @classmethod
+    def of(cls, view: View, request: str) -> _Request:
+        server = view.settings.server
+        answer = view.search(request)
+        searched = search_result(answer, Budget(view.settings.search.max_tokens), Detail.SIGNATURE)
+        results = [searched]
+        best = next((hit.entry for hit in (*answer.hits, *answer.nearest)), None)
+        if best:
+            results.append(details_result(best, Budget(server.details_tokens)))
+        found = [hit.entry for hit in answer.hits[: server.pool_limit]]
+        return cls(
+            sum(map(_text_price, results)), len(results), len(found), sum(_prices(view, found))
+        )
+
+
+def _text_price(result: JSONObject) -> int:
+    return sum(estimated_tokens(block["text"]) for block in result["content"])
+
+
+def _prices(view: View, entries: Iterable[Entry]) -> list[int]:
+    """Of the definitions of tools, as a framework shows them to its model."""
+    prices = []
+    for entry in entries:
+        if name := view.addresses.client_name(entry.key):
+            schema = PortableSchema.of(entry.tool.input_schema).schema
+            prices.append(_price(name, entry.tool.description, schema))
+    return prices
+
+
+def _meta_price(tool: MetaTool) -> int:
+    return _price(tool.name, tool.description, tool.input_schema)
+
+
+def _price(name: str, description: str, parameters: JSONObject) -> int:
+    shown = {"name": name, "description": description, "parameters": parameters}
+    return estimated_tokens(json_text(shown))
