@@ -48,7 +48,7 @@ format: $(READY) ## format every file, and write the layers and the codes into t
 servers: $(READY) ## bring the real servers and clients that tests and the demo use
 	@$(BIN)/python scripts/servers.py
 	@$(BIN)/python scripts/node_tools.py
-	@$(BIN)/python scripts/foreign_clients.py
+	@$(BIN)/python scripts/frameworks.py
 
 mutants: $(READY) ## change code in small ways: is it noticed? ARGS="rules trust" for some parts
 	@$(BIN)/python -m pip install --quiet --group mutants

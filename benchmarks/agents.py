@@ -18,7 +18,7 @@ every turn, at the price of its prompt cache.
 
 All tools up front need no call; but more than 128 tools or 200,000 tokens fit no common model, and
 how well a model picks among them is not measured here. Peers run with their own code
-(`agent_peers.py`), in the environment that `scripts/foreign_clients.py` makes.
+(`agent_peers.py`), in the environment that `scripts/frameworks.py` makes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from discovery_engine.runtime.ingestion.listing_result import ListingResult  # n
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName  # noqa: E402
 from discovery_engine.upstream.connection import connection_fingerprint  # noqa: E402
 from discovery_engine.upstream.listing import Listing, split_usable  # noqa: E402
-from scripts.foreign_clients import ClientMissingError, python_with  # noqa: E402
+from scripts.frameworks import FrameworkMissingError, python_with  # noqa: E402
 
 MORE = {"limit": 30, "maxTokens": 800}
 """Of the second search, where the search has them."""
@@ -253,8 +253,8 @@ def names(answer: str, key: ToolKey) -> bool:
 def peers(tools: Tools) -> dict[str, Row]:
     """Theirs: all of a set in one process, which has nothing of ours."""
     try:
-        python = python_with("agents")
-    except ClientMissingError as error:
+        python = python_with("clients")
+    except FrameworkMissingError as error:
         print(f"left out: the peers ({error})", file=sys.stderr)
         return {}
     keys = {f"{key.server}_{key.tool}": key for key in tools.definitions}

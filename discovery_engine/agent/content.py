@@ -68,6 +68,16 @@ class ResultContent(Struct, frozen=True):
         return cls(parts, structured, bool(result.get("isError")))
 
     @property
+    def is_only_structured(self) -> bool:
+        """Whether the text says nothing but the structured content."""
+        if self.structured is None or len(self.parts) != 1:
+            return False
+        try:
+            return bool(json.loads(self.text) == self.structured)
+        except (ValueError, RecursionError):
+            return False
+
+    @property
     def text(self) -> str:
         """All parts as text; media by type and size."""
         return "\n".join(map(part_text, self.parts))

@@ -36,6 +36,7 @@ from discovery_engine.agent.definitions import (
 )
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.agent.first_listing import wait_for_first_listing
+from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.meta_arguments import MetaArgumentsError
 from discovery_engine.agent.portable_schema import PortableSchema
 from discovery_engine.agent.render.calls import error_result
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from discovery_engine.agent.render.pool import PoolReport
     from discovery_engine.agent.tool_forms import ToolFunction
     from discovery_engine.catalog import Catalog, Entry
-    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.settings import ServeMode, Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
     from discovery_engine.tools.client_names import Style
@@ -106,6 +107,32 @@ class Toolset:
             client=self._client,
             name_style=self._name_style,
         )
+
+    async def replay(self, history: Iterable[str | tuple[str, JSONObject | str]]) -> Toolset:
+        """A fresh toolset with all bound that a conversation has found and used so far.
+
+        For frameworks that keep the conversation, and one agent for many: the same history binds
+        the same tools, in the same order.
+
+        Args:
+            history: What the user wrote as text, and each call of a tool as its name and its
+                arguments, the oldest first.
+        """
+        made = self.fresh()
+        for one in history:
+            if isinstance(one, str):
+                await made.select(one)
+            elif one[0] in made._meta_tools:  # noqa: SLF001 - of this class
+                if one[0] == POOL_SEARCH.name:
+                    await made.call_as_result(*one)
+            else:
+                made.use(one[0])
+        return made
+
+    def instructions(self) -> str:
+        """How a model uses the tools, and which servers there are, for its system prompt."""
+        mode: ServeMode = "meta" if self.mode == "meta" else "dynamic"
+        return render_instructions(self._current.view, mode)
 
     def tools(self) -> list[AgentTool]:
         """The tools for the model at this moment: the search first, then those found so far."""
@@ -355,6 +382,11 @@ class Toolset:
         names = exposed.names(entry.key for entry in exposed.view.catalog.visible).values()
         hint = f"{POOL_SEARCH.name} finds tools and their names"
         return ToolNotFoundError(None, name, nearest(name, [*self._meta_tools, *names]), hint=hint)
+
+
+def toolset_of(source: ScopedEngine | Toolset, mode: ToolsetMode = "select") -> Toolset:
+    """A toolset as it is, or one of an engine in that mode: what adapters are made of."""
+    return source if isinstance(source, Toolset) else source.toolset(mode=mode)
 
 
 def _agent_tool(entry: Entry, name: str, settings: Settings, toolset: Toolset) -> AgentTool:

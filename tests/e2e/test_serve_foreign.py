@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from scripts.foreign_clients import ClientMissingError, python_with
+from scripts.frameworks import FrameworkMissingError, python_with
 from tests.e2e.serving import Home, fault_entry
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -41,10 +41,10 @@ COMPLETED = {"completed": ["paris", "park", "party"]}
 @pytest.mark.parametrize(
     ("group", "program"),
     [
-        pytest.param("langchain", "langchain_agent.py", id="LangChain"),
-        pytest.param("agents", "fastmcp_client.py", id="FastMCP"),
-        pytest.param("agents", "pydantic_ai_agent.py", id="PydanticAI"),
-        pytest.param("agents", "openai_agent.py", id="OpenAI Agents"),
+        pytest.param("langchain-mcp-adapters", "langchain_agent.py", id="LangChain"),
+        pytest.param("clients", "fastmcp_client.py", id="FastMCP"),
+        pytest.param("clients", "pydantic_ai_agent.py", id="PydanticAI"),
+        pytest.param("clients", "openai_agent.py", id="OpenAI Agents"),
     ],
 )
 def test_foreign_client_searches_and_executes(home: Home, group: str, program: str) -> None:
@@ -63,19 +63,19 @@ def test_foreign_client_searches_and_executes(home: Home, group: str, program: s
     ("group", "program", "expected"),
     [
         pytest.param(
-            "langchain",
+            "langchain-mcp-adapters",
             "langchain_journey.py",
             {**OFFERED, **ANSWERED, **COMPLETED, "watched": "updated"},
             id="LangChain",
         ),
         pytest.param(
-            "agents",
+            "clients",
             "fastmcp_journey.py",
             {**OFFERED, **ANSWERED, **COMPLETED, "cancelled": "1"},
             id="FastMCP",
         ),
-        pytest.param("agents", "pydantic_ai_journey.py", {**OFFERED, **ANSWERED}, id="PydanticAI"),
-        pytest.param("agents", "openai_journey.py", OFFERED, id="OpenAI Agents"),
+        pytest.param("clients", "pydantic_ai_journey.py", {**OFFERED, **ANSWERED}, id="PydanticAI"),
+        pytest.param("clients", "openai_journey.py", OFFERED, id="OpenAI Agents"),
     ],
 )
 def test_foreign_client_uses_what_a_server_has_besides_tools(
@@ -109,7 +109,7 @@ def printed_by(home: Home, group: str, program: str, *arguments: str) -> Any:
     """What a program of `foreign` prints, run by the interpreter that has its client."""
     try:
         python = python_with(group)
-    except ClientMissingError as missing:
+    except FrameworkMissingError as missing:
         pytest.skip(f"{group}: {missing}")
 
     done = subprocess.run(

@@ -1,0 +1,86 @@
+"""What all adapters share: what they are installed by, and what they stand on."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import discovery_engine
+from discovery_engine.integrations.extras import MissingFrameworkError
+from scripts.frameworks import EXTRAS
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = Path(discovery_engine.__file__).parent / "integrations"
+ADAPTERS = {
+    file.stem: file
+    for file in sorted(FOLDER.glob("*.py"))
+    if "missing_framework(" in file.read_text("utf-8") and file.stem != "extras"
+}
+EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("*.py"))
+
+
+@pytest.mark.requirement("FRM-32")
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_without_its_framework_an_adapter_says_in_one_sentence_how_to_install_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for framework in _imported(ADAPTERS[name]) - {"discovery_engine"}:
+        if framework not in sys.stdlib_module_names:
+            monkeypatch.setitem(sys.modules, framework, None)
+    sys.modules.pop(f"discovery_engine.integrations.{name}", None)
+
+    with pytest.raises(MissingFrameworkError) as missing:
+        importlib.import_module(f"discovery_engine.integrations.{name}")
+
+    [extra] = [one for one in EXTRAS if f"[{one}]'" in str(missing.value)]
+    assert str(missing.value).endswith(f"pip install 'mcp-discovery-engine[{extra}]'")
+    assert "\n" not in str(missing.value)
+    assert missing.value.name
+
+
+@pytest.mark.requirement("FRM-31")
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_no_adapter_imports_the_mcp_adapter_of_its_framework(name: str) -> None:
+    modules = {part for module in _modules(ADAPTERS[name]) for part in module.split(".")}
+
+    assert not {"mcp", "fastmcp"} & modules
+
+
+@pytest.mark.requirement("FRM-30")
+def test_each_extra_of_the_project_that_is_a_framework_has_an_environment() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert set(EXTRAS) <= project["optional-dependencies"].keys()
+    assert all(
+        ">=" in requirement and "<" not in requirement
+        for extra in EXTRAS
+        for requirement in project["optional-dependencies"][extra]
+    )
+
+
+@pytest.mark.requirement("FRM-30")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_has_at_most_thirty_lines_and_the_name_of_no_framework(example: Path) -> None:
+    assert len(example.read_text("utf-8").splitlines()) <= 30
+    assert example.stem not in _imported(example)
+
+
+def _imported(file: Path) -> set[str]:
+    """The packages that a module imports."""
+    return {module.partition(".")[0] for module in _modules(file)}
+
+
+def _modules(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module)):
+                found.add(module)
+    return found
