@@ -1,12 +1,13 @@
 """How everyday requests are answered: whether the right tool comes first, and what is said of it.
 
-    python benchmarks/everyday.py [--kept-aside] [--examples] [--misses N]
+    python benchmarks/everyday.py [--kept-aside] [--as-shipped | --examples] [--misses N]
     python benchmarks/everyday.py --embedder MODEL --vectors FOLDER
 
 The requests and the tool lists of popular public servers are in `benchmarks/everyday`, whose README
 says how they were written. Without options the development set is asked; what is kept aside is for
-a figure at the end, and never for looking at: `--misses` does not show it. With `--examples` every
-tool has the typical requests of that folder as `examples` of `overrides`.
+a figure at the end, and never for looking at: `--misses` does not show it. With `--as-shipped` the
+tools have the typical requests that ship with the program, where their servers are recognised, as
+for everyone; with `--examples` all have those of that folder, as `examples` of `overrides`.
 
 Of requests that some tool serves: the share whose first tool is right, that have a right one among
 the first five, and among those that are sent (as a match or as unsure, after the cut of the tail),
@@ -38,6 +39,7 @@ from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
+from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.searcher import Searcher, build_searcher
 from discovery_engine.search.vectors import Similarities
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolKey
@@ -83,6 +85,7 @@ class Outcome(Struct, frozen=True):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kept-aside", action="store_true", help="the set kept aside, once")
+    parser.add_argument("--as-shipped", action="store_true", help="with the shipped requests")
     parser.add_argument("--examples", action="store_true", help="give tools typical requests")
     parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
     parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
@@ -91,7 +94,8 @@ def main() -> None:
     name = "kept_aside" if options.kept_aside else "development"
     catalog, descriptions = read_catalog(name, with_examples=options.examples)
     requests = lines(FOLDER / f"{name}.jsonl")
-    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
+    book = ExampleBook(is_shipped=options.as_shipped)
+    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions, book=book)
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
     vectors = embedding.of(catalog) if embedding else None
     outcomes = []

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_cli.examples import command_line
+from discovery_cli.json_output import examples_of
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine._util.quantities import ago
-from discovery_engine._util.text import block, named, quoted
+from discovery_engine._util.text import block, named, one_line, quoted
 from discovery_engine.tools.signature import type_text
 from discovery_engine.tools.validation.cost import too_costly_tool
 
@@ -66,6 +67,10 @@ class DetailPrinter(Struct, frozen=True):
         self.output.table(_tool_facts(entry, view), indent=_INDENT)
         self._arguments(entry, _INDENT)
         self.output.line(f"  example: {command_line(entry)}")
+        if found := examples_of(entry, view):
+            self.output.line(f"  typical requests ({found}):")
+            for text in found.texts:
+                self.output.line(f"    {one_line(text)}", "faint")
 
     def _tools(self, entries: Sequence[Entry], view: View) -> None:
         if not (self.args or self.examples):

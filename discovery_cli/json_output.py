@@ -15,6 +15,7 @@ from discovery_engine.tools.signature import signature
 from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
+    from discovery_engine.search.examples.book import Examples
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
@@ -157,6 +158,19 @@ def details_form(entry: Entry, view: View) -> JSONObject:
         "findings": [finding.to_json() for finding in view.findings(entry)],
         "overridden": overridden_form(entry, view),
     }
+
+
+def examples_of(entry: Entry, view: View) -> Examples | None:
+    """The typical requests by which search finds a tool, and where they are from."""
+    part = view.catalog.part(entry.tool.server)
+    return view.book.of_tools([one.tool for one in part.entries]).get(entry.tool.upstream_name)
+
+
+def requests_form(entry: Entry, view: View) -> JSONObject | None:
+    found = examples_of(entry, view)
+    if found is None:
+        return None
+    return {"texts": list(found.texts), "source": str(found.source), "note": found.note}
 
 
 def overridden_form(entry: Entry, view: View) -> JSONObject:

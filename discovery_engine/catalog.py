@@ -195,6 +195,7 @@ class ServerPart(Struct, frozen=True, dict=True):
             fields += tool.name, tool.upstream_name, tool.source
             if tool.overridden.by:
                 fields += tool.overridden.description or "", *sorted(tool.overridden.pinned)
+                fields += tool.overridden.examples
         return digests.digest("\0".join(fields).encode("utf-8", "backslashreplace"))
 
     def with_digest(self, digest: bytes) -> ServerPart:

@@ -8,7 +8,7 @@ import click
 
 from discovery_cli.detail_output import DetailPrinter
 from discovery_cli.invocation import Invocation, named
-from discovery_cli.json_output import details_form, server_form
+from discovery_cli.json_output import details_form, requests_form, server_form
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.rendering import say_last_lines, say_notices
 from discovery_cli.targets import say_unlisted, server_named, servers_shown, tool_shown
@@ -71,7 +71,8 @@ def command(
     if extra:
         raise click.UsageError(f"one target at a time; {extra[0]!r} is one word too many")
     if portrait.output.as_json:
-        portrait.output.answer({"kind": "tool", "tool": details_form(entry, view)})
+        form = details_form(entry, view) | {"typical_requests": requests_form(entry, view)}
+        portrait.output.answer({"kind": "tool", "tool": form})
     else:
         portrait.tool(entry, view)
 

@@ -8,10 +8,11 @@ import click
 from msgspec.structs import replace
 
 from discovery_cli.invocation import Invocation
-from discovery_cli.json_output import overridden_form
+from discovery_cli.json_output import examples_of, overridden_form, requests_form
 from discovery_cli.options import complete_target, in_view, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, tool_shown
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import clean, named
 from discovery_engine.errors import NotFoundError
 
@@ -166,6 +167,9 @@ def _show_overrides(output: Output, entry: Entry, view: View) -> None:
     )
     for problem in overridden.problems:
         output.line(f"   note: {problem}")
+    if examples := examples_of(entry, view):
+        texts = counted(len(examples.texts), "typical request")
+        output.line(f"   found by {texts} ({examples})")
 
 
 def _row(step: Step) -> list[Cell | str]:
@@ -193,6 +197,7 @@ def _form(entry: Entry, explanation: RuleExplanation, view: View) -> JSONObject:
         "tool": entry.tool.name,
         **_verdict_form(entry.tool.server, entry, explanation),
         "overridden": overridden_form(entry, view),
+        "typical_requests": requests_form(entry, view),
     }
 
 

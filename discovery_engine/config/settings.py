@@ -230,6 +230,8 @@ class SearchSettings(_Section, frozen=True):
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
     synonyms: Annotated[tuple[tuple[str, ...], ...], UNTRUSTED] = ()
     """Groups of words or phrases, in any language, that mean the same."""
+    shipped_examples: Annotated[bool, UNTRUSTED] = True
+    """Whether tools of popular servers are found by the typical requests that the program has."""
     learn: Annotated[bool, UNTRUSTED] = False
     """Whether tools that were found and then used come before others that fit as well."""
 

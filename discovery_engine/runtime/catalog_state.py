@@ -34,6 +34,7 @@ from discovery_engine.runtime.ingestion.server_parts import part_from_result
 from discovery_engine.runtime.restore import newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
+from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.view import View
@@ -309,9 +310,12 @@ class CatalogState:
         """
         before = self.view
         view = replace(before, settings=settings or before.settings)
-        source = SearcherSource(catalog, view.settings, stored=index, previous=self._searcher)
+        book = ExampleBook.of(view.settings.search)
+        source = SearcherSource(
+            catalog, view.settings, book=book, stored=index, previous=self._searcher
+        )
         self._searcher = source
-        self.view = replace(view, catalog=catalog, open_searcher=source)
+        self.view = replace(view, catalog=catalog, open_searcher=source, book=book)
         self._log_slow_rules()
         if self._events.has_subscribers:
             diff = await anyio.to_thread.run_sync(before.catalog.diff, catalog)

@@ -21,6 +21,7 @@ from discovery_engine.config.files.location import catalog_key, decision_scopes,
 from discovery_engine.config.loading.untrusted import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
+from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.notices import lost
@@ -73,9 +74,12 @@ def stored_view(
     if newly_configured(snapshot.settings, snapshot.catalog, EnvironmentResolver(environ)):
         return None
     _warn_of_loss(lost_at)
-    open_searcher = partial(_searcher, snapshot, index, partial(_keep_index, url, name))
+    book = ExampleBook.of(snapshot.settings.search)
+    open_searcher = partial(_searcher, snapshot, book, index, partial(_keep_index, url, name))
     usage = usage_shares(uses, time.time())
-    return View(snapshot.settings, snapshot.catalog, open_searcher, usage=usage, lost_at=lost_at)
+    return View(
+        snapshot.settings, snapshot.catalog, open_searcher, usage=usage, lost_at=lost_at, book=book
+    )
 
 
 def unchanged_settings(
@@ -127,21 +131,23 @@ def newly_configured(
     )
 
 
-def _searcher(snapshot: Snapshot, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
+def _searcher(
+    snapshot: Snapshot, book: ExampleBook, index: bytes | None, keep: Callable[[bytes], None]
+) -> Searcher:
     """The searcher from its stored index; if that does not fit, built again and stored."""
     # Most reads do not search, and importing the search takes a tenth of their time.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
-    settings = snapshot.settings
+    settings, catalog = snapshot.settings, snapshot.catalog
     described = {server.name: server.description for server in settings.servers}
     known = (
-        load_searcher(index, snapshot.catalog, settings.search, descriptions=described)
+        load_searcher(index, catalog, settings.search, descriptions=described, book=book)
         if index
         else None
     )
     if known:
         return known
-    built = build_searcher(snapshot.catalog, settings.search, descriptions=described)
+    built = build_searcher(catalog, settings.search, descriptions=described, book=book)
     keep(built.dump())
     return built
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
-    from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ class SearcherSource:
     Args:
         catalog: What to search.
         settings: Say how.
+        book: Knows typical requests of tools; what the settings say if None.
         stored: The stored index, if there may be one of this catalog.
         previous: The source over the catalog before: what did not change is not indexed again.
     """
@@ -41,12 +42,22 @@ class SearcherSource:
         catalog: Catalog,
         settings: Settings,
         *,
+        book: ExampleBook | None = None,
         stored: bytes | None = None,
         previous: SearcherSource | None = None,
     ) -> None:
         described = {server.name: server.description for server in settings.servers}
-        self._load = partial(_loaded, stored, catalog, settings, described) if stored else None
-        self._build = partial(build_searcher, catalog, settings.search, descriptions=described)
+        book = book or ExampleBook.of(settings.search)
+        self._load = (
+            partial(
+                load_searcher, stored, catalog, settings.search, descriptions=described, book=book
+            )
+            if stored
+            else None
+        )
+        self._build = partial(
+            build_searcher, catalog, settings.search, descriptions=described, book=book
+        )
         # Not the whole chain of sources, with all their catalogs.
         self._base = previous.base if previous else None
         self._searcher: Searcher | None = None
@@ -86,9 +97,3 @@ class SearcherSource:
         except Exception:
             logger.warning(_UNREADABLE, exc_info=True)
             return self._build()
-
-
-def _loaded(
-    stored: bytes, catalog: Catalog, settings: Settings, described: Mapping[ServerName, str]
-) -> Searcher | None:
-    return load_searcher(stored, catalog, settings.search, descriptions=described)

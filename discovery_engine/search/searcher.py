@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from discovery_engine._util import gc_pause
 from discovery_engine.search.assessment import Assessor
 from discovery_engine.search.candidate_finder import POOL, CandidateFinder
+from discovery_engine.search.examples.book import OWN_EXAMPLES
 from discovery_engine.search.index.index import DocId, Index, indexed_servers
 from discovery_engine.search.index.storage import dump_index, load_index
 from discovery_engine.search.index.subset import Flags, Subset
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
+    from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
@@ -196,6 +198,7 @@ def load_searcher(
     settings: SearchSettings,
     *,
     descriptions: Mapping[ServerName, str] = _NO_DESCRIPTIONS,
+    book: ExampleBook = OWN_EXAMPLES,
 ) -> Searcher | None:
     """The searcher over `catalog` from the bytes of `Searcher.dump`, without indexing.
 
@@ -203,7 +206,7 @@ def load_searcher(
     """
     lexicon = lexicon_for(settings.synonyms)
     with gc_pause.paused():
-        index = load_index(data, indexed_servers(catalog, descriptions), lexicon)
+        index = load_index(data, indexed_servers(catalog, descriptions, book), lexicon)
     if index is None:
         return None
     return Searcher(index, settings.weights, TagTable(index.servers, lexicon), lexicon)
@@ -214,6 +217,7 @@ def build_searcher(
     settings: SearchSettings,
     *,
     descriptions: Mapping[ServerName, str] = _NO_DESCRIPTIONS,
+    book: ExampleBook = OWN_EXAMPLES,
     previous: Searcher | None = None,
 ) -> Searcher:
     """A searcher over `catalog`, disabled tools included.
@@ -222,13 +226,14 @@ def build_searcher(
         catalog: What to search.
         settings: The weights of the parts of relevance, and the owner's synonyms.
         descriptions: What each server is for.
+        book: Knows typical requests of tools; the owner's alone if it is left out.
         previous: The searcher over an earlier catalog; servers that did not change are not
             indexed again, unless the synonyms changed.
     """
     lexicon = lexicon_for(settings.synonyms)
     earlier = previous.index if previous and previous.has_lexicon(lexicon) else Index()
     with gc_pause.paused():
-        index = earlier.update(catalog, descriptions, lexicon)
+        index = earlier.update(catalog, descriptions, lexicon, book)
     return Searcher(index, settings.weights, TagTable(index.servers, lexicon), lexicon)
 
 

@@ -24,6 +24,7 @@ from discovery_engine.errors import (
     concerning,
 )
 from discovery_engine.rules.rule_explanation import public_decider
+from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import StateInfo
@@ -88,6 +89,8 @@ class View(Struct, frozen=True, dict=True):
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
     """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
+    book: ExampleBook = OWN_EXAMPLES
+    """Knows the typical requests by which search finds tools."""
     whole: View | None = None
     """The view of which this one shows a part; None if it shows all."""
     guards: tuple[UriGuard, ...] = ()

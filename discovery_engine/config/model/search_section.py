@@ -83,6 +83,12 @@ class SearchSection(Section):
         description="Groups of words or phrases, in any language, that mean the same to you.",
         examples=[[["ticket", "issue", "Vorgang"], ["PR", "pull request"]]],
     )
+    shipped_examples: Flag = Field(
+        default=_DEFAULTS.shipped_examples,
+        description="Whether the typical requests that ship with the program help to find the "
+        "tools of popular servers, which are recognised by their lists.",
+        examples=[False],
+    )
     learn: Flag = Field(
         default=_DEFAULTS.learn,
         description="Whether it is counted, on this machine only, which tools were found and "

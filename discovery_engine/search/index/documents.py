@@ -8,13 +8,18 @@ rare a term is in the catalog is weighed at query time.
 from __future__ import annotations
 
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine.search.examples.book import ExampleSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from discovery_engine.search.examples.book import Examples
     from discovery_engine.search.text.languages import Language
     from discovery_engine.search.text.lexicon import AnalyzedText, Lexicon
     from discovery_engine.tools.model import Tool
@@ -53,6 +58,13 @@ _PARAMETER_TEXTS = Field("parameter_texts", 0.5, slope=0.75, usual_length=30)  #
 # Of each example. With six for every tool, half of it costs 0.02 of the share of first tools that
 # are right, and half more gains nothing (`benchmarks/everyday.py --examples`).
 _EXAMPLE = Field("example", 0.8, slope=0.5, usual_length=6)
+_EXAMPLES = {
+    ExampleSource.OWNER: _EXAMPLE,
+    ExampleSource.ENRICHED: replace(_EXAMPLE, label="enriched_example"),
+    ExampleSource.SHIPPED: replace(_EXAMPLE, label="shipped_example"),
+}
+
+_NO_EXAMPLES: Mapping[str, Examples] = MappingProxyType({})
 
 
 class FieldText(NamedTuple):
@@ -74,14 +86,21 @@ class TermOrigin(NamedTuple):
 
 
 def build_documents(
-    tools: Iterable[Tool], server: str, description: str, lexicon: Lexicon
+    tools: Iterable[Tool],
+    server: str,
+    description: str,
+    lexicon: Lexicon,
+    examples: Mapping[str, Examples] = _NO_EXAMPLES,
 ) -> Iterator[Document]:
-    """What the index keeps of each of a server's tools; `description` is the server's own."""
+    """What the index keeps of each of a server's tools.
+
+    `description` is the server's own; `examples` are by the names that the server gave its tools.
+    """
     shared: dict[str, float] = {}
     for field_text in _server_texts(server, description, lexicon):
         _add(shared, field_text.analyzed, field_text.field)
     for tool in tools:
-        name, *others = _tool_texts(tool, lexicon)
+        name, *others = _tool_texts(tool, lexicon, examples.get(tool.upstream_name))
         frequencies = shared.copy()
         _add(frequencies, name.analyzed, name.field)
         for field_text in others:
@@ -90,10 +109,10 @@ def build_documents(
 
 
 def term_origins(
-    tool: Tool, server: str, description: str, lexicon: Lexicon
+    tool: Tool, server: str, description: str, lexicon: Lexicon, examples: Examples | None = None
 ) -> dict[str, tuple[TermOrigin, ...]]:
     """From which fields, and by which of their words, each term of a tool has its impact."""
-    name, *others = _tool_texts(tool, lexicon)
+    name, *others = _tool_texts(tool, lexicon, examples)
     by_field: defaultdict[str, list[TermOrigin]] = defaultdict(list)
     frequencies: dict[str, float] = {}
     for field_text in (name, *others, *_server_texts(server, description, lexicon)):
@@ -129,7 +148,7 @@ def _server_texts(server: str, description: str, lexicon: Lexicon) -> Iterator[F
     yield FieldText(_SERVER_DESCRIPTION, description, language, text)
 
 
-def _tool_texts(tool: Tool, lexicon: Lexicon) -> Iterator[FieldText]:
+def _tool_texts(tool: Tool, lexicon: Lexicon, examples: Examples | None) -> Iterator[FieldText]:
     """The name first."""
     language = lexicon.detect_tool_language(tool.description)
     yield FieldText(_NAME, tool.name, language, lexicon.analyze_name(tool.name, language))
@@ -140,9 +159,13 @@ def _tool_texts(tool: Tool, lexicon: Lexicon) -> Iterator[FieldText]:
         (_PARAMETER_TEXTS, texts),
     ):
         yield FieldText(field, content, language, lexicon.analyze(content, language))
-    for example in tool.overridden.examples:
-        language = lexicon.detect_language(example)
-        yield FieldText(_EXAMPLE, example, language, lexicon.analyze(example, language))
+    if examples is None:
+        return
+    field = _EXAMPLES[examples.source]
+    for example in examples.texts:
+        # Not `detect_language`, which took as long as all else of an example.
+        language = lexicon.detect_tool_language(example)
+        yield FieldText(field, example, language, lexicon.analyze(example, language))
 
 
 def _add(frequencies: dict[str, float], text: AnalyzedText, field: Field) -> None:

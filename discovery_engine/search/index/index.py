@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
+from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.index.documents import build_documents
 from discovery_engine.search.index.levels import Level, compacted
 from discovery_engine.search.index.postings import PostingsWriter, ServerSpan
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from discovery_engine.catalog import Catalog, Entry, ServerPart
+    from discovery_engine.search.examples.book import Examples
     from discovery_engine.search.index.documents import Document
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.tools.model import ServerName, Tool
@@ -41,16 +43,30 @@ class IndexedServer(Struct, frozen=True):
     description: str
     tags: frozenset[tuple[str, ...]]
     """Every combination of tags that its tools have."""
+    book: ExampleBook = OWN_EXAMPLES
+    """Knows the examples of its tools."""
 
     @classmethod
     def from_part(
-        cls, part: ServerPart, description: str, known: IndexedServer | None
+        cls, part: ServerPart, description: str, book: ExampleBook, known: IndexedServer | None
     ) -> IndexedServer:
         """What `part` is indexed from; the `known` one, if it is the same."""
-        if known and known.part is part and known.description == description:
+        if known and known.part is part and known.description == description and known.book == book:
             return known
         tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
-        return cls(part, description, tags)
+        return cls(part, description, tags, book)
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [entry.tool for entry in self.part.entries]
+
+    @property
+    def examples(self) -> dict[str, Examples]:
+        """The examples of its tools, by the names that the server gave them; read anew each time.
+
+        Kept, they would take as much memory as all else of a tool, and only indexing needs them.
+        """
+        return self.book.of_tools(self.tools)
 
     def has_documents_of(self, other: IndexedServer | None) -> bool:
         """Whether both give the same documents."""
@@ -58,10 +74,9 @@ class IndexedServer(Struct, frozen=True):
             return True
         if other is None or self.description != other.description:
             return False
-        ours, theirs = self.part.entries, other.part.entries
-        return len(ours) == len(theirs) and all(
-            a.tool == b.tool for a, b in zip(ours, theirs, strict=True)
-        )
+        if self.tools != other.tools:
+            return False
+        return self.book == other.book or self.examples == other.examples
 
 
 class Index(Struct, frozen=True, dict=True):
@@ -124,10 +139,14 @@ class Index(Struct, frozen=True, dict=True):
         return {term: impact for term, impact in found.items() if impact}
 
     def update(
-        self, catalog: Catalog, descriptions: Mapping[ServerName, str], lexicon: Lexicon
+        self,
+        catalog: Catalog,
+        descriptions: Mapping[ServerName, str],
+        lexicon: Lexicon,
+        book: ExampleBook = OWN_EXAMPLES,
     ) -> Index:
         """The index of `catalog`; what did not change is shared with this one."""
-        servers = indexed_servers(catalog, descriptions, self.servers)
+        servers = indexed_servers(catalog, descriptions, book, self.servers)
         stale = [
             name
             for name, one in self.servers.items()
@@ -153,19 +172,19 @@ class Index(Struct, frozen=True, dict=True):
 def indexed_servers(
     catalog: Catalog,
     descriptions: Mapping[ServerName, str],
+    book: ExampleBook = OWN_EXAMPLES,
     known: Mapping[ServerName, IndexedServer] = MappingProxyType({}),
 ) -> dict[ServerName, IndexedServer]:
     """What to index of every server that has tools; the `known` ones, where they are the same."""
     return {
-        server: IndexedServer.from_part(part, descriptions.get(server, ""), known.get(server))
+        server: IndexedServer.from_part(part, descriptions.get(server, ""), book, known.get(server))
         for server, part in catalog.parts.items()
         if part.entries
     }
 
 
 def _documents(name: ServerName, server: IndexedServer, lexicon: Lexicon) -> Iterator[Document]:
-    tools = [entry.tool for entry in server.part.entries]
-    return build_documents(tools, name, server.description, lexicon)
+    return build_documents(server.tools, name, server.description, lexicon, server.examples)
 
 
 def _new_level(
@@ -173,7 +192,7 @@ def _new_level(
 ) -> Level:
     writer = PostingsWriter()
     for name in names:
-        tools = [entry.tool for entry in servers[name].part.entries]
+        tools = servers[name].tools
         profiles = (read_tool(tool, lexicon.stem).packed() for tool in tools)
         writer.add(name, tools, _documents(name, servers[name], lexicon), profiles)
     return Level(writer.build())

@@ -90,7 +90,10 @@ def _digest(
         lexicon.digest,
         operation_words_digest(),
     )
-    made_of = [(server, one.description, one.part.digest) for server, one in servers.items()]
+    made_of = [
+        (server, one.description, one.part.digest, one.book.digest)
+        for server, one in servers.items()
+    ]
     blake = digests.blake2b(repr((recipe, made_of)).encode(), digest_size=digests.SIZE)
     blake.update(payload)
     return blake.digest()

@@ -80,6 +80,8 @@ _FIELDS = {
     "parameter_names": "the names of its parameters",
     "parameter_texts": "what its parameters are for",
     "example": "an example of a request for it",
+    "enriched_example": "a request that was written for it",
+    "shipped_example": "a typical request that ships with the program",
 }
 
 
@@ -144,8 +146,9 @@ class Explainer(Struct, frozen=True):
             return []
         query = self.terms
         impacts = self.index.impacts(doc_id, query.weights)
-        about = self.index.servers[tool.server].description
-        fields = term_origins(tool, tool.server, about, self.lexicon)
+        server = self.index.servers[tool.server]
+        examples = server.examples.get(tool.upstream_name)
+        fields = term_origins(tool, tool.server, server.description, self.lexicon, examples)
         whole = sum(query.weights.values()) + query.unknown_weight
         return [
             _MatchedTerm(self.sources[term], score, query.weights[term] / whole, fields[term])

@@ -1,0 +1,1 @@
+"""Typical requests of tools: those that ship with the program, and those that were written here."""

@@ -1,0 +1,92 @@
+"""Which typical requests search knows of each tool, and where they are from.
+
+Those of the owner, in `overrides`, replace all others; those that were written for this very
+definition replace the shipped ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discovery_engine.config.settings import SearchSettings
+    from discovery_engine.tools.model import Tool
+
+logger = logging.getLogger(__name__)
+
+PACK_VERSION = "2026.11.1"
+"""Of the shipped pack, as in its manifest: a stored index is checked without opening the pack."""
+
+
+class ExampleSource(StrEnum):
+    OWNER = "owner"
+    """`examples` of `overrides`."""
+    ENRICHED = "enriched"
+    """Written by a model that the owner asked."""
+    SHIPPED = "shipped"
+    """The pack of this program."""
+
+
+class Examples(Struct, frozen=True):
+    """The typical requests of a tool."""
+
+    texts: tuple[str, ...]
+    source: ExampleSource
+    note: str = ""
+    """More of the source: version and server of the pack, or the model and when it was asked."""
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.note}" if self.note else str(self.source)
+
+
+class ExampleBook(Struct, frozen=True):
+    """Nothing is read before it is asked."""
+
+    is_shipped: bool = True
+    """Whether the pack is used."""
+
+    @classmethod
+    def of(cls, settings: SearchSettings) -> ExampleBook:
+        return cls(is_shipped=settings.shipped_examples)
+
+    @property
+    def digest(self) -> str:
+        """Of what it knows besides the owner's: equal if every tool has the same requests."""
+        return PACK_VERSION if self.is_shipped else ""
+
+    def of_tools(self, tools: Sequence[Tool]) -> dict[str, Examples]:
+        """What is known of one server's tools, by the names that their server gave them."""
+        found = self._shipped(tools) if self.is_shipped else {}
+        for tool in tools:
+            if tool.overridden.examples:
+                found[tool.upstream_name] = Examples(tool.overridden.examples, ExampleSource.OWNER)
+        return found
+
+    def _shipped(self, tools: Sequence[Tool]) -> dict[str, Examples]:
+        # A search over a stored index needs none of it.
+        from discovery_engine.search.examples import pack  # noqa: PLC0415
+        from discovery_engine.search.examples.recognition import recognize  # noqa: PLC0415
+
+        if (known := pack.shipped_pack()) is None:
+            return {}
+        try:
+            recognized = recognize(tools, known)
+        except pack.UNREADABLE as error:
+            logger.warning("The typical requests of a server cannot be read: %s", error)
+            return {}
+        return {
+            name: Examples(
+                one.requests, ExampleSource.SHIPPED, f"pack {PACK_VERSION}, {one.server}"
+            )
+            for name, one in recognized.items()
+        }
+
+
+OWN_EXAMPLES = ExampleBook(is_shipped=False)
+"""Knows the owner's alone."""

@@ -1,0 +1,109 @@
+"""Which typical requests a tool has, and the index that is made of them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Catalog
+from discovery_engine.config.settings import SearchSettings
+from discovery_engine.search.examples import pack
+from discovery_engine.search.examples.book import (
+    OWN_EXAMPLES,
+    PACK_VERSION,
+    ExampleBook,
+    Examples,
+    ExampleSource,
+)
+from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
+from discovery_engine.tools.model import AppliedOverride
+from tests.factories import make_catalog, make_part
+from tests.unit.search.examples.pack_tools import definitions_of, listed
+
+SHIPPED = ExampleBook()
+
+
+def git(**own: tuple[str, ...]) -> Catalog:
+    tools = [
+        replace(tool, overridden=AppliedOverride(examples=own.get(tool.name, ()), by=(0,)))
+        if tool.name in own
+        else tool
+        for tool in listed(definitions_of("git"), "versions")
+    ]
+    return make_catalog(make_part("versions", *tools))
+
+
+def searcher_of(catalog: Catalog, book: ExampleBook, previous: Searcher | None = None) -> Searcher:
+    return build_searcher(catalog, SearchSettings(), book=book, previous=previous)
+
+
+def dumped(searcher: Searcher) -> bytes:
+    return searcher.dump()
+
+
+@pytest.mark.requirement("ENR-6")
+def test_the_owners_examples_replace_the_shipped_ones() -> None:
+    [part] = git(git_status=("what is new",)).parts.values()
+    found = SHIPPED.of_tools([entry.tool for entry in part.entries])
+
+    assert found["git_status"] == Examples(("what is new",), ExampleSource.OWNER)
+    assert found["git_diff"].source is ExampleSource.SHIPPED
+    assert str(found["git_diff"]) == f"shipped, pack {PACK_VERSION}, git"
+
+
+@pytest.mark.requirement("ENR-7")
+def test_without_the_pack_the_index_is_as_if_there_were_none() -> None:
+    assert dumped(searcher_of(git(), OWN_EXAMPLES)) == dumped(
+        build_searcher(git(), SearchSettings())
+    )
+    assert dumped(searcher_of(git(), SHIPPED)) != dumped(searcher_of(git(), OWN_EXAMPLES))
+
+
+@pytest.mark.requirement("ENR-7", "REL-44")
+def test_an_index_that_was_saved_with_the_pack_is_not_used_without_it() -> None:
+    saved = dumped(searcher_of(git(), SHIPPED))
+
+    assert load_searcher(saved, git(), SearchSettings(), book=SHIPPED)
+    assert load_searcher(saved, git(), SearchSettings(), book=OWN_EXAMPLES) is None
+
+
+@pytest.mark.requirement("OVR-7", "REL-44")
+def test_an_index_that_was_saved_with_other_examples_of_the_owner_is_not_used() -> None:
+    saved = dumped(searcher_of(git(git_status=("what is new",)), SHIPPED))
+    other = git(git_status=("anything on my desk?",))
+
+    assert load_searcher(saved, other, SearchSettings(), book=SHIPPED) is None
+
+
+@pytest.mark.requirement("ENR-7", "REL-42")
+@pytest.mark.parametrize("book", [SHIPPED, OWN_EXAMPLES])
+def test_an_index_that_is_updated_to_another_book_is_as_one_made_with_it(
+    book: ExampleBook,
+) -> None:
+    other = OWN_EXAMPLES if book is SHIPPED else SHIPPED
+    updated = searcher_of(git(), book, previous=searcher_of(git(), other))
+
+    assert dumped(updated) == dumped(searcher_of(git(), book))
+
+
+@pytest.mark.requirement("ENR-8")
+def test_a_damaged_pack_is_logged_and_search_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_bytes(pack.FILE.read_bytes()[:-100])
+    monkeypatch.setattr(pack, "FILE", damaged)
+    pack.shipped_pack.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING):
+            found = [SHIPPED.of_tools(listed(definitions_of("git"))) for _ in range(2)]
+    finally:
+        pack.shipped_pack.cache_clear()
+
+    assert found == [{}, {}]
+    assert [record.message for record in caplog.records] == [
+        "The typical requests of tools cannot be read: File is not a zip file"
+    ]
