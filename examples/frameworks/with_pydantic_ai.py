@@ -1,4 +1,4 @@
-"""An agent of PydanticAI that finds its tools: python with_pydantic_ai.py REQUEST [MODEL]."""
+"""PydanticAI: python with_pydantic_ai.py REQUEST [MODEL]; without a model `offline` is used."""
 
 import asyncio
 import sys
@@ -12,19 +12,18 @@ from discovery_engine.integrations.pydantic_ai import DiscoveryToolset, discover
 
 
 def offline(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Stands in for a model: searches, calls what was found, and repeats the result."""
     last, found = messages[-1].parts[0], [t.name for t in info.function_tools if "__" in t.name]
     if isinstance(last, ToolReturnPart) and last.tool_name in found:
         return ModelResponse([TextPart(str(last.content))])
-    search = ToolCallPart("search_tools", {"queries": [sys.argv[1]]})
-    return ModelResponse([ToolCallPart(found[0], {}) if found else search])
+    name, arguments = (found[0], {}) if found else ("search_tools", {"queries": sys.argv[1:2]})
+    return ModelResponse([ToolCallPart(name, arguments)])
 
 
 async def main(request: str, model: str = "") -> None:
     async with open_engine() as engine:
         search = ToolSearch[None](strategy=discovery_search_strategy(engine))
-        toolset = DiscoveryToolset[None](engine)
-        agent = Agent(model or FunctionModel(offline), toolsets=[toolset], capabilities=[search])
+        tools = [DiscoveryToolset[None](engine)]
+        agent = Agent(model or FunctionModel(offline), toolsets=tools, capabilities=[search])
         print((await agent.run(request)).output)
 
 

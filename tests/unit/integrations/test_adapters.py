@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import discovery_engine
-from discovery_engine.integrations.extras import MissingFrameworkError
+from discovery_engine.integrations.missing_framework import MissingFrameworkError
 from scripts.frameworks import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,7 +19,7 @@ FOLDER = Path(discovery_engine.__file__).parent / "integrations"
 ADAPTERS = {
     file.stem: file
     for file in sorted(FOLDER.glob("*.py"))
-    if "missing_framework(" in file.read_text("utf-8") and file.stem != "extras"
+    if "missing_framework(" in file.read_text("utf-8") and file.stem != "missing_framework"
 }
 EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("*.py"))
 
