@@ -44,6 +44,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "logout": "Revoke and delete a login.",
         "serve": "Serve the five meta-tools to an agent over MCP.",
         "token": "Make, show and revoke tokens for clients over HTTP.",
+        "model": "Install the model that finds tools by meaning.",
     },
     "Look after": {
         "refresh": "List the tools of servers again.",

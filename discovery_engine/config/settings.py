@@ -204,7 +204,9 @@ class Weights(_Section, frozen=True):
 class EmbeddingsSettings(_Section, frozen=True):
     """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
 
-    provider: Annotated[Literal["none", "onnx", "openai", "http", "hash"], LOCAL] = "none"
+    provider: Annotated[Literal["none", "discovery", "onnx", "openai", "http", "hash"], LOCAL] = (
+        "none"
+    )
     model: Annotated[str, UNTRUSTED] = ""
     path: str = ""
     url: str = ""

@@ -451,6 +451,21 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "search by meaning is configured and failed; words alone were used",
             "follow the hint",
         ),
+        "MODEL_ERROR": (
+            "error",
+            "the model for search by meaning cannot be installed or removed",
+            "follow the hint",
+        ),
+        "MODEL_MISSING": (
+            "error",
+            "`provider: discovery` is configured, and no model is installed",
+            "`discovery model install`",
+        ),
+        "MODEL_UNUSABLE": (
+            "error",
+            "the installed model lacks a library",
+            "`pip install 'mcp-discovery-engine[onnx]'`",
+        ),
     },
     "Registry and lock file": {
         "SECRET_STORE_ERROR": (

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
+    from discovery_engine.search.embedders.installed_model import InstalledModel
     from discovery_engine.secret_store.keys import KeyPlace
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
@@ -181,6 +182,25 @@ def secrets(count: int, place: KeyPlace, error: SecretStoreError | None, *, exis
     if not exists:
         return Check.passed("secrets", f"none stored; their key would be {where}")
     return Check.passed("secrets", f"{counted(count, 'secret')}, encrypted; the key is {where}")
+
+
+def model(found: InstalledModel | None, missing: str | None, *, is_used: bool) -> Check:
+    """Whether the model of search by meaning is installed, and can be used.
+
+    Args:
+        found: The installed model.
+        missing: A library that it needs and that is not installed.
+        is_used: Whether the configuration has `provider: discovery`.
+    """
+    if found is None:
+        message = "`provider: discovery` is configured, and no model is installed"
+        return Check("MODEL_MISSING", message, "`discovery model install`", "model")
+    if missing is not None:
+        message, hint = f"{missing} is not installed", "pip install 'mcp-discovery-engine[onnx]'"
+        return Check("MODEL_UNUSABLE", message, hint, "model")
+    name = f"{found.name} {found.version}, {found.size / 1_000_000:.0f} MB"
+    use = "is used" if is_used else "is not used: `search.embeddings.provider: discovery` does"
+    return Check.passed("model", f"{name}, {use}")
 
 
 def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:

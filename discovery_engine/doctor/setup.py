@@ -9,6 +9,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from discovery_engine.errors import (
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.restore import registry_path
+from discovery_engine.search.embedders.installed_model import installed_model
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.upstream.connection import resolved_transport
@@ -42,6 +44,8 @@ from discovery_engine.view.notices import Notice, lost
 if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
+
+_MODEL_NEEDS = ("numpy", "onnxruntime", "tokenizers")
 
 
 async def check_setup(
@@ -69,6 +73,7 @@ async def check_setup(
             *_view_checks(view, servers, environ, now),
             _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
             *_secrets(view.settings, data_dir, environ),
+            *_model(view.settings, data_dir, environ),
         )
 
     return await anyio.to_thread.run_sync(run)
@@ -141,6 +146,17 @@ def _secrets(
         except SecretStoreError as reason:
             error = reason
         yield checks.secrets(count, place, error, exists=store.exists)
+
+
+def _model(
+    settings: Settings, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Iterator[Check]:
+    """The state of the installed model; none if none is there or wanted."""
+    found = installed_model(registry_path(data_dir, environ).parent)
+    is_wanted = settings.search.embeddings.provider == "discovery"
+    if found is not None or is_wanted:
+        missing = next((name for name in _MODEL_NEEDS if find_spec(name) is None), None)
+        yield checks.model(found, missing, is_used=is_wanted)
 
 
 def _registry(

@@ -139,7 +139,12 @@ def _wired(
         state=state,
         configuration=configuration,
         semantic=SemanticSearch(
-            lambda: state.view, state.set_vectors, store, events, secrets=secrets
+            lambda: state.view,
+            state.set_vectors,
+            store,
+            events,
+            secrets=secrets,
+            data=environment.data,
         ),
         upstreams=upstreams,
         lister=lister,

@@ -49,7 +49,7 @@ class EmbedderOpener(Protocol):
     """As `open_embedder`."""
 
     def __call__(
-        self, settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path
+        self, settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path, data: Path
     ) -> AbstractAsyncContextManager[Embedder]: ...
 
 
@@ -86,15 +86,28 @@ class SemanticSearch:
         events: EventBus,
         *,
         secrets: SecretResolver,
+        data: Path,
         clock: Callable[[], float] = time.monotonic,
         opener: EmbedderOpener = open_embedder,
     ) -> None:
-        """`set_vectors` puts vectors into the current view; `clock` is monotonic."""
+        """Made by the engine.
+
+        Args:
+            view: Gives the current view.
+            set_vectors: Puts vectors into the current view.
+            store: Keeps vectors between runs.
+            events: Say when the catalog or the settings change.
+            secrets: Gives `${references}` their values.
+            data: The data folder, where the installed model is.
+            clock: Monotonic.
+            opener: Opens the embedder of the settings.
+        """
         self._view = view
         self._set_vectors = set_vectors
         self._store = store
         self._events = events
         self._secrets = secrets
+        self._data = data
         self._clock = clock
         self._open = opener
         self._embedder: Embedder | None = None
@@ -186,7 +199,7 @@ class SemanticSearch:
                 hint="name it with --config to let it choose a model or an address",
             )
         async with self._open(
-            wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir
+            wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir, data=self._data
         ) as embedder:
             tools = VectorCache(
                 self._store, embedder, scope=wanted.scope, batch=wanted.embeddings.batch

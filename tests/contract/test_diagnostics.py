@@ -30,6 +30,7 @@ from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.rules import Rule, ToolRules, Verdict, lint_rules
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.runtime.health import health
+from discovery_engine.search.embedders.installed_model import InstalledModel
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.trust.lockfile import Lock, deviations, load_lock, lock_of_parts
@@ -52,6 +53,7 @@ NOW = 10_000.0
 SLOW = ("/(a|aa)+$/",)
 SLOW_NAME = "a" * 50 + "!"
 AT_ONCE = TimeLimit(search=0.002, total=0.02)
+MODEL = InstalledModel("everyday", 1, "everyday-1", "0" * 64, 23_000_000, "a package")
 WHOLE = make_part("git", make_entry("log", "git", description="Show the commits."), listed_at=NOW)
 
 
@@ -234,6 +236,8 @@ PRODUCERS: dict[str, Producer] = {
     "ANSWER_INCOMPLETE": searched(make_settings("git", "b"), WHOLE),
     "SERVER_STARTING": searched(make_settings("git", "b"), WHOLE),
     "EMBEDDING_ERROR": lambda _: [notices.by_words("the model is not there")],
+    "MODEL_MISSING": lambda _: [checks.model(None, None, is_used=True)],
+    "MODEL_UNUSABLE": lambda _: [checks.model(MODEL, "onnxruntime", is_used=True)],
     "REGISTRY_ERROR": lambda p: [checks.registry(p, None, RegistryError("it is locked"))],
     "REGISTRY_EXPOSED": lambda p: [checks.registry(p, 0o100644, None)],
     "REGISTRY_LOST": general(view_of(make_settings("git"), lost_at=NOW)),
@@ -298,6 +302,8 @@ SHOWN_BY: dict[str, str] = {
     "TOOL_NEEDS_INPUT": META + "test_tool_that_wants_input_meanwhile_is_an_error",
     "TASK_NOT_FOUND": "tests/attacks/test_client_tasks.py::"
     "test_no_other_client_sees_answers_or_cancels_a_task",
+    "MODEL_ERROR": "tests/unit/search/model/test_installation.py::"
+    "test_a_base_of_other_content_is_refused_with_the_next_step",
     "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
     "NOT_RECORDED": RECORDINGS + "test_what_was_not_recorded_is_a_clear_error",
     "RECORDING_ERROR": RECORDINGS + "test_a_damaged_file_is_named",

@@ -13,6 +13,7 @@ from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
 from discovery_engine.search.embedders.extras import missing_extra
+from discovery_engine.search.embedders.installed_model import installed_model, model_folder
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 
@@ -23,9 +24,15 @@ _BATCH_TIMEOUT = 60.0  # seconds for a whole batch; a query has its own, shorter
 
 @asynccontextmanager
 async def open_embedder(
-    settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path
+    settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path, data: Path
 ) -> AsyncIterator[Embedder]:
-    """Yield the embedder; relative paths start at `base_dir`.
+    """Yield the embedder.
+
+    Args:
+        settings: Which one.
+        secrets: Gives `${references}` their values.
+        base_dir: Where relative paths start.
+        data: The data folder, where the installed model is.
 
     Raises:
         EmbeddingError: If it cannot be had: a library, a file or a secret is missing.
@@ -39,11 +46,9 @@ async def open_embedder(
 
             yield CheckedEmbedder(HashEmbedder(settings.dimensions))
         case "onnx":
-            from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: PLC0415
-
-            # Its files are read in full, to distinguish models.
-            made = await anyio.to_thread.run_sync(OnnxEmbedder, _folder(settings.path, base_dir))
-            yield CheckedEmbedder(made)
+            yield await _of_folder(_named(settings.path, base_dir))
+        case "discovery":
+            yield await _of_folder(_installed(data))
         case "openai" | "http":
             async with _http(settings, secrets, base_dir) as embedder:
                 yield CheckedEmbedder(embedder)
@@ -68,8 +73,25 @@ async def _http(
         yield HttpEmbedder(client, url, model=model, key=key, dimensions=settings.dimensions)
 
 
-def _folder(path: str, base_dir: Path) -> Path:
+async def _of_folder(folder: Path) -> Embedder:
+    from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: PLC0415
+
+    # Its files are read in full, to distinguish models.
+    return CheckedEmbedder(await anyio.to_thread.run_sync(OnnxEmbedder, folder))
+
+
+def _named(path: str, base_dir: Path) -> Path:
     return base_dir / Path(path).expanduser()
+
+
+def _installed(data: Path) -> Path:
+    found = installed_model(data)
+    if found is None:
+        raise EmbeddingError(
+            "the model of `provider: discovery` is not installed",
+            hint="`discovery model install`",
+        )
+    return model_folder(data, found)
 
 
 def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -111,6 +112,7 @@ async def running(
         store,
         events,
         secrets=EnvironmentResolver({}),
+        data=Path(),
         clock=lambda: world.now,
         opener=embedder.open,
     )

@@ -62,7 +62,9 @@ async def embedded(url: str, *texts: str, **fields: Any) -> list[Vector]:
     settings = EmbeddingsSettings("http", url=url, **fields)
     secrets = EnvironmentResolver({"KEY": "sesame"})
     with anyio.fail_after(10):
-        async with open_embedder(settings, secrets=secrets, base_dir=Path()) as embedder:
+        async with open_embedder(
+            settings, secrets=secrets, base_dir=Path(), data=Path()
+        ) as embedder:
             return await embedder.embed(texts)
 
 
@@ -84,7 +86,9 @@ async def test_the_request_is_as_openai_wants_it() -> None:
 async def test_the_name_of_the_model_holds_no_secret() -> None:
     settings = EmbeddingsSettings("http", url="http://user:word@localhost/v1?key=sesame", model="m")
 
-    async with open_embedder(settings, secrets=NO_SECRETS, base_dir=Path()) as embedder:
+    async with open_embedder(
+        settings, secrets=NO_SECRETS, base_dir=Path(), data=Path()
+    ) as embedder:
         assert embedder.model == "http:http://localhost/v1:m:0"
 
 

@@ -84,13 +84,17 @@ def model_of_widths(folder: Path) -> Path:
 async def embedded(folder: Path, *texts: str) -> list[Vector]:
     settings = EmbeddingsSettings("onnx", path=folder.name)
     with anyio.fail_after(30):
-        async with open_embedder(settings, secrets=NO_SECRETS, base_dir=folder.parent) as embedder:
+        async with open_embedder(
+            settings, secrets=NO_SECRETS, base_dir=folder.parent, data=folder
+        ) as embedder:
             return await embedder.embed(texts)
 
 
 async def model_name(folder: Path) -> str:
     settings = EmbeddingsSettings("onnx", path=str(folder))
-    async with open_embedder(settings, secrets=NO_SECRETS, base_dir=Path()) as embedder:
+    async with open_embedder(
+        settings, secrets=NO_SECRETS, base_dir=Path(), data=Path()
+    ) as embedder:
         return embedder.model
 
 
