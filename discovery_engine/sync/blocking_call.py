@@ -1,0 +1,118 @@
+"""Calls from a thread without an event loop to the one loop behind `discovery_engine.sync`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial, update_wrapper
+from queue import SimpleQueue
+from threading import Event
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+
+import anyio
+import anyio.lowlevel
+from anyio.from_thread import BlockingPortal, BlockingPortalProvider
+
+from discovery_engine.sync.sync_client import SyncClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Progress: TypeAlias = Callable[[float, float | None, str | None], object]
+"""Called with progress, total and message of each notification."""
+
+LOOP = BlockingPortalProvider()
+"""The thread with the loop: it starts with the first engine and ends with the last."""
+
+_ENDING = 10.0  # seconds that a call which was interrupted has to end; its server may be slow
+
+
+class Mailbox:
+    """Callbacks of a call, which its own thread runs while it waits."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def serve(self) -> None:
+        """Run callbacks until `close`."""
+        while job := self._jobs.get():
+            job()
+
+    def close(self) -> None:
+        self._jobs.put(None)
+
+    async def run(self, callback: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `callback` returns or raises in the waiting thread."""
+        done = anyio.Event()
+        outcome: list[T] = []
+        errors: list[Exception] = []
+        token = anyio.lowlevel.current_token()
+
+        def job() -> None:
+            try:
+                outcome.append(callback(*args, **kwargs))
+            except Exception as error:  # noqa: BLE001 - it is raised where it is awaited
+                errors.append(error)
+            anyio.from_thread.run_sync(done.set, token=token)
+
+        self._jobs.put(job)
+        await done.wait()
+        if errors:
+            raise errors[0]
+        return outcome[0]
+
+
+def run_blocking(
+    portal: BlockingPortal, verb: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any
+) -> T:
+    """What a coroutine function returns, run on the loop; Ctrl-C cancels it and waits for its end.
+
+    `on_progress`, `caller` and `client` may be the plain forms of what the function takes.
+    """
+    mailbox, ended = Mailbox(), Event()
+    for name in ("caller", "client"):
+        if isinstance(given := kwargs.get(name), SyncClient):
+            kwargs[name] = given.asked_by(mailbox.run)
+    if progress := kwargs.get("on_progress"):
+        kwargs["on_progress"] = partial(mailbox.run, progress)
+
+    async def call() -> T:
+        try:
+            return await verb(*args, **kwargs)
+        finally:
+            ended.set()
+
+    future = portal.start_task_soon(call)
+    future.add_done_callback(lambda _: mailbox.close())
+    try:
+        mailbox.serve()
+    except BaseException:
+        future.cancel()
+        ended.wait(_ENDING)
+        raise
+    return future.result()
+
+
+class OnLoop(Protocol):
+    """What stands for something on the loop."""
+
+    @property
+    def portal(self) -> BlockingPortal: ...
+
+    @property
+    def wrapped(self) -> Any:
+        """That on the loop."""
+
+
+def verb(
+    method: Callable[Concatenate[Any, P], Awaitable[T]],
+) -> Callable[Concatenate[OnLoop, P], T]:
+    """A method of what stands for something on the loop, from that one's coroutine method."""
+
+    def call(self: OnLoop, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run_blocking(self.portal, partial(method, self.wrapped), *args, **kwargs)
+
+    made = update_wrapper(call, method)
+    del made.__dict__["__wrapped__"]  # or it would pass for an async function
+    made.__dict__["__signature__"] = inspect.signature(method)
+    return cast("Callable[Concatenate[OnLoop, P], T]", made)

@@ -1,0 +1,244 @@
+"""The engine without `async`: each verb waits for that of the engine on the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from discovery_engine.engine import Engine, ScopedEngine
+from discovery_engine.engine import open_engine as open_async_engine
+from discovery_engine.engine.server_offerings import ServerOfferings
+from discovery_engine.owner.approvals import Approvals
+from discovery_engine.owner.catalog_lock import CatalogLock
+from discovery_engine.owner.reviews import Reviews
+from discovery_engine.owner.server_logins import ServerLogins
+from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
+from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.toolset import ToolsetMode
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.events import Event, Subscription
+    from discovery_engine.runtime.executor import OnUnchecked
+    from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.tools.client_names import Style
+    from discovery_engine.view.scope import Scope
+    from discovery_engine.view.view import View
+
+
+@contextmanager
+def open_engine(
+    config: str | Path | Settings | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    secrets: SecretResolver | None = None,
+    data_dir: str | Path | None = None,
+    frozen: bool = False,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
+) -> Iterator[SyncEngine]:
+    """As `discovery_engine.open_engine`, for `with`."""
+    with LOOP as portal:
+        opened = open_async_engine(
+            config,
+            environ=environ,
+            secrets=secrets,
+            data_dir=data_dir,
+            frozen=frozen,
+            record=record,
+            replay=replay,
+        )
+        with portal.wrap_async_context_manager(opened) as engine:
+            yield SyncEngine(engine, portal)
+
+
+class _OnLoop:
+    """Stands for something on the loop."""
+
+    def __init__(self, wrapped: Any, portal: BlockingPortal) -> None:
+        self.wrapped = wrapped
+        self.portal = portal
+
+
+class SyncOfferings(_OnLoop):
+    """As `ServerOfferings`."""
+
+    list = verb(ServerOfferings.list)
+    read_resource = verb(ServerOfferings.read_resource)
+    get_prompt = verb(ServerOfferings.get_prompt)
+    complete = verb(ServerOfferings.complete)
+    watch_resource = verb(ServerOfferings.watch_resource)
+
+
+class SyncApprovals(_OnLoop):
+    """As `Approvals`."""
+
+    candidates = verb(Approvals.candidates)
+    approve = verb(Approvals.approve)
+    revoke = verb(Approvals.revoke)
+
+
+class SyncReviews(_OnLoop):
+    """As `Reviews`."""
+
+    changes = verb(Reviews.changes)
+    accept = verb(Reviews.accept)
+    history = verb(Reviews.history)
+    end_loss = verb(Reviews.end_loss)
+
+
+class SyncCatalogLock(_OnLoop):
+    """As `CatalogLock`."""
+
+    write = verb(CatalogLock.write)
+    check = verb(CatalogLock.check)
+
+
+class SyncLogins(_OnLoop):
+    """As `ServerLogins`."""
+
+    log_in = verb(ServerLogins.log_in)
+    log_out = verb(ServerLogins.log_out)
+
+
+class SyncScopedEngine(_OnLoop):
+    """As `ScopedEngine`."""
+
+    wrapped: ScopedEngine
+
+    search = verb(ScopedEngine.search)
+    list_tools = verb(ScopedEngine.list_tools)
+    details = verb(ScopedEngine.details)
+    preview = verb(ScopedEngine.preview)
+    wait_listed = verb(ScopedEngine.wait_listed)
+    wait_embedded = verb(ScopedEngine.wait_embedded)
+
+    def execute(
+        self,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        on_progress: Progress | None = None,
+        caller: AnyClient | None = None,
+        max_wait: float | None = None,
+        on_unchecked: OnUnchecked | None = None,
+    ) -> JSONObject:
+        """As `Engine.execute`; progress and questions to a `SyncClient` come to this thread."""
+        given: Any = {"on_progress": on_progress, "caller": caller}
+        call = partial(
+            self.wrapped.execute,
+            server,
+            tool,
+            arguments,
+            max_wait=max_wait,
+            on_unchecked=on_unchecked,
+        )
+        return run_blocking(self.portal, call, **given)
+
+    def within(self, scope: Scope) -> SyncScopedEngine:
+        """As `ScopedEngine.within`."""
+        return SyncScopedEngine(self.wrapped.within(scope), self.portal)
+
+    def in_view(self, name: str) -> SyncScopedEngine:
+        """As `ScopedEngine.in_view`."""
+        return SyncScopedEngine(self.wrapped.in_view(name), self.portal)
+
+    def toolset(
+        self,
+        *,
+        view: str | None = None,
+        mode: ToolsetMode = "meta",
+        limit: int | None = None,
+        client: AnyClient | None = None,
+        name_style: Style | None = None,
+    ) -> SyncToolset:
+        """As `ScopedEngine.toolset`."""
+        if client:
+            self.portal.call(self.wrapped.expect_client, client.capabilities)
+        make = partial(
+            self.wrapped.toolset, view=view, mode=mode, limit=limit, name_style=name_style
+        )
+        return SyncToolset(self.portal.call(make), self.portal, client)
+
+    @contextmanager
+    def subscribe(self, *kinds: type[Event]) -> Iterator[Iterator[Event]]:
+        """As `ScopedEngine.subscribe`: `with engine.subscribe() as events: for event in events`."""
+        context = self.wrapped.subscribe(*kinds)
+        subscription = self.portal.call(context.__enter__)
+        try:
+            yield self._events(subscription)
+        finally:
+            self.portal.call(context.__exit__, None, None, None)
+
+    def _events(self, subscription: Subscription) -> Iterator[Event]:
+        while True:
+            yield run_blocking(self.portal, cast("Callable[[], Any]", subscription.__anext__))
+
+    @cached_property
+    def offerings(self) -> SyncOfferings:
+        """As `ScopedEngine.offerings`."""
+        return SyncOfferings(self.wrapped.offerings, self.portal)
+
+    @property
+    def view(self) -> View:
+        """As `ScopedEngine.view`: the current snapshot."""
+        return self.wrapped.view
+
+    @property
+    def settings(self) -> Settings:
+        return self.wrapped.settings
+
+    @property
+    def has_listings(self) -> bool:
+        """As `ScopedEngine.has_listings`."""
+        return self.wrapped.has_listings
+
+    def is_listed(self, server: str) -> bool:
+        """As `ScopedEngine.is_listed`."""
+        return self.wrapped.is_listed(server)
+
+    def close_client(self, client: str) -> None:
+        """As `ScopedEngine.close_client`."""
+        self.portal.call(self.wrapped.close_client, client)
+
+
+class SyncEngine(SyncScopedEngine):
+    """As `Engine`; made by `open_engine`."""
+
+    wrapped: Engine
+
+    refresh = verb(Engine.refresh)
+    health = verb(Engine.health)
+    reload = verb(Engine.reload)
+    forget = verb(Engine.forget)
+    complete_settings = verb(Engine.complete_settings)
+    apply_decisions = verb(Engine.apply_decisions)
+    run_maintenance = verb(Engine.run_maintenance)
+    observations = verb(Engine.observations)
+
+    @cached_property
+    def trust(self) -> SyncApprovals:
+        """As `Engine.trust`."""
+        return SyncApprovals(self.wrapped.trust, self.portal)
+
+    @cached_property
+    def review(self) -> SyncReviews:
+        """As `Engine.review`."""
+        return SyncReviews(self.wrapped.review, self.portal)
+
+    @cached_property
+    def lock(self) -> SyncCatalogLock:
+        """As `Engine.lock`."""
+        return SyncCatalogLock(self.wrapped.lock, self.portal)
+
+    @cached_property
+    def logins(self) -> SyncLogins:
+        """As `Engine.logins`."""
+        return SyncLogins(self.wrapped.logins, self.portal)

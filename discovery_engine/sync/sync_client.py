@@ -1,0 +1,75 @@
+"""A client that answers the questions of servers by a plain function."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.client import CallbackClient, Notify
+
+Answer: TypeAlias = Callable[[str, JSONObject], JSONObject]
+"""As `Client.ask`, without `async`."""
+RunInCaller: TypeAlias = Callable[..., Awaitable[JSONObject]]
+
+
+class SyncClient:
+    """As `CallbackClient`, whose `ask` is called in the thread that waits for the call."""
+
+    def __init__(
+        self,
+        ask: Answer | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - as `Client.id`
+        capabilities: Mapping[str, JSONObject] = MappingProxyType({}),
+        notify: Notify | None = None,
+        log_level: str | None = None,
+    ) -> None:
+        """A client that answers by `ask`.
+
+        Args:
+            ask: Called with the method and the params of each question; returns its result.
+            id: As `Client.id`.
+            capabilities: What `ask` can answer, for instance `{"elicitation": {"form": {}}}`.
+            notify: Called with the notifications of its calls, on the loop; must not block.
+            log_level: As `Client.log_level`.
+        """
+        self._ask = ask
+        self.id = id
+        self.capabilities = capabilities
+        self._notify = notify
+        self._log_level = log_level
+
+    def asked_by(self, run: RunInCaller) -> CallbackClient:
+        """The client of one call, whose questions `run` carries to the waiting thread."""
+        return _CallClient(
+            partial(run, self._ask) if self._ask else None,
+            id=self.id,
+            capabilities=self.capabilities,
+            notify=self._notify,
+            log_level=self._log_level,
+            origin=self,
+        )
+
+
+class _CallClient(CallbackClient):
+    """The client of one call: of the same origin as the others of its `SyncClient`."""
+
+    def __init__(
+        self,
+        ask: Callable[[str, JSONObject], Awaitable[JSONObject]] | None,
+        *,
+        id: str | None,  # noqa: A002 - as `Client.id`
+        capabilities: Mapping[str, JSONObject],
+        notify: Notify | None,
+        log_level: str | None,
+        origin: object,
+    ) -> None:
+        super().__init__(ask, id=id, capabilities=capabilities, notify=notify, log_level=log_level)
+        self._origin = origin
+
+    @property
+    def origin(self) -> object:
+        return self._origin if self.id is None else self.id

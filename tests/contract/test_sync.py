@@ -1,0 +1,226 @@
+"""The engine without `async`: `discovery_engine.sync`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.engine import Engine
+from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.events import ToolCalled
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.sync import SyncClient, SyncEngine, open_engine
+from tests.engines import Folder, good
+from tests.servers.programs import fault_server, text_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def opened(folder: Folder, *servers: Any, **sections: Any) -> Iterator[SyncEngine]:
+    folder.write(*(servers or (good(),)), **sections)
+    with open_engine(folder.config, data_dir=folder.data) as engine:
+        engine.refresh()
+        yield engine
+
+
+@pytest.mark.requirement("LIB-90")
+def test_a_script_searches_inspects_and_calls(folder: Folder) -> None:
+    with opened(folder) as engine:
+        best = engine.search("echo").hits[0].entry.tool
+        assert engine.details(best.server, best.name).key == best.key
+        assert engine.list_tools("good").entries
+        assert engine.view.servers()[0].name == "good"
+        assert engine.settings.servers
+        assert engine.has_listings
+        assert engine.is_listed("good")
+        assert [server.name for server in engine.health()] == ["good"]
+        assert engine.trust.candidates() == ()
+        assert engine.review.changes() == {}
+        result = engine.execute(best.server, best.name, {"text": "hello"})
+        with pytest.raises(ToolNotFoundError):
+            engine.execute("good", "ech", {})
+
+    assert text_of(result) == '{"text": "hello"}'
+
+
+@pytest.mark.requirement("LIB-90")
+def test_it_has_every_verb_of_the_engine_that_a_program_needs() -> None:
+    left_out = {
+        *("tasks", "hands_out_tasks", "results"),  # for gateways, which are async
+        *("expect_client", "roots_changed"),
+    }
+    public = {name for name in dir(Engine) if not name.startswith("_")}
+
+    assert {name for name in dir(SyncEngine) if not name.startswith("_")} == public - left_out
+    verbs = [getattr(SyncEngine, name) for name in ("search", "refresh", "details")]
+    assert not any(inspect.iscoroutinefunction(verb) for verb in verbs)
+    assert "query" in inspect.signature(SyncEngine.search).parameters
+    assert inspect.getdoc(SyncEngine.search) == inspect.getdoc(Engine.search)
+
+
+@pytest.mark.requirement("LIB-91")
+def test_engines_that_are_open_at_once_share_one_thread_and_the_last_one_ends_it(
+    folder: Folder, tmp_path: Path
+) -> None:
+    before = set(threading.enumerate())
+    other = Folder(tmp_path / "other")
+    other.path.mkdir()
+    with opened(folder) as engine, opened(other) as beside:
+        added = [one for one in threading.enumerate() if one not in before]
+        loops = [one for one in added if "portal" in one.name.lower()]
+        assert len(loops) == 1, added
+        assert text_of(engine.execute("good", "pid", {})) != text_of(
+            beside.execute("good", "pid", {})
+        )
+
+    assert not any(loop.is_alive() for loop in loops)
+
+
+@pytest.mark.requirement("LIB-92")
+def test_progress_and_questions_come_to_the_thread_that_waits(folder: Folder) -> None:
+    seen: list[tuple[float, int]] = []
+    asked: list[tuple[str, int]] = []
+
+    def ask(method: str, params: JSONObject) -> JSONObject:
+        asked.append((method, threading.get_ident()))
+        return {"action": "decline"}
+
+    asks = fault_server("asks", name="asks", program="asking_server.py")
+    client = SyncClient(ask, capabilities={"elicitation": {"form": {}}})
+    here = threading.get_ident()
+    with opened(folder, fault_server("progress", name="p"), asks) as engine:
+        engine.execute(
+            "p",
+            "echo",
+            {"text": "x"},
+            on_progress=lambda progress, *_: seen.append((progress, threading.get_ident())),
+        )
+        engine.execute("asks", "echo", {}, caller=client)
+        tools = engine.toolset(mode="select", client=client)
+        tools.call_as_result("asks__echo", {})
+
+    assert [thread for _, thread in seen] == [here] * 3
+    assert [value for value, _ in seen] == sorted(value for value, _ in seen)
+    assert asked == [("elicitation/create", here)] * 2
+
+
+@pytest.mark.requirement("LIB-92")
+def test_an_error_of_a_question_reaches_the_server(folder: Folder) -> None:
+    def ask(_: str, __: JSONObject) -> JSONObject:
+        raise RpcError(-32601, "I do not answer")
+
+    asks = fault_server("asks", name="asks", program="asking_server.py")
+    client = SyncClient(ask, id="ann", capabilities={"elicitation": {"form": {}}})
+    with opened(folder, asks) as engine:
+        text = text_of(engine.execute("asks", "echo", {}, caller=client))
+
+    assert "I do not answer" in text
+
+
+@pytest.mark.requirement("LIB-93")
+def test_ctrl_c_cancels_the_call_and_the_engine_is_used_on(folder: Folder) -> None:
+    def interrupt(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with (
+        opened(folder, fault_server("awaits_file", name="w"), good()) as engine,
+        engine.subscribe(ToolCalled) as events,
+    ):
+        never = {"text": str(folder.path / "never")}
+        with pytest.raises(KeyboardInterrupt):
+            engine.execute("w", "echo", never, on_progress=interrupt)
+
+        assert next(events).outcome == "cancelled"
+        assert text_of(engine.execute("good", "echo", {"text": "x"})) == '{"text": "x"}'
+
+
+@pytest.mark.requirement("LIB-94")
+def test_it_works_where_a_loop_runs_already_as_in_a_notebook(folder: Folder) -> None:
+    async def cell() -> str:
+        with opened(folder) as engine:
+            return text_of(engine.execute("good", "echo", {"text": "x"}))
+
+    assert asyncio.run(cell()) == '{"text": "x"}'
+
+
+@pytest.mark.requirement("LIB-94")
+def test_several_threads_use_one_engine(folder: Folder) -> None:
+    texts: dict[int, str] = {}
+
+    with opened(folder) as engine:
+
+        def call(number: int) -> None:
+            texts[number] = text_of(engine.execute("good", "echo", {"text": str(number)}))
+
+        threads = [threading.Thread(target=call, args=[number]) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert texts == {number: f'{{"text": "{number}"}}' for number in range(5)}
+
+
+@pytest.mark.requirement("LIB-95")
+def test_a_toolset_is_that_of_the_engine_with_plain_calls(folder: Folder) -> None:
+    with opened(folder, views={"none": {"servers": ["!*"]}}) as engine:
+        tools = engine.toolset(mode="select", limit=2)
+        assert [tool.name for tool in tools.select("echo a text")] == ["good__echo"]
+        assert text_of(tools.named("good__echo").call({"text": "x"})) == '{"text": "x"}'
+        assert tools.call_as_result("good__ech", "{}")["isError"]
+        assert [tool.name for tool in tools.search("echo")] == ["good__echo"]
+        assert len(tools.available()) == 3
+        assert tools.as_openai_functions()[-1]["function"]["name"] == "good__echo"
+        assert len(tools.as_openai_functions(api="responses")) == 3
+        assert len(tools.as_anthropic_tools()) == 5
+        [*_, function] = tools.as_callables()
+        assert not inspect.iscoroutinefunction(inspect.unwrap(function))
+        assert function(text="y") == '{"text": "y"}'
+        assert list(inspect.signature(function).parameters) == ["text"]
+        assert "Servers:" in tools.instructions()
+        tools.wait_listed()
+        replayed = tools.replay(["echo a text", ("good__pid", {})])
+        assert [tool.name for tool in replayed.tools()[2:]] == ["good__echo", "good__pid"]
+        fresh = tools.fresh()
+        fresh.use("good__pid")
+        tool = fresh.tools()[-1]
+        assert (tool.name, tool.title, tool.annotations) == ("good__pid", None, {})
+        assert (tool.output_schema, tool.description) == (None, "The tool pid")
+        assert tool.parameters["type"] == "object"
+        assert str(tool.origin) == "good:pid"
+        assert (fresh.mode, fresh.limit) == ("select", 2)
+        assert engine.toolset(view="none", mode="select").available() == []
+        assert engine.in_view("none").toolset(mode="select").available() == []
+
+
+@pytest.mark.requirement("LIB-93")
+def test_a_script_that_is_interrupted_leaves_no_server_behind(folder: Folder) -> None:
+    folder.write(fault_server("awaits_file", name="w"))
+    script = f"""
+import os, signal
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.sync import open_engine
+with open_engine({str(folder.config)!r}, data_dir={str(folder.data)!r}) as engine:
+    engine.execute("w", "echo", {{"text": "/nowhere/never"}},
+        on_progress=lambda *_: os.kill(os.getpid(), signal.SIGINT))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in done.stderr
+    assert "never awaited" not in done.stderr
