@@ -106,7 +106,7 @@ def explained_hit_row(output: Output, hit: Hit, *, is_match: bool) -> Row:
 def explanation_rows(explanation: HitExplanation) -> list[Row]:
     """The contribution of each word of the query, in percent of a full match; then the others."""
     rows: list[Row] = [
-        [Cell(f"+{share.adds * 100:.1f}%", to_the_right=True), Cell(str(share), "faint")]
+        [Cell(f"{share.adds * 100:+.1f}%", to_the_right=True), Cell(str(share), "faint")]
         for share in explanation.shares
     ]
     if explanation.uncovered:

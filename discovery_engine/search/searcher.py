@@ -28,6 +28,7 @@ from discovery_engine.search.query.name_match import (
     match_names,
 )
 from discovery_engine.search.query.retrieval import Retrieval
+from discovery_engine.search.ranking.agreement import Agreement, default_weights
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Assessment,
@@ -142,15 +143,21 @@ class Searcher:
             similarities=similarities,
             within=within,
         )
-        if not (tag_shares or query.name_matches or similarities or usage):
-            scores = _best(scores, limit)  # words alone decide
         fuse = self._fusion(query, similarities) if similarities else _words_alone
+        adjusted = Agreement(query.reading, default_weights()).adjusted
+        profile = self._index.profile
+        if not (tag_shares or query.name_matches or similarities or usage):
+            # Words and agreement alone decide.
+            moved = [adjusted(words, profile(doc_id)) for doc_id, words in scores]
+            scores = _best(scores, moved, limit)
         ranked = []
         for doc_id, words in scores:
             entry = found[doc_id]
             kind, name_similarity = query.name_match(doc_id)
             by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
-            partial = by_words + by_meaning
+            partial = fused = by_words + by_meaning
+            if kind is NameMatchKind.NONE:  # a tool that is named is what is asked for
+                partial = adjusted(fused, profile(doc_id))
             parts = relevance_parts(
                 self._weights,
                 exact=float(kind >= NameMatchKind.SPELLING),
@@ -163,9 +170,21 @@ class Searcher:
             tool = entry.tool
             order = (-kind, -sum(parts) - by_usage, tool.server, tool.name)
             meaning_share = by_meaning / partial if partial else 0.0
-            ranked.append((order, entry, parts, meaning_share, by_usage))
+            agreement_share = (partial - fused) / partial if partial else 0.0
+            ranked.append((order, entry, parts, meaning_share, agreement_share, by_usage))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(Hit.from_parts(entry, parts, *others) for _, entry, parts, *others in best)
+
+    def candidates(self, query: AnalyzedQuery) -> list[tuple[ToolKey, float, int]]:
+        """The tools that are likely to fit by words: scores without agreement, and profiles.
+
+        The best first. For fitting the agreement.
+        """
+        found, scores = self._candidates.find(
+            query, {}, most=POOL, accepts=lambda _: True, similarities=None, within=None
+        )
+        scores.sort(key=lambda one: (-one[1], found[one[0]].key))
+        return [(found[one].key, score, self._index.profile(one)) for one, score in scores if score]
 
     def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
         """Why `query` found `hit`."""
@@ -173,7 +192,14 @@ class Searcher:
         from discovery_engine.search.ranking.hit_explanation import Explainer  # noqa: PLC0415
 
         sources = self._analyzer.term_sources(query.text)
-        explainer = Explainer(self._index, self._lexicon, query.terms, sources)
+        explainer = Explainer(
+            self._index,
+            self._lexicon,
+            query.terms,
+            sources,
+            Agreement(query.reading, default_weights()),
+            self._weights.partial,
+        )
         tags = self._tags.matching(hit.entry.verdict.tags, query.terms.stems)
         return explainer.explain(hit, self.assessor.name_match(query, hit), tags)
 
@@ -238,17 +264,19 @@ def build_searcher(
 
 
 def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
-    terms = analyzer.analyze(text)
+    terms, reading = analyzer.analyze_and_read(text)
     names = match_names(index, text, terms)
-    return AnalyzedQuery(text, terms, names, analyzer.read(text, terms), Retrieval(index, terms))
+    return AnalyzedQuery(text, terms, names, reading, Retrieval(index, terms))
 
 
-def _best(scores: list[tuple[DocId, float]], limit: int) -> list[tuple[DocId, float]]:
-    """The `limit` best and all that equal the last of them, up to rounding."""
+def _best(
+    scores: list[tuple[DocId, float]], moved: list[float], limit: int
+) -> list[tuple[DocId, float]]:
+    """The `limit` with the best `moved` scores and all that equal the last, up to rounding."""
     if len(scores) <= limit:
         return scores
-    bar = sorted(score for _, score in scores)[-limit] * _ROUNDED
-    return [one for one in scores if one[1] >= bar]
+    bar = sorted(moved)[-limit] * _ROUNDED
+    return [one for one, score in zip(scores, moved, strict=True) if score >= bar]
 
 
 def _words_alone(words: float, _: Tool) -> tuple[float, float]:

@@ -46,7 +46,8 @@ def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen)
             hit.relevance, abs=1e-9
         )
         assert explanation.relevance == hit.relevance
-        assert all(share.adds > 0 for share in explanation.shares)
+        others = [one for one in explanation.shares if one.reason is not Reason.AGREEMENT]
+        assert all(share.adds > 0 for share in others)
 
 
 @pytest.mark.requirement("REL-50")
@@ -128,7 +129,7 @@ def test_every_reason_is_reported_in_plain_words(query: str, sentence: str) -> N
 def test_what_adds_most_is_reported_first() -> None:
     shares = explained(
         "zebra stripes",
-        make_entry("zebra", "one", description="Paints stripes on horses in the open plain"),
+        make_entry("zebra", "one", description="Stripes on horses in the plain"),
     ).shares
 
     assert [share.word for share in shares] == ["zebra", "stripes"]

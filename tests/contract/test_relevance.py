@@ -355,7 +355,7 @@ def test_a_name_counts_more_than_a_description_and_that_more_than_a_parameter() 
         make_part(
             "one",
             make_entry("zebra_z", "one"),
-            make_entry("y", "one", description="Paints stripes on a zebra in the yard"),
+            make_entry("y", "one", description="Stripes on a zebra in the yard"),
             make_entry("x", "one", inputSchema=schema),
             make_entry("zebra_with_stripes", "one"),
         )

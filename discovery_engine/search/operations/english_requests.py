@@ -19,6 +19,8 @@ from discovery_engine.search.text.tokenizer import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
+    from discovery_engine.search.text.lexicon import Lexicon
+
 SHOWN = int(Operation.READ | Operation.LIST | Operation.SEARCH)
 ASKED = SHOWN | int(Operation.COUNT | Operation.COMPUTE)
 _CREATED = int(Operation.CREATE)
@@ -100,8 +102,9 @@ class Wish(NamedTuple):
     """Whether words are in the plural, or `all`; None if that cannot be seen."""
 
 
-def read_english(intent: str, stem: Stem, unknown: Container[str]) -> Wish:
+def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish:
     """What a request asks for; a verb among its `unknown` words is one with a typo."""
+    stem, is_stop_word = lexicon.stem, lexicon.is_stop_word
     sentences = _SENTENCE_END.split(intent.strip())[-_MOST_SENTENCES:]
     operations, is_explicit, many = 0, False, False
     for sentence in reversed(sentences):
@@ -113,7 +116,7 @@ def read_english(intent: str, stem: Stem, unknown: Container[str]) -> Wish:
         found, is_clear = _wished(said, stem) if shown else _head(said, stem, unknown)
         if not operations or (is_clear and not is_explicit):
             operations, is_explicit = found, is_clear
-            many = any(w in _MANY or is_plural(w) for w in said)
+            many = any(w in _MANY or (is_plural(w) and not is_stop_word(w)) for w in said)
         if is_clear or shown:
             break
     is_short = len(sentences) == 1 and len(intent) < _LONG

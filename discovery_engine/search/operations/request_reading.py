@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from discovery_engine.search.text.lexicon import Lexicon
 
 _IDENTIFYING = int(ArgumentKind.IDENTIFIER | ArgumentKind.NUMBER | ArgumentKind.PATH)
+_BY_CHANCE = (
+    ArgumentKind.QUOTE
+    | ArgumentKind.PATH
+    | ArgumentKind.EMAIL
+    | ArgumentKind.REPOSITORY
+    | ArgumentKind.PERSON
+    | ArgumentKind.CHANNEL
+)
 _VERB_LAST = frozenset(("ja", "ko"))
 _VERB_AT_EDGE = frozenset(("de", "nl"))
 _CAPITALIZES_NOUNS = "de"
@@ -61,7 +69,7 @@ def read_request(
     if language or (not intent.isascii() and any(map(is_unspaced, runs(intent)))):
         wish = _read_foreign(intent, lexicon, language)
     else:
-        wish = read_english(intent, lexicon.stem, unknown)
+        wish = read_english(intent, lexicon, unknown)
     is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
     return RequestReading(*wish, is_of_one, given, found)
 
@@ -99,3 +107,15 @@ def _verbs(intent: str, lexicon: Lexicon, language: Language | None) -> Iterator
             found |= verbs.get(lexicon.stem(word), 0)
         if found:
             yield _Verb(found, at == 0)
+
+
+def intent_of(text: str, arguments: Sequence[Argument]) -> str:
+    """A request without the arguments whose words are there by chance.
+
+    The words of an address or an identifier may say which product is meant, and the ending of a
+    path which kind of file.
+    """
+    by_chance = [argument for argument in arguments if argument.kind & _BY_CHANCE]
+    paths = (argument.text(text) for argument in by_chance if argument.kind is ArgumentKind.PATH)
+    endings = (path.rpartition(".")[2] for path in paths)
+    return " ".join((without(text, by_chance), *endings))

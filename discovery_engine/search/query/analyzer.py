@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from discovery_engine.search.operations.request_reading import RequestReading, read_request
+from discovery_engine.search.operations.request_arguments import find_arguments
+from discovery_engine.search.operations.request_reading import (
+    RequestReading,
+    intent_of,
+    read_request,
+)
 from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundaries
 from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJECT, Lexicon
@@ -55,6 +60,7 @@ _SHORTEST_PART = 3  # letters of each word in a compound
 _IDF_POWER = 0.85  # -24, -48; of the inverse document frequency: less steep than the usual 1
 _SUBJECTS_WEIGHT = 0.45  # -41, -1; of all subjects of a word together, beside the word
 _GUESS_WEIGHT = 0.6  # -4, +1; of a word that an unknown one may be a typo of
+_ARGUMENT_WEIGHT = 0.55  # of a word that stands in arguments alone
 _SHORTEST_GUESS = 4  # letters; a shorter word is an edit away from too many others
 _SHORT_QUERY = 8  # words; a longer one is sufficient without its unknown words
 _UNKNOWN_WEIGHT = 0.5  # 0, 0; what a word that no tool has counts against every tool
@@ -115,14 +121,27 @@ class QueryAnalyzer:
         self._size = vocabulary.size
 
     def analyze(self, query: str) -> QueryTerms:
-        query = _normalized(query)
+        terms, _ = self.analyze_and_read(query)
+        return terms
+
+    def analyze_and_read(self, query: str) -> tuple[QueryTerms, RequestReading]:
+        """The terms of a query, and what it asks for."""
+        text = _shortened(query)
+        query = _with_sites(text)
         language = self._lexicon.detect_language(query)
+        terms = self._terms(text, query, language)
+        return terms, read_request(text, self._lexicon, language, terms.unknown)
+
+    def _terms(self, text: str, query: str, language: Language | None) -> QueryTerms:
+        """The terms of a text, given also with sites in place of addresses."""
         phrases = [p for p in self._lexicon.find_phrases(query) if self._df(p.concept)]
         tokens = self._tokens(query, language)
         english = [word for token in tokens for word in token.english]
         unknown = self._unknown(tokens, phrases)
         stems = [self._lexicon.stem(word) for word in (*english, *self._compounds(english))]
         weights = self._own_weights(tokens) | self._weights(stems)
+        if arguments := find_arguments(text):
+            self._weigh_arguments(_with_sites(intent_of(text, arguments)), language, weights)
         for phrase in phrases:
             self._weigh(phrase, weights)
         for stem in self._guesses(unknown) if len(english) <= _SHORT_QUERY else ():
@@ -136,15 +155,9 @@ class QueryAnalyzer:
             stems=frozenset((*self._lexicon.stems(query), *stems)),
         )
 
-    def read(self, query: str, terms: QueryTerms) -> RequestReading:
-        """What a query asks for; `terms` are its own."""
-        query = truncate_words(query[:_MOST_CHARACTERS], most=_MOST_WORDS)
-        language = self._lexicon.detect_language(query)
-        return read_request(query, self._lexicon, language, terms.unknown)
-
     def term_sources(self, query: str) -> dict[str, TermSource]:
         """Which word each term of a query follows from; of several, the closest."""
-        query = _normalized(query)
+        query = _with_sites(_shortened(query))
         tokens = self._tokens(query, self._lexicon.detect_language(query))
         english = [word for token in tokens for word in token.english]
         found = [source for token in tokens for source in self._sources_of(token)]
@@ -229,6 +242,17 @@ class QueryAnalyzer:
             weights[term] *= 1 - CONCEPT_WEIGHT
         weights[phrase.concept] = max(weights.get(phrase.concept, 0.0), CONCEPT_WEIGHT * whole)
 
+    def _weigh_arguments(
+        self, intent: str, language: Language | None, weights: dict[str, float]
+    ) -> None:
+        """Let words that stand in arguments alone count for less."""
+        tokens = self._tokens(intent, language)
+        english = [word for token in tokens for word in token.english]
+        asked = {t for w in (*english, *self._compounds(english)) for t in self._lexicon.terms(w)}
+        asked.update(self._foreign_stems(tokens))
+        for term in weights.keys() - asked:
+            weights[term] *= _ARGUMENT_WEIGHT
+
     def _weights(self, stems: Iterable[str]) -> dict[str, float]:
         weights: dict[str, float] = {}
         for stem in stems:
@@ -289,9 +313,14 @@ class QueryAnalyzer:
         return math.pow(math.log(1 + (self._size - count + 0.5) / (count + 0.5)), _IDF_POWER)
 
 
-def _normalized(query: str) -> str:
-    """The part of a query that is analyzed, with the sites of addresses in their place."""
-    return _ADDRESS.sub(_site, truncate_words(query[:_MOST_CHARACTERS], most=_MOST_WORDS))
+def _shortened(query: str) -> str:
+    """The part of a query that is analyzed."""
+    return truncate_words(query[:_MOST_CHARACTERS], most=_MOST_WORDS)
+
+
+def _with_sites(query: str) -> str:
+    """A query with the sites of addresses in their place."""
+    return _ADDRESS.sub(_site, query)
 
 
 def _site(address: re.Match[str]) -> str:

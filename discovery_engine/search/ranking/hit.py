@@ -8,13 +8,15 @@ from discovery_engine.catalog import Entry
 
 
 class ScoreParts(Struct, frozen=True):
-    """What each part adds to the relevance; all but `meaning` add up to it."""
+    """What each part adds to the relevance; `exact`, `partial`, `tag` and `usage` add up to it."""
 
     exact: float
     partial: float
     tag: float
     meaning: float = 0.0
     """What of `partial` comes from vectors; the rest comes from words."""
+    agreement: float = 0.0
+    """What `partial` has more, or less, because the tool does what is asked for, or does not."""
     usage: float = 0.0
     """What former uses add; next to nothing."""
 
@@ -33,9 +35,17 @@ class Hit(Struct, frozen=True):
         entry: Entry,
         parts: tuple[float, float, float],
         meaning_share: float,
+        agreement_share: float,
         by_usage: float,
     ) -> Hit:
-        """The hit of a tool; `meaning_share` is the share of `partial` that comes from vectors."""
+        """The hit of a tool; the shares are those of `partial` by vectors and by agreement."""
         exact, partial, tag = parts
-        score_parts = ScoreParts(exact, partial, tag, partial * meaning_share, by_usage)
+        score_parts = ScoreParts(
+            exact,
+            partial,
+            tag,
+            meaning=partial * meaning_share,
+            agreement=partial * agreement_share,
+            usage=by_usage,
+        )
         return cls(entry, sum(parts) + by_usage, score_parts)

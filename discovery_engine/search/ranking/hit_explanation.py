@@ -17,6 +17,7 @@ from msgspec import Struct
 from discovery_engine.search.index.documents import term_origins
 from discovery_engine.search.query.analyzer import Derivation, TermSource
 from discovery_engine.search.query.name_match import NameMatch, NameMatchKind
+from discovery_engine.search.ranking.agreement import Agreement, Trait
 from discovery_engine.search.ranking.scoring import contributions
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Reason(StrEnum):
     """The query names tags of it."""
     USED = "used"
     """It was used before, after it had been found."""
+    AGREEMENT = "agreement"
+    """It does what the request asks for, to as many things; or it does not."""
 
 
 _REASONS = {
@@ -72,6 +75,29 @@ _SENTENCES = {
     Reason.TAG: "the query names its tags: {word}",
     Reason.USED: "it was found and used before",
 }
+_AGREEMENTS = {
+    Trait.SAME: "it does what the request asks for",
+    Trait.KINDRED: "it does nearly what the request asks for",
+    Trait.OTHER: "it does something else than the request asks for",
+    Trait.CHANGES: "the request asks to read, and it changes something",
+    Trait.READS: "the request asks for a change, and it only reads",
+    Trait.OPPOSITE: "it does the opposite of what the request asks for",
+    Trait.PROBABLY_SAME: "it does what the request probably asks for",
+    Trait.PROBABLY_KINDRED: "it does nearly what the request probably asks for",
+    Trait.PROBABLY_OTHER: "it does something else than the request probably asks for",
+    Trait.PROBABLY_CHANGES: "the request probably asks to read, and it changes something",
+    Trait.PROBABLY_READS: "the request probably asks for a change, and it only reads",
+    Trait.PROBABLY_OPPOSITE: "it does the opposite of what the request probably asks for",
+    Trait.ENDS: "it deletes or stops something, and the request does not ask for that",
+    Trait.BOTH_MANY: "it is for many things, and the request is about many",
+    Trait.TOOL_MANY: "it is for many things, and the request is not about many",
+    Trait.REQUEST_MANY: "it is for one thing, and the request is about many",
+    Trait.BOTH_ONE: "it is for one thing, and the request identifies one",
+    Trait.UNIDENTIFIED: "it needs an identifier, and the request has none",
+    Trait.TAKES_KIND: "it takes values of a kind that the request has",
+    Trait.LACKS_KIND: "it takes no values of the kinds that the request has",
+    Trait.TAKES_IDENTIFIER: "it takes an identifier, and the request has one",
+}
 _FIELDS = {
     "name": "its name",
     "server": "its server's name",
@@ -90,9 +116,10 @@ class Share(Struct, frozen=True):
 
     reason: Reason
     adds: float
-    """To the relevance."""
+    """To the relevance; below 0 for a disagreement."""
     word: str = ""
-    """The word of the query, folded; for a tag, the tags; empty for the query as a whole."""
+    """The word of the query, folded; for a tag, the tags; for agreement, the `Trait`; empty for
+    the query as a whole."""
     tool_word: str = ""
     """The word of the tool."""
     field: str = ""
@@ -101,6 +128,8 @@ class Share(Struct, frozen=True):
     """How much of the query the word is, from 0 to 1."""
 
     def __str__(self) -> str:
+        if self.reason is Reason.AGREEMENT:
+            return _AGREEMENTS[Trait(self.word)]
         field = _FIELDS.get(self.field, "")
         return _SENTENCES[self.reason].format(word=self.word, found=self.tool_word, field=field)
 
@@ -130,11 +159,18 @@ class Explainer(Struct, frozen=True):
     lexicon: Lexicon
     terms: QueryTerms
     sources: Mapping[str, TermSource]
+    agreement: Agreement
+    partial_weight: float
+    """The weight of the score in the relevance."""
 
     def explain(self, hit: Hit, name_match: NameMatch, tags: Sequence[str]) -> HitExplanation:
         """Why a tool was found, given how the query names it and which `tags` of it."""
         terms = self._matched_terms(hit.entry.tool)
-        shares = (*self._by_words(hit, name_match, terms), *_by_others(hit, tags))
+        shares = (
+            *self._by_words(hit, name_match, terms),
+            *self._by_agreement(hit),
+            *_by_others(hit, tags),
+        )
         ordered = sorted((share for share in shares if share.adds), key=lambda s: -s.adds)
         is_named = name_match.kind is not NameMatchKind.NONE
         uncovered = () if is_named else self._uncovered(terms, tags)
@@ -158,7 +194,7 @@ class Explainer(Struct, frozen=True):
     def _by_words(
         self, hit: Hit, name_match: NameMatch, terms: Sequence[_MatchedTerm]
     ) -> Iterator[Share]:
-        by_words = hit.parts.partial - hit.parts.meaning
+        by_words = hit.parts.partial - hit.parts.meaning - hit.parts.agreement
         is_name = name_match.kind >= NameMatchKind.SPELLING
         if name_match.similarity >= sum(one.score for one in terms):
             reason = Reason.NAMED if is_name else Reason.NAMED_WITH_TYPO
@@ -166,6 +202,13 @@ class Explainer(Struct, frozen=True):
         else:
             yield Share(Reason.NAMED, hit.parts.exact)
             yield from _of_words(terms, by_words)
+
+    def _by_agreement(self, hit: Hit) -> Iterator[Share]:
+        doc_id = self.index.doc_id(hit.entry.tool)
+        if hit.parts.agreement and doc_id is not None:
+            before = (hit.parts.partial - hit.parts.agreement) / self.partial_weight
+            for trait, adds in self.agreement.shares(before, self.index.profile(doc_id)):
+                yield Share(Reason.AGREEMENT, adds * self.partial_weight, trait)
 
     def _uncovered(self, terms: Iterable[_MatchedTerm], tags: Iterable[str]) -> tuple[str, ...]:
         covered = {one.source.word for one in terms}

@@ -1,0 +1,171 @@
+"""Whether a tool does what a request asks for, to as many things, with such values.
+
+Agreement moves the score of a tool by words: its odds are multiplied by a factor for each trait
+that request and tool have together. So a sibling with the wrong operation falls, and no score
+leaves the range from 0 to 1.
+
+    delete the branch old      delete_branch    the same operation
+                               create_branch    the opposite one
+    open issues                list_issues      probably the same operation, of many
+                               close_issue      needs the identifier of one
+
+The weights of the traits are data, fitted by `scripts/fit_agreement.py`, which also shows what they
+are worth.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from discovery_engine.search.operations.operation import Operation, Relation, relation
+from discovery_engine.search.operations.request_arguments import ArgumentKind
+from discovery_engine.search.operations.tool_profile import ToolProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from discovery_engine.search.operations.request_reading import RequestReading
+
+_FILE = Path(__file__).parents[1] / "data" / "agreement.txt"
+_ENDING = int(Operation.DELETE | Operation.STOP)
+_IDENTIFIER = int(ArgumentKind.IDENTIFIER)
+_TYPED = int(
+    ArgumentKind.URL
+    | ArgumentKind.PATH
+    | ArgumentKind.EMAIL
+    | ArgumentKind.DATE
+    | ArgumentKind.COORDINATES
+    | ArgumentKind.REPOSITORY
+    | ArgumentKind.CHANNEL
+    | ArgumentKind.PERSON
+)
+"""The kinds that hardly any parameter takes unless it is made for them."""
+_TEXT = int(ArgumentKind.QUOTE | ArgumentKind.NAME)
+
+
+class Trait(StrEnum):
+    """What a request and a tool may have together."""
+
+    SAME = "same"
+    """A verb of the request asks for an operation of the tool."""
+    KINDRED = "kindred"
+    OTHER = "other"
+    CHANGES = "changes"
+    """The request asks to read, and the tool changes something."""
+    READS = "reads"
+    """The request asks to change something, and the tool reads."""
+    OPPOSITE = "opposite"
+    PROBABLY_SAME = "probably_same"
+    """The same, where no verb says what is asked for."""
+    PROBABLY_KINDRED = "probably_kindred"
+    PROBABLY_OTHER = "probably_other"
+    PROBABLY_CHANGES = "probably_changes"
+    PROBABLY_READS = "probably_reads"
+    PROBABLY_OPPOSITE = "probably_opposite"
+    ENDS = "ends"
+    """The tool only deletes or stops things, and the request does not ask for it."""
+    BOTH_MANY = "both_many"
+    TOOL_MANY = "tool_many"
+    """The tool is for many things, the request about one or a few."""
+    REQUEST_MANY = "request_many"
+    """The request is about many things, the tool for one."""
+    BOTH_ONE = "both_one"
+    UNIDENTIFIED = "unidentified"
+    """The tool needs an identifier, and the request has no argument that may be one."""
+    TAKES_KIND = "takes_kind"
+    """The tool takes a kind of the request's arguments: an address, a path, a date …"""
+    LACKS_KIND = "lacks_kind"
+    """It takes none of them."""
+    TAKES_IDENTIFIER = "takes_identifier"
+
+
+_RELATED = {
+    Relation.SAME: (Trait.PROBABLY_SAME, Trait.SAME),
+    Relation.KINDRED: (Trait.PROBABLY_KINDRED, Trait.KINDRED),
+    Relation.OTHER: (Trait.PROBABLY_OTHER, Trait.OTHER),
+    Relation.CHANGES: (Trait.PROBABLY_CHANGES, Trait.CHANGES),
+    Relation.READS: (Trait.PROBABLY_READS, Trait.READS),
+    Relation.OPPOSITE: (Trait.PROBABLY_OPPOSITE, Trait.OPPOSITE),
+}
+
+
+def traits(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
+    """The traits that a request and a tool have together."""
+    if related := _RELATED.get(relation(reading.operations, tool.operations)):
+        yield related[reading.is_explicit]
+    if tool.operations and not tool.operations & ~_ENDING and not reading.operations & _ENDING:
+        yield Trait.ENDS
+    yield from _of_number(reading, tool)
+    yield from _of_kinds(reading.given, tool)
+
+
+def _of_number(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
+    if tool.is_for_many and reading.is_of_many is not None:
+        yield Trait.BOTH_MANY if reading.is_of_many else Trait.TOOL_MANY
+    if tool.is_for_one and reading.is_of_many:
+        yield Trait.REQUEST_MANY
+    if tool.is_for_one and reading.is_of_one:
+        yield Trait.BOTH_ONE
+    if tool.is_for_one and not reading.given & ~_TEXT:
+        yield Trait.UNIDENTIFIED
+
+
+def _of_kinds(given: int, tool: ToolProfile) -> Iterator[Trait]:
+    if typed := given & _TYPED:
+        yield Trait.TAKES_KIND if typed & tool.takes else Trait.LACKS_KIND
+    if given & _IDENTIFIER & tool.takes:
+        yield Trait.TAKES_IDENTIFIER
+
+
+class TraitShare(NamedTuple):
+    trait: Trait
+    adds: float
+    """To the score; below 0 if it speaks against the tool."""
+
+
+class Agreement:
+    """Of one request with tools."""
+
+    def __init__(self, reading: RequestReading, weights: Mapping[Trait, float]) -> None:
+        self._reading = reading
+        self._weights = weights
+        self._factors: dict[int, float] = {}  # tools have a few dozen profiles in one query
+
+    def adjusted(self, score: float, profile: int) -> float:
+        """The score of a tool, moved by its agreement; `profile` is packed."""
+        factor = self._factors.get(profile)
+        if factor is None:
+            weights = (weight for _, weight in self._weighed(profile))
+            factor = self._factors[profile] = math.exp(math.fsum(weights))
+        return _moved(score, factor)
+
+    def shares(self, score: float, profile: int) -> list[TraitShare]:
+        """What each trait adds to the score of a tool, those of most weight first."""
+        found = []
+        log_odds = 0.0
+        for trait, weight in sorted(self._weighed(profile), key=lambda one: -abs(one[1])):
+            before = _moved(score, math.exp(log_odds))
+            log_odds += weight
+            found.append(TraitShare(trait, _moved(score, math.exp(log_odds)) - before))
+        return found
+
+    def _weighed(self, profile: int) -> Iterator[tuple[Trait, float]]:
+        for trait in traits(self._reading, ToolProfile.unpacked(profile)):
+            if weight := self._weights.get(trait):
+                yield trait, weight
+
+
+def _moved(score: float, factor: float) -> float:
+    """A score with `factor` times the odds."""
+    return score * factor / (1 + score * (factor - 1))
+
+
+@cache
+def default_weights() -> Mapping[Trait, float]:
+    lines = _FILE.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    return {Trait(name): float(value) for name, value in pairs}
