@@ -48,6 +48,12 @@ class Framework:
         """What the last line that a program of `programs` prints holds as JSON."""
         return json.loads(self.run(PROGRAMS / program, *arguments).splitlines()[-1])
 
+    def passes(self, program: str, *scenarios: str) -> None:
+        """Run scenarios of a program that has many, as `programs/scenarios.py` describes."""
+        outcomes = self.results(program, str(self.folder.path), *scenarios)
+        assert sorted(outcomes) == sorted(scenarios)
+        assert not any(outcomes.values()), "\n".join(filter(None, outcomes.values()))
+
     @property
     def environ(self) -> dict[str, str]:
         """That of the programs: the configuration of the folder, the tests on the path, no keys."""

@@ -1,0 +1,164 @@
+"""Tools for the OpenAI Agents SDK: an agent that has the tools that fit, or any agent's tools.
+
+    agent = DiscoveryAgent("Assistant", discovery=engine)
+    result = await Runner.run(agent, "order a chair")
+
+A `DiscoveryAgent` is an `Agent` whose tools are bound anew in every turn: those that fit what the
+user wrote, and those that the model's own searches found. Each run has a toolset of its own, so
+one agent can be run many times at once. Any other agent takes `function_tools(toolset)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.tool_forms import openai_function
+from discovery_engine.agent.toolset import Toolset, toolset_of
+from discovery_engine.engine import ScopedEngine
+from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
+from discovery_engine.integrations.media_types import PDF, image_type
+from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.strict_schema import takes_strict
+
+try:
+    from agents import (
+        Agent,
+        FunctionTool,
+        RunContextWrapper,
+        Tool,
+        ToolOutputFileContent,
+        ToolOutputImage,
+        ToolOutputText,
+    )
+    from agents.run_context import TContext
+    from agents.tool_context import ToolContext
+except ImportError as error:
+    raise missing_framework("openai-agents", error) from error
+
+if TYPE_CHECKING:
+    from discovery_engine.agent.agent_tool import AgentTool
+    from discovery_engine.rpc.client import Client
+
+Output = str | list[ToolOutputText | ToolOutputImage | ToolOutputFileContent]
+
+_FAILED = "The call failed:"
+
+
+def function_tools(
+    toolset: Toolset,
+    *,
+    client: Client | None = None,
+    on_progress: OnCallProgress | None = None,
+) -> list[FunctionTool]:
+    """The tools of a toolset at this moment, for any agent.
+
+    Args:
+        toolset: In the mode `meta` its tools are always the same ones.
+        client: As `AgentTool.call` takes it.
+        on_progress: Awaited with the progress of each call.
+    """
+    return [_function_tool(tool, toolset, client, on_progress) for tool in toolset.tools()]
+
+
+@dataclass
+class DiscoveryAgent(Agent[TContext]):
+    """An agent that has the tools of a toolset beside its own `tools`."""
+
+    discovery: ScopedEngine | Toolset = field(kw_only=True)
+    """An engine, or one of its toolsets: with the mode `meta` the agent has the meta-tools."""
+    discovery_client: Client | None = field(default=None, kw_only=True)
+    """As `AgentTool.call` takes it."""
+    on_tool_progress: OnCallProgress | None = field(default=None, kw_only=True)
+    """Awaited with the progress of each call."""
+    _runs: WeakKeyDictionary[RunContextWrapper[Any], _Run] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
+    )
+
+    async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
+        """The agent's own tools, then those of its toolset; asked for in every turn."""
+        own = await super().get_all_tools(run_context)
+        toolset = toolset_of(self.discovery)
+        if toolset.mode == "select":
+            run = self._runs.get(run_context)
+            if run is None:
+                run = self._runs[run_context] = _Run(toolset.fresh())
+            toolset = await run.toolset_for(_request(run_context.turn_input))
+        bound = function_tools(
+            toolset, client=self.discovery_client, on_progress=self.on_tool_progress
+        )
+        return [*own, *bound]
+
+
+class _Run:
+    """The toolset of one run of an agent."""
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._toolset = toolset
+        self._request = ""
+
+    async def toolset_for(self, request: str) -> Toolset:
+        """Bind the tools that fit a request, once: the same tools stay while it is worked on."""
+        if request != self._request:
+            self._request = request
+            await self._toolset.select(request)
+        return self._toolset
+
+
+def _request(items: Sequence[Any]) -> str:
+    """What the user wrote last."""
+    for item in reversed(items):
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            content = item.get("content")
+            if isinstance(content, str):
+                return content
+            parts = content if isinstance(content, list) else []
+            return "\n".join(part["text"] for part in parts if part.get("type") == "input_text")
+    return ""
+
+
+def _function_tool(
+    tool: AgentTool,
+    toolset: Toolset,
+    client: Client | None,
+    on_progress: OnCallProgress | None,
+) -> FunctionTool:
+    async def invoke(context: ToolContext[Any], arguments: str) -> Output:
+        result = await toolset.call_as_result(
+            tool.name,
+            arguments,
+            client=client,
+            on_progress=progress_of(on_progress, context.tool_call_id, tool.name),
+        )
+        return _output(ResultContent.of(result))
+
+    return FunctionTool(
+        name=tool.name,
+        description=openai_function(tool, "responses")["description"],
+        params_json_schema=tool.parameters,
+        on_invoke_tool=invoke,
+        strict_json_schema=takes_strict(tool.parameters),
+    )
+
+
+def _output(content: ResultContent) -> Output:
+    """Text alone as text; an output has no mark of an error, so the text says it."""
+    items = [_item(part) for part in content.parts]
+    if content.is_error:
+        items.insert(0, ToolOutputText(text=_FAILED))
+    texts = [item.text for item in items if isinstance(item, ToolOutputText)]
+    return "\n".join(texts) if len(texts) == len(items) else items
+
+
+def _item(part: ResultPart) -> ToolOutputText | ToolOutputImage | ToolOutputFileContent:
+    """A part as the SDK has it; one that no model takes as text that says what it is."""
+    if isinstance(part, MediaPart):
+        if media_type := image_type(part):
+            return ToolOutputImage(image_url=f"data:{media_type};base64,{part.data}")
+        if part.media_type == PDF:
+            name = part.uri.rpartition("/")[2] or "document.pdf"
+            return ToolOutputFileContent(file_data=f"data:{PDF};base64,{part.data}", filename=name)
+    return ToolOutputText(text=part_text(part))

@@ -1,0 +1,255 @@
+"""Tools for OpenAI's Responses API through the `openai` SDK: tool search by the client, and calls.
+
+    tools = ResponsesTools(engine)
+    response = await client.responses.create(tools=tools.definitions(), input=request, ...)
+    while outputs := await tools.outputs(response):
+        response = await client.responses.create(
+            tools=tools.definitions(), input=outputs, previous_response_id=response.id, ...
+        )
+
+The model is given `tool_search`, which the client executes. What it finds is an item of the
+conversation, so `tools` is the same in every request, and the prompt stays in its cache. Nothing is
+remembered here: one `ResponsesTools` serves any number of conversations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import anyio
+
+from discovery_engine._util.text import named, one_line
+from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.definitions import POOL_SEARCH
+from discovery_engine.agent.render.calls import ERROR
+from discovery_engine.agent.render.result import ANSWER
+from discovery_engine.agent.tool_forms import openai_function
+from discovery_engine.agent.toolset import toolset_of
+from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
+from discovery_engine.integrations.media_types import PDF, image_type
+from discovery_engine.integrations.missing_framework import missing_framework
+
+try:
+    from openai.types.responses import (
+        Response,
+        ResponseFunctionCallOutputItemParam,
+        ResponseFunctionToolCall,
+        ResponseInputItemParam,
+        ResponseToolSearchCall,
+        ToolParam,
+    )
+    from openai.types.responses.response_input_item_param import FunctionCallOutput
+    from openai.types.responses.tool_search_output_namespace_tool_param import (
+        ToolSearchOutputNamespaceToolParam as NamespaceTool,
+    )
+except ImportError as error:
+    raise missing_framework("openai", error) from error
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.agent_tool import AgentTool
+    from discovery_engine.agent.toolset import Toolset
+    from discovery_engine.engine import ScopedEngine
+    from discovery_engine.rpc.client import Client
+
+Call: TypeAlias = ResponseFunctionToolCall | ResponseToolSearchCall
+Status: TypeAlias = Literal["completed", "incomplete"]
+
+_CUT = "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
+_FAILED = "The call failed:"
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAMESPACE = 48  # characters, so that a number fits behind them
+_MOST_FUNCTIONS = 9
+"""Of one namespace: OpenAI's guide asks for fewer than ten."""
+
+
+class ResponsesTools:
+    """The tools of a toolset, as requests to the Responses API have them."""
+
+    def __init__(
+        self,
+        source: ScopedEngine | Toolset,
+        *,
+        own: Collection[str] = (),
+        client: Client | None = None,
+        on_progress: OnCallProgress | None = None,
+    ) -> None:
+        """Tools for any number of conversations.
+
+        Args:
+            source: An engine, or one of its toolsets: with the mode `meta` the model has the
+                meta-tools as functions.
+            own: The names of functions that the program itself defines, and whose calls it answers.
+            client: As `AgentTool.call` takes it.
+            on_progress: Awaited with the progress of each call.
+        """
+        self._toolset = toolset_of(source)
+        self._own = frozenset(own)
+        self._client = client
+        self._on_progress = on_progress
+
+    def definitions(self) -> list[ToolParam]:
+        """The `tools` of every request."""
+        forms = [
+            _tool_search()
+            if self._searches and tool.name == POOL_SEARCH.name
+            else openai_function(tool, "responses")
+            for tool in self._toolset.tools()
+        ]
+        return cast("list[ToolParam]", forms)
+
+    async def outputs(self, response: Response) -> list[ResponseInputItemParam]:
+        """The answers to all calls of a response, in their order; empty if there are none.
+
+        They are made side by side. Whatever goes wrong is an output that the model reads. The calls
+        of the program's own functions are left out.
+        """
+        last = response.output[-1] if response.status == "incomplete" else None
+        calls = list(self._calls(response))
+        outputs: list[list[ResponseInputItemParam]] = [[] for _ in calls]
+
+        async def answer(position: int, call: Call) -> None:
+            is_cut = call is last or call.status == "incomplete"
+            outputs[position] = [_cut(call)] if is_cut else await self._answer(call)
+
+        async with anyio.create_task_group() as tasks:
+            for position, call in enumerate(calls):
+                tasks.start_soon(answer, position, call)
+        return list(chain.from_iterable(outputs))
+
+    @property
+    def _searches(self) -> bool:
+        return self._toolset.mode == "select"
+
+    def _calls(self, response: Response) -> Iterator[Call]:
+        for item in response.output:
+            if (item.type == "function_call" and item.name not in self._own) or (
+                item.type == "tool_search_call" and item.execution == "client" and self._searches
+            ):
+                yield item
+
+    async def _answer(self, call: Call) -> list[ResponseInputItemParam]:
+        if call.type == "tool_search_call":
+            return await self._found(call)
+        result = await self._toolset.call_as_result(
+            call.name,
+            call.arguments,
+            client=self._client,
+            on_progress=progress_of(self._on_progress, call.call_id, call.name),
+        )
+        return [_output(call, _shown(ResultContent.of(result)))]
+
+    async def _found(self, call: ResponseToolSearchCall) -> list[ResponseInputItemParam]:
+        """The tools that a search has found; if there are none, why, which the item cannot say."""
+        search = self._toolset.fresh()  # its own, so that no conversation sees what another found
+        given = cast("JSONObject", call.arguments)
+        answer = await search.call_as_result(POOL_SEARCH.name, given)
+        found = [tool for tool in search.tools() if tool.origin]
+        output = _search_output(call, self._namespaces(found))
+        return [output] if found else [output, _nothing_found(answer)]
+
+    def _namespaces(self, tools: Iterable[AgentTool]) -> list[NamespaceTool]:
+        """The functions of each server, in namespaces of a few; the best found first."""
+        by_server: dict[str, list[JSONObject]] = {}
+        for tool in tools:
+            server = tool.origin.server if tool.origin else ""
+            by_server.setdefault(server, []).append(openai_function(tool, "responses"))
+        return [
+            self._namespace(server, number, functions[start : start + _MOST_FUNCTIONS])
+            for server, functions in by_server.items()
+            for number, start in enumerate(range(0, len(functions), _MOST_FUNCTIONS), 1)
+        ]
+
+    def _namespace(self, server: str, number: int, functions: list[JSONObject]) -> NamespaceTool:
+        name = _NOT_IN_NAMES.sub("_", server)[:_LONGEST_NAMESPACE]
+        purpose = one_line(self._toolset.purpose_of(server)) or f"Tools of {one_line(server)}"
+        return {
+            "type": "namespace",
+            "name": name if number == 1 else f"{name}_{number}",
+            "description": purpose,
+            "tools": cast("list[Any]", functions),
+        }
+
+
+def _tool_search() -> ToolParam:
+    return {
+        "type": "tool_search",
+        "execution": "client",
+        "description": POOL_SEARCH.description,
+        "parameters": POOL_SEARCH.input_schema,
+    }
+
+
+def _search_output(
+    call: ResponseToolSearchCall, namespaces: list[NamespaceTool], status: Status = "completed"
+) -> ResponseInputItemParam:
+    return {
+        "type": "tool_search_output",
+        "execution": "client",
+        "call_id": call.call_id,
+        "status": status,
+        "tools": namespaces,
+    }
+
+
+def _nothing_found(answer: JSONObject) -> ResponseInputItemParam:
+    """That no tool fits, and which servers could not be searched: none looks like an empty one.
+
+    It has no words of a server, as a message of the developer is believed.
+    """
+    fields = answer["_meta"].get(ANSWER) or {}
+    asked = fields.get("answers") or [fields]
+    notices = chain.from_iterable(one.get("notices") or () for one in asked)
+    missing = dict.fromkeys(notice["server"] for notice in notices if "server" in notice)
+    error = answer["_meta"].get(ERROR, {}).get("code")
+    text = f"tool_search failed: {error}." if error else "tool_search found no tool that fits."
+    if missing:
+        text += f" Servers that could not be searched now: {', '.join(map(named, missing))}."
+    return {"role": "developer", "content": text}
+
+
+def _cut(call: Call) -> ResponseInputItemParam:
+    if call.type == "tool_search_call":
+        return _search_output(call, [], "incomplete")
+    return _output(call, _CUT)
+
+
+def _output(
+    call: ResponseFunctionToolCall, output: str | list[ResponseFunctionCallOutputItemParam]
+) -> FunctionCallOutput:
+    item: FunctionCallOutput = {
+        "type": "function_call_output",
+        "call_id": call.call_id,
+        "output": output,
+    }
+    if call.caller is not None:  # a program of the model waits for it
+        item["caller"] = cast("Any", call.caller.to_dict())
+    return item
+
+
+def _shown(content: ResultContent) -> str | list[ResponseFunctionCallOutputItemParam]:
+    """Text alone as text; an output has no mark of an error, so the text says it."""
+    items = [item for part in content.parts for item in _item(part)]
+    if content.is_error:
+        items.insert(0, {"type": "input_text", "text": _FAILED})
+    if all(item["type"] == "input_text" for item in items):
+        return "\n".join(item["text"] for item in items if item["type"] == "input_text")
+    return items
+
+
+def _item(part: ResultPart) -> Iterator[ResponseFunctionCallOutputItemParam]:
+    """A part as the API takes it; one that it does not take as text that says what it is."""
+    if isinstance(part, MediaPart):
+        if media_type := image_type(part):
+            yield {"type": "input_image", "image_url": f"data:{media_type};base64,{part.data}"}
+            return
+        if part.media_type == PDF:
+            name = part.uri.rpartition("/")[2] or "document.pdf"
+            data = f"data:{PDF};base64,{part.data}"
+            yield {"type": "input_file", "filename": name, "file_data": data}
+            return
+    if text := part_text(part):
+        yield {"type": "input_text", "text": text}
