@@ -6,8 +6,7 @@ all-MiniLM-L6-v2 (see `minilm.py`). Fifteen thousand tools take some two minutes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -16,12 +15,14 @@ from minilm import export
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.runtime.semantic_search import query_vectors
+from discovery_engine.runtime.semantic_search import WARM_UP, query_vectors
+from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
-from discovery_engine.search.embedding_text import embedding_text, text_digest
-from discovery_engine.search.vectors import Similarities, Vectors, pack
+from discovery_engine.search.embedding_text import text_digest
+from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
+from discovery_engine.search.vectors import Similarities, Vectors
 
 BATCH = 32
 
@@ -33,17 +34,16 @@ class Embedding:
         self.asked = self.late = self.partial = 0
         """Requests; those answered by words since the embedder was late; those without clauses."""
 
-    def of(self, catalog: Catalog) -> Vectors:
-        tools = [entry.tool for entry in catalog]
-        texts = {text_digest(text): text for text in map(embedding_text, tools)}
-        known = dict(self._store.vectors(self._embedder.model, texts))
-        missing = sorted(texts.keys() - known.keys(), key=lambda digest: len(texts[digest]))
-        for batch in _batches(missing):
-            vectors = map(pack, self._embedded([texts[digest] for digest in batch]))
-            made = dict(zip(batch, vectors, strict=True))
-            self._store.save_vectors("benchmark", self._embedder.model, made)
-            known |= made
-        return Vectors(tools, [known[text_digest(embedding_text(tool))] for tool in tools])
+    def of(self, catalog: Catalog, book: ExampleBook = OWN_EXAMPLES) -> Vectors:
+        """The vectors that the engine has of a catalog once all are computed."""
+        # A scope of its own: what another catalog needs is not deleted.
+        scope = text_digest(*(str(entry.key) for entry in catalog)).hex()
+        cache = VectorCache(self._store, self._embedder, scope=scope, batch=BATCH, book=book)
+        return anyio.run(self._last, cache, catalog)
+
+    async def _last(self, cache: VectorCache, catalog: Catalog) -> Vectors:
+        await self._embedder.embed([WARM_UP])
+        return [vectors async for vectors in cache.update(catalog)][-1]
 
     def similarities(self, vectors: Vectors, query: str) -> Similarities | None:
         """Within the shipped timeout, as a server has it; None if words must do."""
@@ -59,9 +59,6 @@ class Embedding:
     async def _in_time(self, query: str) -> tuple[Sequence[Vector], bool]:
         return await query_vectors(query, self._embedder, timeout=EmbeddingsSettings().timeout)
 
-    def _embedded(self, texts: Sequence[str]) -> list[Vector]:
-        return anyio.run(self._embedder.embed, texts)
-
 
 def _folder(model: str, kept: Path) -> Path:
     kept.mkdir(parents=True, exist_ok=True)
@@ -70,9 +67,3 @@ def _folder(model: str, kept: Path) -> Path:
     if not (kept / "minilm" / "model.onnx").exists():
         export(Path(model.removeprefix("minilm:")), kept / "minilm")
     return kept / "minilm"
-
-
-def _batches(digests: Iterable[bytes]) -> Iterable[list[bytes]]:
-    rest = iter(digests)
-    while batch := list(islice(rest, BATCH)):
-        yield batch

@@ -97,7 +97,7 @@ def main() -> None:
     book = ExampleBook(is_shipped=options.as_shipped)
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions, book=book)
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
-    vectors = embedding.of(catalog) if embedding else None
+    vectors = embedding.of(catalog, book) if embedding else None
     outcomes = []
     for request in requests:
         query = request["query"]

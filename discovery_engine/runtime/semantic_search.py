@@ -21,6 +21,7 @@ from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
 from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
+from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.view.notices import Notice, by_words
@@ -69,12 +70,14 @@ class _Wanted(Struct, frozen=True):
     base_dir: Path
     is_untrusted_origin: bool
     scope: str
+    book: ExampleBook
 
     @classmethod
     def by(cls, settings: Settings) -> _Wanted:
         scope = catalog_key_of(settings)
         base_dir = Path(settings.path).parent if settings.path else Path()
-        return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, scope)
+        book = ExampleBook.of(settings.search)
+        return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, scope, book)
 
 
 class SemanticSearch:
@@ -202,7 +205,11 @@ class SemanticSearch:
             wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir, data=self._data
         ) as embedder:
             tools = VectorCache(
-                self._store, embedder, scope=wanted.scope, batch=wanted.embeddings.batch
+                self._store,
+                embedder,
+                scope=wanted.scope,
+                batch=wanted.embeddings.batch,
+                book=wanted.book,
             )
             self._queries.clear()
             await embedder.embed([WARM_UP])

@@ -1,44 +1,70 @@
 """The vectors of the tools of a catalog: loaded, computed where missing, and stored.
 
-A text is embedded once: its vector is stored under the digest of the text and the name of the
-model, and deleted when no tool has that text any more.
+A tool has the vector of its text, and one with examples the mean vector of these. A text is
+embedded once: its vector is stored under the digest of the text and the name of the model, and
+deleted when no tool has that text any more.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import anyio.to_thread
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.embedding_text import embedding_text, text_digest
-from discovery_engine.search.vectors import Vectors, pack, packed_size
+from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
+from discovery_engine.search.vectors import Vectors, pack_mean, packed_size
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Catalog
+    from discovery_engine.catalog import Catalog, ServerPart
     from discovery_engine.registry.protocols import VectorStore
-    from discovery_engine.search.embedders import Embedder
-    from discovery_engine.tools.model import Tool, ToolKey
+    from discovery_engine.search.embedders import Embedder, Vector
+    from discovery_engine.tools.model import ServerName, Tool
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_Texts: TypeAlias = dict[bytes, tuple[str, ...]]
+"""Texts by the digest that their mean vector is stored under."""
 
 _GROWTH = 1.5  # growth of the number of vectors after which they are published early
+
+
+class _Entry(NamedTuple):
+    """A tool, and what its vectors are stored under."""
+
+    tool: Tool
+    text: bytes
+    examples: bytes | None
+
+    def is_known(self, known: Container[bytes]) -> bool:
+        return self.text in known and (self.examples is None or self.examples in known)
 
 
 class VectorCache:
     """The vectors of one configuration with one embedder."""
 
-    def __init__(self, store: VectorStore, embedder: Embedder, *, scope: str, batch: int) -> None:
+    def __init__(
+        self,
+        store: VectorStore,
+        embedder: Embedder,
+        *,
+        scope: str,
+        batch: int,
+        book: ExampleBook = OWN_EXAMPLES,
+    ) -> None:
+        """`book` knows the examples of tools; the owner's alone if it is left out."""
         self._store = store
         self._embedder = embedder
         self._scope = scope
         self._batch = batch
-        self._digests: dict[ToolKey, tuple[Tool, bytes]] = {}
+        self._book = book
+        self._parts: dict[ServerName, tuple[ServerPart, list[_Entry]]] = {}
         self._known: dict[bytes, bytes] = {}
         self._kept: frozenset[bytes] | None = None
 
@@ -63,20 +89,33 @@ class VectorCache:
                 yield await self._vectors()
         await self._delete_unused()
 
-    def _read(self, catalog: Catalog) -> dict[bytes, str]:
-        """The texts by digest; unchanged tools are not read again."""
-        before, self._digests = self._digests, {}
-        texts = {}
-        for entry in catalog:
-            tool, digest = before.get(entry.key, (None, b""))
-            if tool != entry.tool or digest not in self._known:
-                text = embedding_text(entry.tool)
-                digest = text_digest(text)
-                texts[digest] = text
-            self._digests[entry.key] = (entry.tool, digest)
-        return texts
+    def _read(self, catalog: Catalog) -> _Texts:
+        """The texts by digest, those of tools before examples; unchanged servers are not read."""
+        before, self._parts = self._parts, {}
+        texts: _Texts = {}
+        examples: _Texts = {}
+        for server, part in catalog.parts.items():
+            known, entries = before.get(server, (None, []))
+            tools = [entry.tool for entry in part.entries]
+            is_same = known is not None and [entry.tool for entry in known.entries] == tools
+            if not (is_same and all(entry.is_known(self._known) for entry in entries)):
+                entries = [*self._entries(tools, texts, examples)]
+            self._parts[server] = part, entries
+        return texts | examples
 
-    async def _load(self, texts: Mapping[bytes, str]) -> None:
+    def _entries(self, tools: Sequence[Tool], texts: _Texts, examples: _Texts) -> Iterator[_Entry]:
+        """What each tool's vectors are stored under; adds the texts to `texts` and `examples`."""
+        known = self._book.of_tools(tools)
+        for tool in tools:
+            text = (embedding_text(tool),)
+            texts[digest := text_digest(*text)] = text
+            requests = known[tool.upstream_name].texts if tool.upstream_name in known else ()
+            of_requests = text_digest(*requests) if requests else None
+            if of_requests is not None:
+                examples[of_requests] = requests
+            yield _Entry(tool, digest, of_requests)
+
+    async def _load(self, texts: _Texts) -> None:
         wanted = [digest for digest in texts if digest not in self._known]
         load = partial(self._store.vectors, self._embedder.model, wanted)
         found = (await _from_registry(load) or {}) if wanted else {}
@@ -84,31 +123,41 @@ class VectorCache:
         # A remote embedder may change its model under the same name.
         self._known |= {digest: data for digest, data in found.items() if len(data) == length}
 
-    async def _compute(self, texts: Mapping[bytes, str]) -> None:
-        vectors = await self._embedder.embed(list(texts.values()))
-        made = dict(zip(texts, map(pack, vectors), strict=True))
+    async def _compute(self, texts: _Texts) -> None:
+        flat = [*chain.from_iterable(texts.values())]
+        vectors: list[Vector] = []
+        while len(vectors) < len(flat):
+            batch = flat[len(vectors) :][: self._batch]
+            vectors += await self._embedder.embed(batch)
+        rest = iter(vectors)
+        made = {key: pack_mean([*islice(rest, len(some))]) for key, some in texts.items()}
         self._known |= made
         await _from_registry(
             partial(self._store.save_vectors, self._scope, self._embedder.model, made)
         )
 
     async def _vectors(self) -> Vectors:
-        found = [
-            (tool, self._known[digest])
-            for tool, digest in self._digests.values()
-            if digest in self._known
-        ]
-        tools, stored = [tool for tool, _ in found], [data for _, data in found]
-        return await anyio.to_thread.run_sync(Vectors, tools, stored)
+        found = [entry for entry in self._all() if entry.text in self._known]
+        tools, stored = [one.tool for one in found], [self._known[one.text] for one in found]
+        requests = {
+            place: self._known[one.examples]
+            for place, one in enumerate(found)
+            if one.examples is not None and one.examples in self._known
+        }
+        return await anyio.to_thread.run_sync(Vectors, tools, stored, requests)
 
     async def _delete_unused(self) -> None:
         """Forget the vectors of texts that no tool mentions any more."""
-        used = frozenset(digest for _, digest in self._digests.values())
+        digests = (key for one in self._all() for key in (one.text, one.examples))
+        used = frozenset(key for key in digests if key is not None)
         if self._kept is None or self._kept - used:
             self._known = {digest: self._known[digest] for digest in used}
             keep = partial(self._store.keep_vectors, self._scope, self._embedder.model, used)
             await _from_registry(keep)
         self._kept = used
+
+    def _all(self) -> Iterator[_Entry]:
+        return chain.from_iterable(entries for _, entries in self._parts.values())
 
 
 async def _from_registry(work: Callable[[], T]) -> T | None:

@@ -14,6 +14,7 @@ from discovery_engine.search.text.tokenizer import words
 if TYPE_CHECKING:
     from discovery_engine.tools.model import Tool
 
+_BETWEEN = "\x00"
 _LONGEST = 2_000  # characters; models read less, and hosted ones bill by length
 
 
@@ -25,9 +26,10 @@ def embedding_text(tool: Tool) -> str:
     return text[:_LONGEST]
 
 
-def text_digest(text: str) -> bytes:
-    """The key that the vector of a text is stored under."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def text_digest(*texts: str) -> bytes:
+    """The key that the vector of a text is stored under, or the mean vector of several."""
+    joined = _BETWEEN.join(texts)
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).digest()
 
 
 def _as_words(name: str) -> str:

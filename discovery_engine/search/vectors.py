@@ -6,8 +6,9 @@ with all of them: 100,000 of 384 numbers take 4 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _STORED_TYPE = "<f2"  # half the size of a float, and the ranking is the same
 _LEAST_RANGE = 0.1  # from the lowest cosine to 1, where all tools are much alike
+_NONE: Mapping[int, bytes] = MappingProxyType({})
 _SORTED_FIRST = 4  # times as many tools as are wanted; the others only if these do not suffice
 
 
@@ -26,6 +28,15 @@ def pack(vector: Vector) -> bytes:
     return np.asarray(vector, dtype=_STORED_TYPE).tobytes()
 
 
+def pack_mean(vectors: Sequence[Vector]) -> bytes:
+    """The mean of unit vectors as it is stored, itself a unit long."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    total = np.sum(np.asarray(vectors, dtype=np.float64), axis=0)
+    length = float(np.linalg.norm(total))
+    return pack(total / length if length else vectors[0])
+
+
 def packed_size(dimensions: int) -> int:
     """How many bytes a stored vector has."""
     return dimensions * int(_STORED_TYPE[-1])
@@ -34,8 +45,15 @@ def packed_size(dimensions: int) -> int:
 class Vectors:
     """Immutable. A tool that has no vector yet is not in it."""
 
-    def __init__(self, tools: Sequence[Tool], stored: Sequence[bytes]) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], stored: Sequence[bytes], requests: Mapping[int, bytes] = _NONE
+    ) -> None:
         """One vector for each tool, as `pack` made them.
+
+        Args:
+            tools: The tools.
+            stored: The vectors of their texts.
+            requests: The vectors of the examples of some, by their places in `tools`.
 
         Raises:
             ValueError: If they are not vectors of one length.
@@ -44,14 +62,11 @@ class Vectors:
 
         self.tools = tuple(tools)
         self._rows = {tool.key: row for row, tool in enumerate(self.tools)}
-        if len({len(one) for one in stored}) > 1:
+        if len({len(one) for one in (*stored, *requests.values())}) > 1:
             raise ValueError("the vectors are not of one length")
-        rows = np.frombuffer(b"".join(stored), dtype=_STORED_TYPE).astype(np.float32)
-        rows = rows.reshape(len(stored), -1 if stored else 0)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise ValueError("a vector is no direction")
-        self._matrix = rows / lengths
+        self._matrix = _unit_rows(stored)
+        self._with_requests = np.array(list(requests), dtype=np.int64)
+        self._requests = _unit_rows(list(requests.values()))
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -77,10 +92,31 @@ class Vectors:
             return None
         # One product a row: faster than one with the matrix, which starts threads, and what a
         # row gives does not depend on where it stands.
-        whole, *clauses = (np.vecdot(self._matrix, one) for one in asked)
+        whole, *clauses = map(self._cosines, asked)
         if clauses:
             whole = (whole + np.max(clauses, axis=0)) / 2
         return Similarities(self, whole)
+
+    def _cosines(self, asked: Any) -> Any:
+        """Of a tool with examples the mean of both: neither is enough alone."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        cosines = np.vecdot(self._matrix, asked)
+        if len(self._with_requests):
+            both = cosines[self._with_requests] + np.vecdot(self._requests, asked)
+            cosines[self._with_requests] = both / 2
+        return cosines
+
+
+def _unit_rows(stored: Sequence[bytes]) -> Any:
+    import numpy as np  # noqa: PLC0415 - as above
+
+    rows = np.frombuffer(b"".join(stored), dtype=_STORED_TYPE).astype(np.float32)
+    rows = rows.reshape(len(stored), -1 if stored else 0)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not (np.isfinite(lengths) & (lengths > 0)).all():
+        raise ValueError("a vector is no direction")
+    return rows / lengths
 
 
 class Similarities:

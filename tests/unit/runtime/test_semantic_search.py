@@ -11,10 +11,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.events import ConfigurationReloaded, EventBus
+from discovery_engine.overrides.override import Override
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.semantic_search import WARM_UP, QueryEmbedding, SemanticSearch
@@ -37,6 +39,8 @@ class Embedding:
     given: list[str] = field(default_factory=list)
     """The texts, without the one to begin with."""
     calls: int = 0
+    longest: int = 0
+    """Of all batches."""
     failure: EmbeddingError | None = None
     is_slow: bool = False
     is_slow_with: frozenset[str] = frozenset()
@@ -49,6 +53,7 @@ class Embedding:
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         self.calls += 1
+        self.longest = max(self.longest, len(texts))
         self.given += [text for text in texts if text != WARM_UP]
         if self.failure:
             raise self.failure
@@ -160,6 +165,28 @@ async def test_a_second_run_embeds_nothing() -> None:
         await world.until(2)
 
     assert embedder.given == []
+
+
+@pytest.mark.requirement("EMB-2", "EMB-5")
+async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -> None:
+    example = Override(("one",), examples=("go there", "and back"))
+    settings = replace(wanting(batch=2), overrides=(example,))
+    store, embedder = MemoryRegistry(), Embedding()
+    async with running(embedder, settings, store) as world:
+        await world.lists("one", "two")
+        await world.settled()
+        before = world.current.view.vectors
+        assert before is not None
+        [similar] = filter(None, [before.compare(await embedder.embed(["go there"]))])
+        assert similar.cosine(before.tools[0]) != similar.cosine(before.tools[1])
+
+    assert embedder.longest == 2
+    assert {"go there", "and back", "s one: ", "s two: "} <= set(embedder.given)
+    again = Embedding()
+    async with running(again, settings, store) as world:
+        await world.until(2)
+        await world.settled()
+    assert again.given == []
 
 
 @pytest.mark.requirement("EMB-2")

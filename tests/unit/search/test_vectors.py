@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.vectors import Similarities, Vectors, pack
+from discovery_engine.search.vectors import Similarities, Vectors, pack, pack_mean
 from tests.factories import make_tool
 
 EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))
@@ -37,6 +37,23 @@ def test_a_clause_counts_as_much_as_the_whole() -> None:
 
     assert found.cosine(make_tool("east")) == pytest.approx(1)
     assert found.cosine(make_tool("north")) == pytest.approx(0.5)
+
+
+@pytest.mark.requirement("EMB-5")
+def test_a_tool_with_examples_is_as_similar_as_its_text_and_they_are_on_average() -> None:
+    tools = [make_tool("plain"), make_tool("asked")]
+    vectors = Vectors(tools, [pack(EAST), pack(EAST)], {1: pack_mean([NORTH, NORTH])})
+
+    found = similarities(vectors, NORTH)
+
+    assert found.cosine(tools[0]) == pytest.approx(0)
+    assert found.cosine(tools[1]) == pytest.approx(0.5)
+    assert found.best == pytest.approx(0.5)
+
+
+def test_the_mean_of_vectors_is_a_unit_long_even_if_they_cancel_out() -> None:
+    assert pack_mean([EAST, NORTH]) == pack(NORTH_EAST)
+    assert pack_mean([EAST, (-1.0, 0.0)]) == pack(EAST)
 
 
 def test_a_tool_with_another_definition_now_has_no_similarity() -> None:
