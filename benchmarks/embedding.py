@@ -22,6 +22,7 @@ from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
 from discovery_engine.search.embedding_text import text_digest
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
+from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.vectors import Similarities, Vectors
 
 BATCH = 32
@@ -38,7 +39,9 @@ class Embedding:
         """The vectors that the engine has of a catalog once all are computed."""
         # A scope of its own: what another catalog needs is not deleted.
         scope = text_digest(*(str(entry.key) for entry in catalog)).hex()
-        cache = VectorCache(self._store, self._embedder, scope=scope, batch=BATCH, book=book)
+        cache = VectorCache(
+            self._store, self._embedder, scope=scope, batch=BATCH, book=book, read=_in_english
+        )
         return anyio.run(self._last, cache, catalog)
 
     async def _last(self, cache: VectorCache, catalog: Catalog) -> Vectors:
@@ -57,7 +60,13 @@ class Embedding:
         return vectors.compare(found)
 
     async def _in_time(self, query: str) -> tuple[Sequence[Vector], bool]:
-        return await query_vectors(query, self._embedder, timeout=EmbeddingsSettings().timeout)
+        timeout = EmbeddingsSettings().timeout
+        return await query_vectors(query, self._embedder, timeout=timeout, read=_in_english)
+
+
+def _in_english(text: str) -> str:
+    """As the engine does for its own model; the models measured here know English alone."""
+    return default_lexicon().in_english(text)
 
 
 def _folder(model: str, kept: Path) -> Path:

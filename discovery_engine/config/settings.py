@@ -221,6 +221,11 @@ class EmbeddingsSettings(_Section, frozen=True):
     def is_on(self) -> bool:
         return self.provider != "none"
 
+    @property
+    def is_english(self) -> bool:
+        """Whether the model is known to read English alone."""
+        return self.provider == "discovery"
+
 
 class SearchSettings(_Section, frozen=True):
     limit: Annotated[int, UNTRUSTED] = 10

@@ -23,6 +23,7 @@ from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.query.clauses import split_clauses
+from discovery_engine.search.text.lexicon import lexicon_for
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.view.notices import Notice, by_words
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _Query: TypeAlias = tuple[Vector, ...]
+Reader: TypeAlias = Callable[[str], str]
 
 WARM_UP = "a text to begin with"
 """The first text for an embedder: afterwards its model is loaded and its dimensions known."""
@@ -71,13 +73,27 @@ class _Wanted(Struct, frozen=True):
     is_untrusted_origin: bool
     scope: str
     book: ExampleBook
+    synonyms: tuple[tuple[str, ...], ...]
+    """A text is read with them before it is translated."""
 
     @classmethod
     def by(cls, settings: Settings) -> _Wanted:
         scope = catalog_key_of(settings)
         base_dir = Path(settings.path).parent if settings.path else Path()
         book = ExampleBook.of(settings.search)
-        return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, scope, book)
+        return cls(
+            settings.search.embeddings,
+            base_dir,
+            settings.is_untrusted_origin,
+            scope,
+            book,
+            settings.search.synonyms,
+        )
+
+    @property
+    def read(self) -> Reader:
+        """How a request becomes a text that is embedded."""
+        return lexicon_for(self.synonyms).in_english if self.embeddings.is_english else str
 
 
 class SemanticSearch:
@@ -176,7 +192,8 @@ class SemanticSearch:
         if self._problem and self._clock() < self._retry_at:
             raise self._problem
         try:
-            vectors, is_whole = await query_vectors(query, embedder, timeout=timeout)
+            read = _Wanted.by(self._view().settings).read
+            vectors, is_whole = await query_vectors(query, embedder, timeout=timeout, read=read)
         except EmbeddingError as error:
             self._back_off(error)
             raise
@@ -210,6 +227,7 @@ class SemanticSearch:
                 scope=wanted.scope,
                 batch=wanted.embeddings.batch,
                 book=wanted.book,
+                read=wanted.read,
             )
             self._queries.clear()
             await embedder.embed([WARM_UP])
@@ -251,11 +269,12 @@ async def query_vectors(
     embedder: Embedder,
     *,
     timeout: float,  # noqa: ASYNC109 - raises an EmbeddingError
+    read: Reader = str,
 ) -> tuple[_Query, bool]:
     """The vectors of a query and its clauses, and whether all were computed in time.
 
     The whole query is embedded first, because it matters most. Clauses that are not done after
-    `timeout` seconds are left out.
+    `timeout` seconds are left out. `read` makes the text that is embedded.
 
     Raises:
         EmbeddingError: If the embedder fails, or the whole is not done in time either.
@@ -264,9 +283,9 @@ async def query_vectors(
     whole: list[Vector] = []
     clauses: list[Vector] = []
     with anyio.move_on_after(timeout) as limit:
-        whole = await embedder.embed([text])
+        whole = await embedder.embed([read(text)])
         if parts := split_clauses(text):
-            clauses = await embedder.embed(parts)
+            clauses = await embedder.embed([*map(read, parts)])
     if not whole:
         raise EmbeddingError(f"the embedder did not answer within {timeout:g} s")
     return (*whole, *clauses), not limit.cancelled_caught

@@ -57,13 +57,24 @@ class VectorCache:
         scope: str,
         batch: int,
         book: ExampleBook = OWN_EXAMPLES,
+        read: Callable[[str], str] = str,
     ) -> None:
-        """`book` knows the examples of tools; the owner's alone if it is left out."""
+        """Empty until the first update.
+
+        Args:
+            store: Keeps the vectors.
+            embedder: Computes them.
+            scope: Of the configuration; vectors that it no longer needs are deleted.
+            batch: How many texts are embedded at once.
+            book: Knows the examples of tools; the owner's alone if it is left out.
+            read: Makes the text that is embedded of an example.
+        """
         self._store = store
         self._embedder = embedder
         self._scope = scope
         self._batch = batch
         self._book = book
+        self._read_example = read
         self._parts: dict[ServerName, tuple[ServerPart, list[_Entry]]] = {}
         self._known: dict[bytes, bytes] = {}
         self._kept: frozenset[bytes] | None = None
@@ -109,7 +120,8 @@ class VectorCache:
         for tool in tools:
             text = (embedding_text(tool),)
             texts[digest := text_digest(*text)] = text
-            requests = known[tool.upstream_name].texts if tool.upstream_name in known else ()
+            found = known[tool.upstream_name].texts if tool.upstream_name in known else ()
+            requests = tuple(map(self._read_example, found))
             of_requests = text_digest(*requests) if requests else None
             if of_requests is not None:
                 examples[of_requests] = requests

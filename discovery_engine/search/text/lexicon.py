@@ -120,6 +120,16 @@ class Lexicon:
         """The words of a text in `language` with the English for each, without stop words."""
         return [token for token in self._tokens(text, language) if token.english]
 
+    def in_english(self, text: str) -> str:
+        """A text of another language word by word, without stop words; any other as it is.
+
+        For models that know English alone: in a row of words they recognize a request.
+        """
+        tokens = self.tokens(text, self.detect_language(text))
+        if not any(token.is_translated for token in tokens):
+            return text
+        return " ".join(token.english[0] for token in tokens)
+
     def words_by_term(self, text: str, language: Language | None) -> dict[str, str]:
         """Each term of a text, with the first word or phrase that gives it."""
         found: dict[str, str] = {}

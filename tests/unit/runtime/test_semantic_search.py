@@ -189,6 +189,28 @@ async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -
     assert again.given == []
 
 
+@pytest.mark.requirement("EMB-15")
+@pytest.mark.parametrize(
+    ("provider", "texts"),
+    [("discovery", ["show open task"]), ("onnx", ["zeige mir die offenen Aufgaben"])],
+)
+async def test_a_model_that_knows_english_alone_gets_requests_in_english(
+    provider: str, texts: list[str]
+) -> None:
+    embedder = Embedding()
+    async with running(embedder, wanting(provider)) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+        embedder.given.clear()
+        await world.meaning.embed_query("zeige mir die offenen Aufgaben")
+        assert embedder.given == texts
+
+        embedder.given.clear()
+        await world.meaning.embed_query("show me the open mails")
+
+    assert embedder.given == ["show me the open mails"]
+
+
 @pytest.mark.requirement("EMB-2")
 async def test_vectors_of_another_length_are_made_anew() -> None:
     store = MemoryRegistry()

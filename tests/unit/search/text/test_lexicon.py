@@ -84,3 +84,10 @@ def test_tables_are_folded_as_words_are() -> None:
     for file in (module._STOP_WORDS, module._SYNONYMS, module._TOPICS):
         for line in module._lines(file):
             assert [word for word in line if word != word.lower()] == []
+
+
+def test_a_text_of_another_language_is_read_in_english_and_any_other_as_it_is() -> None:
+    lexicon = default_lexicon()
+
+    assert lexicon.in_english("crée un nouveau dossier") == "create new folder"
+    assert lexicon.in_english("Create a new folder, please") == "Create a new folder, please"
