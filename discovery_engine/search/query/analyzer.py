@@ -26,7 +26,7 @@ from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundar
 from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJECT, Lexicon
 from discovery_engine.search.text.spelling import single_edits
-from discovery_engine.search.text.tokenizer import truncate_words, words
+from discovery_engine.search.text.tokenizer import Compound, compounds, truncate_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,6 +61,7 @@ _IDF_POWER = 0.85  # -24, -48; of the inverse document frequency: less steep tha
 _SUBJECTS_WEIGHT = 0.45  # -41, -1; of all subjects of a word together, beside the word
 _GUESS_WEIGHT = 0.6  # -4, +1; of a word that an unknown one may be a typo of
 _ARGUMENT_WEIGHT = 0.55  # of a word that stands in arguments alone
+_WHOLE_SHARE = 0.8  # of a compound as one word; the rest is for its parts. 0.6 and 0.95: -2, -1
 _SHORTEST_GUESS = 4  # letters; a shorter word is an edit away from too many others
 _SHORT_QUERY = 8  # words; a longer one is sufficient without its unknown words
 _UNKNOWN_WEIGHT = 0.5  # 0, 0; what a word that no tool has counts against every tool
@@ -135,15 +136,21 @@ class QueryAnalyzer:
     def _terms(self, text: str, query: str, language: Language | None) -> QueryTerms:
         """The terms of a text, given also with sites in place of addresses."""
         phrases = [p for p in self._lexicon.find_phrases(query) if self._df(p.concept)]
+        wholes = self._wholes(query)
         tokens = self._tokens(query, language)
         english = [word for token in tokens for word in token.english]
-        unknown = self._unknown(tokens, phrases)
+        unknown = self._unknown(tokens, phrases, wholes)
         stems = [self._lexicon.stem(word) for word in (*english, *self._compounds(english))]
         weights = self._own_weights(tokens) | self._weights(stems)
+        for token in tokens:
+            if token.is_colloquial and self._has(token.text):
+                self._weigh_colloquial(token, english, weights)
         if arguments := find_arguments(text):
             self._weigh_arguments(_with_sites(intent_of(text, arguments)), language, weights)
         for phrase in phrases:
             self._weigh(phrase, weights)
+        for compound in wholes:
+            self._weigh_compound(compound, weights)
         for stem in self._guesses(unknown) if len(english) <= _SHORT_QUERY else ():
             for term, weight in self._weights([stem]).items():
                 weights.setdefault(term, _GUESS_WEIGHT * weight)
@@ -161,9 +168,13 @@ class QueryAnalyzer:
         tokens = self._tokens(query, self._lexicon.detect_language(query))
         english = [word for token in tokens for word in token.english]
         found = [source for token in tokens for source in self._sources_of(token)]
-        for compound in self._compounds(english):
-            found += self._sources(self._lexicon.stem(compound), compound, Derivation.LITERAL)
-        for word in self._unknown(tokens, ()):
+        for joined in self._compounds(english):
+            found += self._sources(self._lexicon.stem(joined), joined, Derivation.LITERAL)
+        wholes = self._wholes(query)
+        for compound in wholes:
+            stem = self._lexicon.stem(compound.whole)
+            found += self._sources(stem, compound.whole, Derivation.LITERAL)
+        for word in self._unknown(tokens, (), wholes):
             for guess in self._guesses([word]):
                 found += self._sources(guess, word, Derivation.TYPO)
         for phrase in self._lexicon.find_phrases(query):
@@ -197,13 +208,23 @@ class QueryAnalyzer:
             other = Derivation.RELATED if term.startswith(SUBJECT) else Derivation.SYNONYM
             yield TermSource(term, word, max(derivation, other))
 
-    def _unknown(self, tokens: Sequence[Token], phrases: Sequence[Phrase]) -> list[str]:
-        """The words that no tool has, each once; those in a phrase that tools have are known."""
+    def _wholes(self, query: str) -> list[Compound]:
+        """The compounds of a query that tools have as one word."""
+        return [compound for compound in compounds(query) if self._is_known(compound.whole)]
+
+    def _unknown(
+        self, tokens: Sequence[Token], phrases: Sequence[Phrase], wholes: Sequence[Compound]
+    ) -> list[str]:
+        """The words that no tool has, each once.
+
+        Those in a phrase or a compound that tools have are known.
+        """
         in_phrases = {stem for phrase in phrases for stem in phrase.stems}
+        in_phrases.update(self._lexicon.stem(part) for whole in wholes for part in whole.parts)
         unknown = (
             token.text
             for token in tokens
-            if not any(map(self._is_known, token.english))
+            if not any(map(self._is_known, (*token.english, token.text)))
             and self._lexicon.stem(token.text) not in in_phrases
         )
         return list(dict.fromkeys(unknown))
@@ -220,6 +241,7 @@ class QueryAnalyzer:
 
     def _terms_of(self, clause: str, tokens: Sequence[Token]) -> set[str]:
         terms = {t for token in tokens for word in token.english for t in self._lexicon.terms(word)}
+        terms.update(t for whole in compounds(clause) for t in self._lexicon.terms(whole.whole))
         concepts = (phrase.concept for phrase in self._lexicon.find_phrases(clause))
         return terms.union(self._foreign_stems(tokens), concepts)
 
@@ -231,7 +253,12 @@ class QueryAnalyzer:
     def _foreign_stems(self, tokens: Sequence[Token]) -> Iterable[str]:
         """The stems of the words that were translated."""
         texts = (token.text for token in tokens if token.is_translated)
-        return (self._lexicon.stem(word) for text in texts for word in words(text))
+        return (
+            self._lexicon.stem(word)
+            for text in texts
+            for word in words(text)
+            if not self._lexicon.is_stop_word(word)
+        )
 
     def _weigh(self, phrase: Phrase, weights: dict[str, float]) -> None:
         """Give a phrase the share of its words' weight that a concept has."""
@@ -252,6 +279,24 @@ class QueryAnalyzer:
         asked.update(self._foreign_stems(tokens))
         for term in weights.keys() - asked:
             weights[term] *= _ARGUMENT_WEIGHT
+
+    def _weigh_colloquial(
+        self, token: Token, english: Sequence[str], weights: dict[str, float]
+    ) -> None:
+        """Where tools have a colloquial word itself, what it means is only a synonym."""
+        weights.update(self._weights([self._lexicon.stem(token.text)]))
+        meant = (word for word in token.english if english.count(word) == 1)
+        for term in {term for word in meant for term in self._lexicon.terms(word)}:
+            if term in weights:
+                weights[term] *= CONCEPT_WEIGHT
+
+    def _weigh_compound(self, compound: Compound, weights: dict[str, float]) -> None:
+        """Leave the parts of a word a share; a text that has the whole has the parts, too."""
+        terms = {term for part in compound.parts for term in self._lexicon.terms(part)}
+        for term in terms & weights.keys():
+            weights[term] *= 1 - _WHOLE_SHARE
+        for term, weight in self._weights([self._lexicon.stem(compound.whole)]).items():
+            weights[term] = max(weights.get(term, 0.0), _WHOLE_SHARE * weight)
 
     def _weights(self, stems: Iterable[str]) -> dict[str, float]:
         weights: dict[str, float] = {}

@@ -22,10 +22,11 @@ from discovery_engine._util import digests
 from discovery_engine.search.text import languages
 from discovery_engine.search.text.languages import English, Language, Languages, Token
 from discovery_engine.search.text.phrases import Phrase, Phrases
-from discovery_engine.search.text.tokenizer import is_unspaced, runs, words
+from discovery_engine.search.text.tokenizer import compounds, is_unspaced, runs, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
 CONCEPT = "@"  # no word begins with either
 SUBJECT = "#"
@@ -77,7 +78,9 @@ class Lexicon:
         listed = (word for line in (*shipped, *topics) for word in line)
         english = frozenset((*self._stop_words, *listed))
         stems = frozenset(stemmer.stemWords(list(english)))
-        self.languages = Languages(English(self._stop_words, english, stems, self.stem))
+        known = English(self._stop_words, english, stems, self.stem)
+        self.languages = Languages(known)
+        self._colloquial = Language("en", known)
         self._own = tuple(groups)
         for own in self._own:
             self._merge(own)
@@ -117,8 +120,25 @@ class Lexicon:
         return self.languages.detect_long(description)
 
     def tokens(self, text: str, language: Language | None) -> list[Token]:
-        """The words of a text in `language` with the English for each, without stop words."""
-        return [token for token in self._tokens(text, language) if token.english]
+        """The words and expressions of a request with what tools say for them.
+
+        Without those that ask for nothing. A request in English has colloquial ones.
+        """
+        spoken = language or self._colloquial
+        custom = self._custom_stems(text)
+        text_words = runs(text)
+        found: list[Token] = []
+        start = 0
+        while start < len(text_words):
+            several = spoken.dictionary.expression_at(start, text_words)
+            if several and custom.isdisjoint(map(self.stem, several.words)):
+                text = " ".join(several.words)
+                found.append(Token(text, several.english, spoken is self._colloquial))
+                start += len(several.words)
+            else:
+                found += self._tokens_of(text_words[start], spoken, custom)
+                start += 1
+        return [token for token in found if token.english]
 
     def in_english(self, text: str) -> str:
         """A text of another language word by word, without stop words; any other as it is.
@@ -170,17 +190,23 @@ class Lexicon:
     def _tokens(self, text: str, language: Language | None) -> Iterator[Token]:
         custom = self._custom_stems(text)
         for word in runs(text):
-            if is_unspaced(word):
-                for token in self.languages.split(word, language):
-                    is_custom = custom and custom.issuperset(self.stems(token.text))
-                    yield Token(token.text, (token.text,)) if is_custom else token
-            else:
-                english = None
-                if language and not (custom and self.stem(word) in custom):
-                    english = language.translate(word)
-                if english is None:
-                    english = () if self.is_stop_word(word) else (word,)
-                yield Token(word, english)
+            yield from self._tokens_of(word, language, custom)
+
+    def _tokens_of(
+        self, word: str, language: Language | None, custom: AbstractSet[str]
+    ) -> Iterator[Token]:
+        """What a run of `language` means; `custom` are the stems that the owner has defined."""
+        if is_unspaced(word):
+            for token in self.languages.split(word, language):
+                is_custom = custom and custom >= set(self.stems(token.text))
+                yield Token(token.text, (token.text,)) if is_custom else token
+            return
+        is_custom = custom and self.stem(word) in custom
+        english = language.translate(word) if language and not is_custom else None
+        if english is None:
+            yield Token(word, () if self.is_stop_word(word) else (word,))
+        else:
+            yield Token(word, english, is_colloquial=language is self._colloquial)
 
     def _custom_stems(self, text: str) -> set[str]:
         """Of the words that the owner says the meaning of, alone or in a phrase of the text."""
@@ -203,7 +229,12 @@ class Lexicon:
         kept = [word for word in found if word not in self._stop_words]
         if language:
             kept = [word for word in kept if language.translate(word) != ()]
-        return self._analyze(text, kept, language)
+        analyzed = self._analyze(text, kept, language)
+        for compound in compounds(
+            text
+        ):  # of a name the parts say as much, and more tools share them
+            analyzed.terms.extend(self.terms(compound.whole))
+        return analyzed
 
     def _analyze(self, text: str, kept: list[str], language: Language | None) -> AnalyzedText:
         terms = [term for word in kept for term in self.terms(word)]

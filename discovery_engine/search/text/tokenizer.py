@@ -2,6 +2,7 @@
 
     create_issue, create-issue, createIssue   create, issue
     getUserByID, HTTPServerError, getKPIs     get, user, by, id; http, server, error; get, kpi
+    MySQL, iPhone, Wi-Fi                      my, sql; i, phone; wi, fi; and each whole
     Café, Straße                              cafe; strasse
     搜索文件                                   搜索, 索文, 文件
 
@@ -15,6 +16,7 @@ import re
 import unicodedata
 from functools import cache
 from itertools import islice
+from typing import NamedTuple
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai and Lao
@@ -34,6 +36,21 @@ _VOICING = "\u3099\u309a"  # of kana: without it bus, path and bath are one word
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ASCII_CHUNK = re.compile(r"\S+")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer reduces kpis to KPI
+_COMPOUND = re.compile(
+    r"\b(?:[A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*"  # MySQL, GitHub, BibTeX
+    r"|[A-Z]{2,}[a-z]{2,}"  # QRCode
+    r"|[a-z][A-Z][A-Za-z]+"  # iPhone, eBay
+    r"|[a-z]{2,}OS\b)"  # macOS
+    r"|\b(?:[A-Za-z]{1,2}-[A-Za-z]{2,}|[A-Za-z]{2,}-[A-Za-z]{1,2})\b"  # wi-fi, add-on
+)
+_LONGEST_COMPOUND = 24  # characters; a longer one is an identifier
+
+
+class Compound(NamedTuple):
+    """A word that is written as several, but read as one: MySQL, BibTeX, Wi-Fi."""
+
+    whole: str
+    parts: tuple[str, ...]
 
 
 def words(text: str, *, characters: bool = False) -> list[str]:
@@ -61,6 +78,21 @@ def runs(text: str) -> list[str]:
         return _ascii_words(text)
     found = _word().findall(bare(_PLURAL.sub(" ", text)))
     return [word.casefold() for word in found]
+
+
+def compounds(text: str) -> list[Compound]:
+    """The words of `text` with capitals or a hyphen inside: `words` has their parts alone.
+
+    Of a name in camel case (`getUser`) none is read: its words are as good apart.
+    """
+    if text.islower() and "-" not in text:
+        return []
+    found = []
+    for run in _COMPOUND.findall(_PLURAL.sub("", text)):
+        parts = tuple(_ascii_words(run))
+        if len(parts) > 1 and len(run) <= _LONGEST_COMPOUND:
+            found.append(Compound("".join(parts), parts))
+    return found
 
 
 def truncate_words(text: str, *, most: int) -> str:

@@ -29,6 +29,8 @@ _COST = 1  # of any other
 class Token(NamedTuple):
     text: str
     english: Translation
+    is_colloquial: bool = False
+    """Whether the text is English, too: a tool may have it as it stands."""
 
     @property
     def is_translated(self) -> bool:

@@ -104,3 +104,68 @@ def test_of_an_address_only_the_site_counts() -> None:
 
     assert {"reddit", "url"} <= set(query.weights)
     assert not {"zebra", "yak", "weather"} & set(query.weights)
+
+
+@pytest.mark.requirement("REL-70")
+def test_a_compound_weighs_more_than_its_parts_and_not_more_than_the_word() -> None:
+    counts = COUNTS | {"mysql": 2, "sql": 6}
+    analyzer = QueryAnalyzer(default_lexicon(), TermCounts(counts))
+    whole, mixed = analyzer.analyze("mysql"), analyzer.analyze("MySQL")
+
+    assert mixed.weights["sql"] < mixed.weights["mysql"] < whole.weights["mysql"]
+    assert mixed.unknown == ()
+
+
+def test_a_compound_that_no_tool_has_counts_by_its_parts() -> None:
+    assert read("ZebraYak").weights == read("zebra yak").weights
+
+
+@pytest.mark.requirement("REL-71")
+def test_a_colloquial_word_means_what_tools_say() -> None:
+    query = read("k8s yak")
+
+    assert query.unknown == ("k 8 s",)
+    assert read("web page gh").unknown == ("web", "page", "gh")
+    counts = COUNTS | {"kubernet": 2}
+    assert "kubernet" in QueryAnalyzer(default_lexicon(), TermCounts(counts)).analyze("k8s").weights
+
+
+@pytest.mark.requirement("REL-71")
+def test_a_colloquial_word_that_tools_have_weighs_more_than_what_it_means() -> None:
+    counts = COUNTS | {"drag": 2, "move": 2, "@move": 2}
+    weights = QueryAnalyzer(default_lexicon(), TermCounts(counts)).analyze("drag").weights
+
+    assert weights["drag"] > weights["@move"] > 0
+
+
+@pytest.mark.requirement("REL-72")
+def test_show_me_asks_to_get_something() -> None:
+    counts = COUNTS | {"show": 2, "@show": 3, "get": 20, "@get": 25, "list": 20, "@list": 22}
+    analyzer = QueryAnalyzer(default_lexicon(), TermCounts(counts))
+
+    for query in (
+        "show me the zebra",
+        "could you please show us the zebra",
+        "zeig mir zebra bitte",
+    ):
+        assert "@show" not in analyzer.analyze(query).weights
+        assert {"@get", "zebra"} <= analyzer.analyze(query).weights.keys()
+    assert "@show" in analyzer.analyze("a zebra to show").weights
+
+
+@pytest.mark.requirement("REL-72")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "zebra, could you find that out for me?",
+        "I was wondering whether there is a zebra. Thanks in advance!",
+        "Let me know what you find: zebra",
+        "Is there a way to zebra? That would be great.",
+    ],
+)
+def test_openings_and_closings_ask_for_nothing(query: str) -> None:
+    counts = COUNTS | {"find": 9, "@find": 9, "@search": 9, "advanc": 2, "great": 2, "way": 3}
+
+    analyzer = QueryAnalyzer(default_lexicon(), TermCounts(counts))
+
+    assert list(analyzer.analyze(query).weights) == ["zebra"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.text.tokenizer import fold, words
+from discovery_engine.search.text.tokenizer import Compound, compounds, fold, words
 
 
 @pytest.mark.requirement("REL-20")
@@ -24,6 +24,30 @@ from discovery_engine.search.text.tokenizer import fold, words
 )
 def test_names_are_cut_into_words(text: str, expected: list[str]) -> None:
     assert words(text) == expected
+
+
+@pytest.mark.requirement("REL-70")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("Query MySQL.", Compound("mysql", ("my", "sql")), id="a capital inside"),
+        pytest.param("BibTeX", Compound("bibtex", ("bib", "te", "x")), id="three parts"),
+        pytest.param("QRCode", Compound("qrcode", ("qr", "code")), id="an acronym first"),
+        pytest.param("my iPhone", Compound("iphone", ("i", "phone")), id="a small letter first"),
+        pytest.param("macOS", Compound("macos", ("mac", "os")), id="a system"),
+        pytest.param("Wi-Fi", Compound("wifi", ("wi", "fi")), id="a hyphen"),
+        pytest.param("an add-on", Compound("addon", ("add", "on")), id="a short word behind"),
+    ],
+)
+def test_a_word_with_capitals_or_a_hyphen_inside_is_read_whole_too(
+    text: str, expected: Compound
+) -> None:
+    assert compounds(text) == [expected]
+
+
+@pytest.mark.parametrize("text", ["getUserByID", "PDFs and URLs", "list-issues", "GET", "x" * 99])
+def test_names_and_acronyms_are_no_compounds(text: str) -> None:
+    assert compounds(text) == []
 
 
 @pytest.mark.requirement("REL-21")
