@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.secrets.references import is_variable, references_in
+from discovery_engine.secrets.references import references_in
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
@@ -53,7 +53,7 @@ def _variables(server: ServerSettings) -> Iterator[str]:
         case None:
             texts = []
     for reference in (one for text in texts for one in references_in(text)):
-        if is_variable(reference.name) and reference.default is None:
+        if reference.kind == "variable" and reference.default is None:
             yield reference.name
 
 

@@ -40,6 +40,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "import": "Copy servers from another client's file into discovery.yaml.",
         "config": "Look at the configuration.",
         "trust": "Approve what a discovered configuration may start.",
+        "secrets": "Store, show and delete the secrets of servers.",
         "login": "Log in to a remote server.",
         "logout": "Revoke and delete a login.",
         "serve": "Serve the five meta-tools to an agent over MCP.",

@@ -29,6 +29,8 @@ from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.secret_store.encrypted_store import EncryptedStore
+from discovery_engine.secret_store.owner_secrets import OwnerSecrets
 from discovery_server.logs import log_to
 from tests.servers.programs import HERE, http_server
 
@@ -92,9 +94,11 @@ ENV: dict[str, str] = {
     "CANARY_REFERENCE": "${REFERRED}",
     "CANARY_BEARER": "Bearer ${REFERRED_TOO}",
     "CANARY_FILE": "${file:token.txt}",
+    "CANARY_STORED": "${secret:STORED}",
 }
 REFERRED = {"REFERRED": canary(), "REFERRED_TOO": canary(), "REFERRED_ARGUMENT": canary()}
 IN_FILE = canary()
+STORED = canary()
 ARGUMENTS = [
     *("--token", canary(), f"--api-key={canary()}", f"KEY={canary()}", "${REFERRED_ARGUMENT}"),
     *("--header", f"Authorization: Bearer {canary()}", json.dumps({"apiKey": canary()})),
@@ -151,6 +155,7 @@ class Place:
             url = address.replace("//", f"//bob:{user}@") + f"/mcp?key={query}#{fragment}"
             servers[f"remote{number}"] = {"url": url, "headers": HEADERS}
         content = {"trust": "open", "servers": servers, "log": {"level": "debug"}}
+        OwnerSecrets(EncryptedStore(self.data, self.environ)).set("STORED", STORED)
         self.config = folder / "discovery.yaml"
         self.config.write_text(json.dumps(content), "utf-8")
 
@@ -235,6 +240,7 @@ READING = [
     *("search key", "search key --json", "tools serve", "tools remote0", "inspect serve"),
     *("inspect serve fails --json", "inspect crash --json", "config show", "config show --json"),
     *("config validate", "trust", "trust --json", "review", "lint", "why serve:fails", "lock"),
+    *("secrets list", "secrets list --json"),
     *("cache", "health remote0", "health remote1 --json", "inspect remote2", "doctor --json"),
     *("execute cwd fails", "execute command fails --json"),
 ]

@@ -103,7 +103,7 @@ def _outside_secrets(arg: str) -> Sequence[Reference]:
 
 
 def _may_select(reference: Reference) -> bool:
-    return not is_secret_flag(f"--{reference.name}")
+    return reference.kind != "secret" and not is_secret_flag(f"--{reference.name}")
 
 
 def _is_secret_name(name: str) -> bool:

@@ -473,6 +473,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "stored secrets cannot be read, decrypted or written",
             "follow the hint",
         ),
+        "INVALID_SECRET": (
+            "error",
+            "no secret can be stored under that name, or with that value",
+            "follow the hint",
+        ),
         "REGISTRY_ERROR": (
             "error",
             "the registry cannot be read or written",

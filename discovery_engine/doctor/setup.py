@@ -36,7 +36,8 @@ from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.search.embedders.installed_model import installed_model
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
-from discovery_engine.secrets.resolver import EnvironmentResolver
+from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.upstream.connection import resolved_transport
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
 from discovery_engine.view.notices import Notice, lost
@@ -66,13 +67,14 @@ async def check_setup(
         data_dir: As `open_engine` takes it.
     """
     loss = lost(view.lost_at) if view.lost_at is not None else None
+    folder = registry_path(data_dir, environ).parent
 
     def run() -> tuple[Check, ...]:
         return (
             _runtime(),
-            *_view_checks(view, servers, environ, now),
+            *_view_checks(view, servers, environ, StoredSecretResolver(environ, folder), now),
             _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
-            *_secrets(view.settings, data_dir, environ),
+            *_secrets(view.settings, folder, environ),
             *_model(view.settings, data_dir, environ),
         )
 
@@ -95,10 +97,14 @@ def _runtime() -> Check:
 
 
 def _view_checks(
-    view: View, servers: Sequence[ServerReport], environ: Mapping[str, str], now: float
+    view: View,
+    servers: Sequence[ServerReport],
+    environ: Mapping[str, str],
+    secrets: SecretResolver,
+    now: float,
 ) -> Iterator[Check]:
     settings, catalog = view.settings, view.catalog
-    try_out: Callable[[ServerSettings], None] = partial(_resolve, environ=environ)
+    try_out: Callable[[ServerSettings], None] = partial(_resolve, environ=environ, secrets=secrets)
     yield from checks.configuration(settings)
     for health in servers:
         yield checks.server(view.server_settings(health.name), health, try_out)
@@ -111,13 +117,12 @@ def _view_checks(
     yield checks.clients(_client_files(environ), [source.type for source in settings.sources])
 
 
-def _resolve(server: ServerSettings, environ: Mapping[str, str]) -> None:
+def _resolve(server: ServerSettings, environ: Mapping[str, str], secrets: SecretResolver) -> None:
     """Resolve a server's secrets and find its program, without starting it.
 
     Raises:
         UnavailableError: If one of them is missing.
     """
-    secrets = EnvironmentResolver(environ)
     transport = resolved_transport(server, secrets)
     if isinstance(transport, StdioTransport):
         try:
@@ -131,11 +136,9 @@ def _client_files(environ: Mapping[str, str]) -> tuple[ClientFile, ...]:
     return client_files(environ=environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
 
 
-def _secrets(
-    settings: Settings, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> Iterator[Check]:
+def _secrets(settings: Settings, folder: Path, environ: Mapping[str, str]) -> Iterator[Check]:
     """The state of the secret store; none if nothing is stored and no server could need it."""
-    store = EncryptedStore(registry_path(data_dir, environ).parent, environ)
+    store = EncryptedStore(folder, environ)
     is_remote = any(isinstance(one.transport, RemoteTransport) for one in settings.servers)
     if store.exists or is_remote:
         place, count, error = store.planned_key_place(), 0, None

@@ -34,7 +34,8 @@ from discovery_engine.runtime.restore import (
 from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.runtime.use_counter import UseCounter
-from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
+from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from discovery_engine.registry.protocols import Registry
@@ -60,7 +61,8 @@ async def open_engine(
         config: Where the configuration is; looked for in the usual places if None.
         environ: Where the configuration is looked for, and what programs are started with; the
             process's environment if None.
-        secrets: What gives `${references}` their values; `environ` and files if None.
+        secrets: What gives `${references}` their values; `environ`, files and the stored secrets
+            of the data folder if None.
         data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
         clock: Unix time in seconds.
         frozen: Use only what the lock file beside the configuration pins.
@@ -77,10 +79,10 @@ async def open_engine(
         recall = partial(unchanged_settings, config, environ=environ, data_dir=data_dir)
         unchanged = await anyio.to_thread.run_sync(recall)
     settings = unchanged if unchanged is not None else await anyio.to_thread.run_sync(load)
-    secrets = secrets or EnvironmentResolver(environ)
+    data = registry_path(data_dir, environ).parent
+    secrets = secrets or StoredSecretResolver(environ, data)
     if replay is not None:
         secrets = _replayed_secrets(secrets)
-    data = registry_path(data_dir, environ).parent
     is_usual = record is None and replay is None
     environment = Environment(environ, secrets, clock, data, hands_out_tasks=is_usual)
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.server_logins import ServerLogins
     from discovery_engine.runtime.refresh_report import RefreshReport
+    from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
@@ -64,6 +65,14 @@ class Engine(ScopedEngine):
         from discovery_engine.owner.catalog_lock import CatalogLock  # noqa: PLC0415
 
         return CatalogLock(self, self._core.events)
+
+    @cached_property
+    def secrets(self) -> OwnerSecrets:
+        """The values of `${secret:NAME}`: `set`, `get`, `delete`, `names`, `rotate_key`."""
+        from discovery_engine.secret_store.encrypted_store import EncryptedStore  # noqa: PLC0415
+        from discovery_engine.secret_store.owner_secrets import OwnerSecrets  # noqa: PLC0415
+
+        return OwnerSecrets(EncryptedStore(self._environment.data, self._environment.variables))
 
     @cached_property
     def logins(self) -> ServerLogins:

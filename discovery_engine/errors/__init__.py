@@ -24,6 +24,7 @@
     │       └── PromptDisabledError
     ├── InputTooLongError               a query, a name or a list is longer than any may be
     ├── InvalidArgumentsError           the arguments do not fit the tool's schema
+    ├── InvalidSecretError              no secret can have that name or value
     │
     └── UpstreamError                   a server did not do its part
         ├── UnavailableError            it cannot be reached; with the kind of failure
@@ -58,6 +59,7 @@ from discovery_engine.errors.refusals import (
     DisabledError,
     InputTooLongError,
     InvalidArgumentsError,
+    InvalidSecretError,
     NotFoundError,
     OfferingDisabledError,
     PromptAmbiguousError,
@@ -103,6 +105,7 @@ __all__ = [
     "InputRequiredError",
     "InputTooLongError",
     "InvalidArgumentsError",
+    "InvalidSecretError",
     "LoginError",
     "MissingValue",
     "NeedsAuthError",

@@ -201,6 +201,19 @@ class InputTooLongError(DiscoveryError):
         super().__init__(f"{what} is too long: {size}, at most {limit}", hint=hint)
 
 
+class InvalidSecretError(DiscoveryError):
+    code = "INVALID_SECRET"
+
+    @classmethod
+    def name(cls) -> InvalidSecretError:
+        """For a name under which no secret can be stored; it is not repeated: it may be one."""
+        return cls(
+            "that is no name of a secret",
+            hint="it has letters, digits, '_', '.' and '-', and may have a server before it: "
+            "GITHUB_TOKEN, github/TOKEN",
+        )
+
+
 class InvalidArgumentsError(DiscoveryError):
     code = "INVALID_ARGUMENTS"
     server: str

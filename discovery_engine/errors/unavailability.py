@@ -94,12 +94,16 @@ class MissingValue(Struct, frozen=True):
     field: str
     """Where it stands in the entry, for instance `env.TOKEN`."""
     reference: str
-    """What it refers to: a variable's name, or `file:` and a path; empty if it is malformed."""
+    """What it refers to, as `Reference.address` writes it; empty if it is malformed."""
     reason: str
 
     @property
     def is_variable(self) -> bool:
-        return bool(self.reference) and not self.reference.startswith("file:")
+        return bool(self.reference) and not self.reference.startswith(("file:", "secret:"))
+
+    @property
+    def is_secret(self) -> bool:
+        return self.reference.startswith("secret:")
 
 
 class NeedsConfigError(UnavailableError):
@@ -113,15 +117,18 @@ class NeedsConfigError(UnavailableError):
             "; ".join(f"{one.field}: {one.reason}" for one in self.missing),
             hint=_way_to_set(self.missing),
         )
-        files = (f"${{{m.reference}}}" for m in self.missing if m.reference and not m.is_variable)
+        files = (f"${{{m.reference}}}" for m in self.missing if m.reference.startswith("file:"))
         place = [f"see {origin}"] if origin.file else []
         self.detail = "; ".join((*files, *place))
 
 
 def _way_to_set(missing: Sequence[MissingValue]) -> str:
     names = dict.fromkeys(one.reference for one in missing if one.is_variable)
-    if names:
-        return f"`export {' '.join(f'{name}=…' for name in names)}` where discovery is started"
+    ways = [f"`export {' '.join(f'{name}=…' for name in names)}` where discovery is started"]
+    secrets = dict.fromkeys(one.reference for one in missing if one.is_secret)
+    commands = [f"`discovery secrets set {name.removeprefix('secret:')}`" for name in secrets]
+    if found := (ways if names else []) + commands:
+        return "; ".join(found)
     return f"give {missing[0].field} a value" if missing else ""
 
 

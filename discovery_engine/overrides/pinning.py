@@ -37,7 +37,8 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
     for name, index in tool.overridden.pinned.items():
         override = overrides[index]
         try:
-            values[name] = _resolved(override.arguments[name], override, secrets)
+            given = override.arguments[name]
+            values[name] = _resolved(given, override, secrets, tool.server)
         except (UnsetReference, MalformedReferenceError) as error:
             path = f"overrides.{index}.arguments.{name}"
             problems.append(
@@ -67,12 +68,14 @@ def _as_references(value: JSONValue) -> JSONValue:
     return value
 
 
-def _resolved(value: JSONValue, override: Override, secrets: SecretResolver) -> JSONValue:
-    within = partial(_resolved, override=override, secrets=secrets)
+def _resolved(
+    value: JSONValue, override: Override, secrets: SecretResolver, server: str
+) -> JSONValue:
+    within = partial(_resolved, override=override, secrets=secrets, server=server)
     match value:
         case str():
             folder = os.path.dirname(override.origin.file)  # noqa: PTH120 - "" must stay ""
-            return resolve(value, secrets, base_dir=folder or None)
+            return resolve(value, secrets, base_dir=folder or None, server=server)
         case list():
             return list(map(within, value))
         case dict():

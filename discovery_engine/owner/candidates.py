@@ -20,7 +20,7 @@ from discovery_engine.secrets.references import references_in
 from discovery_engine.trust.approval_subject import ApprovalSubject
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.trust.server_identity import known_as
-from discovery_engine.upstream.connection import resolved_fields
+from discovery_engine.upstream.connection import resolved_fields, stored_secrets
 from discovery_engine.upstream.file_digests import is_bound
 from discovery_engine.upstream.identity import identity_as_configured, selects_code
 
@@ -130,6 +130,8 @@ def _notes(
     for one in missing:
         way = f": `export {one.reference}=…` before it starts" if one.is_variable else ""
         yield f"{one.field}: {visible_line(one.reason)}{way}"
+    for name in stored_secrets(server):
+        yield f"it gets the stored secret {shell_word(name)}"
     transport = server.transport
     if not isinstance(transport, StdioTransport):
         return

@@ -30,14 +30,14 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     for name, text in _kept_apart(server):
-        for value in _resolved(text, secrets, base_dir):
+        for value in _resolved(text, secrets, base_dir, server.name):
             yield from secrets_in(value, name)
     for text in _shown(server):
         for one in _references(text):
-            for value in _resolved(str(one), secrets, base_dir):
-                yield from secrets_in(value, one.name, is_secret=one.kind == "file")
+            for value in _resolved(str(one), secrets, base_dir, server.name):
+                yield from secrets_in(value, one.name, is_secret=one.kind != "variable")
     if isinstance(server.transport, RemoteTransport):
-        for value in _resolved(server.transport.url, secrets, base_dir):
+        for value in _resolved(server.transport.url, secrets, base_dir, server.name):
             yield from secrets_in(value)
     for text in _masked(server):
         yield from secrets_in(text, is_secret=not text.startswith(("{", "[")))
@@ -79,16 +79,18 @@ def _shown(server: ServerSettings) -> tuple[str, ...]:
     return ()
 
 
-def _resolved(text: str, secrets: SecretResolver, base_dir: str | None) -> Iterator[str]:
+def _resolved(
+    text: str, secrets: SecretResolver, base_dir: str | None, server: str
+) -> Iterator[str]:
     try:
-        yield resolve(text, secrets, base_dir=base_dir)
+        yield resolve(text, secrets, base_dir=base_dir, server=server)
     except ValueError:  # then the server has not got it either
         return
 
 
 def _value(reference: Reference, secrets: SecretResolver) -> str:
     """Of a variable as it is set; empty for any other reference, and for one without a value."""
-    if reference.kind == "file":
+    if reference.kind != "variable":
         return ""
     try:
         return secrets.value(replace(reference, default=None), base_dir=None)

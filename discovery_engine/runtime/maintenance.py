@@ -170,7 +170,7 @@ async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> 
 
 
 async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
-    """After a login or a logout in another process, list the servers that it may concern."""
+    """After a login, a logout or a new secret in another process, list the servers concerned."""
     stamp, known = logins.stamp(), await logins.servers()
     while True:
         await anyio.sleep(_LOGIN_PAUSE)
@@ -181,14 +181,17 @@ async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
         chosen = [
             name
             for name in view.connectable
-            if name in before ^ known or _awaits_login(view.catalog.part(name))
+            if name in before ^ known or _awaits_secret(view.catalog.part(name))
         ]
         if chosen:
             await engine.refresh(chosen)
 
 
-def _awaits_login(part: ServerPart) -> bool:
-    return part.failure is not None and part.failure.code == NeedsAuthError.code
+def _awaits_secret(part: ServerPart) -> bool:
+    if (failure := part.failure) is None:
+        return False
+    is_named = any(reference.startswith("secret:") for reference in failure.missing)
+    return is_named or failure.code == NeedsAuthError.code
 
 
 async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:

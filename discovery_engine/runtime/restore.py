@@ -23,7 +23,8 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.usage import usage_shares
-from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
+from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.view.notices import lost
 from discovery_engine.view.view import View
 
@@ -71,7 +72,8 @@ def stored_view(
         return None
     if snapshot is None or not is_current(snapshot.settings.inputs):
         return None
-    if newly_configured(snapshot.settings, snapshot.catalog, EnvironmentResolver(environ)):
+    secrets = StoredSecretResolver(environ, path.parent)
+    if newly_configured(snapshot.settings, snapshot.catalog, secrets):
         return None
     _warn_of_loss(lost_at)
     book = ExampleBook.of(snapshot.settings.search)
@@ -127,7 +129,10 @@ def newly_configured(
     return frozenset(
         name
         for name, missing in wanting.items()
-        if all(has_value(one, secrets, base_dir=folders.get(name) or None) for one in missing)
+        if all(
+            has_value(one, secrets, base_dir=folders.get(name) or None, server=name)
+            for one in missing
+        )
     )
 
 

@@ -96,7 +96,8 @@ class EncryptedStore:
             if document is None:
                 document = self._created()
             elif self._keys.is_passphrase_given and document.key.place != "passphrase":
-                document, outdated = self._encrypted_again(document), document.key
+                outdated = document.key  # the passphrase was given after it was written
+                document = self._encrypted_again(document)
             encrypted = _encrypt(self._key(document), document.key, name, value.encode())
             self._write(replace(document, secrets={**document.secrets, name: encrypted}))
             if outdated:
@@ -110,6 +111,23 @@ class EncryptedStore:
             rest = {other: text for other, text in document.secrets.items() if other != name}
             self._write(replace(document, secrets=rest))
             return True
+
+    def rotate_key(self) -> KeyPlace | None:
+        """Encrypt everything with a new key, in the best place there is; returns that place.
+
+        None if nothing is stored. The old key is deleted after the new document is written.
+
+        Raises:
+            SecretStoreError: If a secret cannot be decrypted, or the new key cannot be kept.
+        """
+        with self._writing():
+            document = self._read()
+            if document is None:
+                return None
+            anew = self._encrypted_again(document)
+            self._write(anew)
+            self._keys.discard(document.key)
+            return anew.key.place
 
     def require_usable(self) -> None:
         with self._writing():
@@ -136,14 +154,14 @@ class EncryptedStore:
         finally:
             os.close(descriptor)
 
-    def _created(self) -> _Document:
-        record = self._keys.create()
+    def _created(self, instead_of: KeyRecord | None = None) -> _Document:
+        record = self._keys.create(instead_of)
         check = _encrypt(self._keys.find(record), record, "", _CHECK)
         return _Document(_VERSION, record, check)
 
     def _encrypted_again(self, document: _Document) -> _Document:
-        """The document with a key of the passphrase, which was given after it was written."""
-        old, made = self._key(document), self._created()
+        """The document with a new key."""
+        old, made = self._key(document), self._created(document.key)
         new = self._keys.find(made.key)
         texts = {
             name: _encrypt(new, made.key, name, self._decrypt(old, document.key, name, text))

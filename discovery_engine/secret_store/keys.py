@@ -2,7 +2,8 @@
 
     passphrase   derived from $DISCOVERY_SECRETS_PASSPHRASE; kept nowhere
     keyring      in the system's keyring, if the library `keyring` is there and has a working one
-    file         in `secrets.key` beside the secrets, readable by its owner only
+    file         in `secrets.key` beside the secrets, readable by its owner only: in base64, on a
+                 line of its own; while there is more than one, each but the first has its id before
 
 What each protects: a passphrase and the keyring protect secrets from all who copy the data
 folder; a key file only if the copy lacks it, as a backup or a commit of the one file does. Programs
@@ -35,12 +36,15 @@ KeyPlace: TypeAlias = Literal["passphrase", "keyring", "file"]
 VARIABLE = "DISCOVERY_SECRETS_PASSPHRASE"
 _SERVICE = "discovery"
 _LENGTH = 32  # bytes, for AES-256
+_LARGEST = 64 * 1024  # bytes of a key file
 _SALT = 16  # bytes
 _COST = 2**15  # of scrypt: 32 MiB and 60 ms, once for each process
 _PROBE = 3.0  # seconds; a keyring that cannot be unlocked may wait for a dialog nobody sees
 _READ = 20.0  # seconds; a person may have to unlock it
 _LEAST_PRIORITY = 1  # of a keyring that encrypts: the plain files of `keyrings.alt` have less
 _PRIVATE = 0o600
+_ANY = ""
+"""The id of a key that is alone in its file."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -74,8 +78,10 @@ class Keys:
             return "passphrase"
         return "keyring" if working_keyring() else "file"
 
-    def create(self) -> KeyRecord:
+    def create(self, instead_of: KeyRecord | None = None) -> KeyRecord:
         """A new key, kept in the best place there is.
+
+        The key that it replaces is kept beside it, until `discard`.
 
         Raises:
             SecretStoreError: If it cannot be kept anywhere.
@@ -88,11 +94,16 @@ class Keys:
             self._found[record] = key
             return record
         record = KeyRecord("file", _new_id())
-        if not self.file.exists():
-            try:
-                replace_file(self.file, base64.b64encode(key), follows_link=False)
-            except OSError as error:
-                raise SecretStoreError.of_file(self.file, _reason(error)) from error
+        try:
+            kept = self._kept() if self.file.exists() else {}
+            if instead_of and instead_of.place == "file":
+                # Others are of changes that were cut short.
+                name = instead_of.id if instead_of.id in kept else _ANY
+                kept = {name: kept[name]}
+            self._keep(kept | {record.id: base64.b64encode(key)})
+        except (OSError, ValueError) as error:
+            raise SecretStoreError.of_file(self.file, _reason(error)) from error
+        self._found[record] = key
         return record
 
     def find(self, record: KeyRecord) -> bytes:
@@ -109,8 +120,10 @@ class Keys:
         """Delete a key that nothing is encrypted with any more; failures are only logged."""
         self._found.pop(record, None)
         if record.place == "file":
-            with suppress(FileNotFoundError):
-                self.file.unlink()
+            with suppress(OSError, ValueError):
+                kept = self._kept()
+                kept.pop(record.id if record.id in kept else _ANY, None)
+                self._keep(kept)
         elif record.place == "keyring":
             _in_time(lambda: _keyring().delete_password(_SERVICE, record.id), _PROBE)
 
@@ -121,7 +134,7 @@ class Keys:
             case "keyring":
                 return _from_keyring(record)
             case "file":
-                return self._from_file()
+                return self._from_file(record)
 
     def _derived(self, record: KeyRecord) -> bytes:
         # Only who has secrets loads it: it takes 60 ms to import.
@@ -135,9 +148,13 @@ class Keys:
         derive = Scrypt(base64.b64decode(record.salt), _LENGTH, n=_COST, r=8, p=1)
         return derive.derive(self._passphrase.encode(errors="surrogateescape"))
 
-    def _from_file(self) -> bytes:
+    def _from_file(self, record: KeyRecord) -> bytes:
         try:
-            key = base64.b64decode(_read_private(self.file).strip(), validate=True)
+            kept = self._kept()
+            if (text := kept.get(record.id, kept.get(_ANY))) is None:
+                reason = "is not the key that the stored secrets were encrypted with"
+                raise SecretStoreError.of_file(self.file, reason)
+            key = base64.b64decode(text, validate=True)
         except FileNotFoundError as error:
             raise SecretStoreError.of_file(
                 self.file, "is gone, and the stored secrets cannot be decrypted without it"
@@ -147,6 +164,30 @@ class Keys:
         if len(key) != _LENGTH:
             raise SecretStoreError.of_file(self.file, "holds no key")
         return key
+
+    def _kept(self) -> dict[str, bytes]:
+        """The keys of the file in base64, by id, in order; one without an id has `_ANY`.
+
+        Raises:
+            OSError, ValueError: If it cannot be read, or is no file of keys.
+        """
+        kept = {}
+        for line in _read_private(self.file).splitlines():
+            name, _, text = line.decode("ascii").rpartition(" ")
+            kept[name or _ANY] = text.encode()
+        if not kept:
+            raise ValueError("it holds no key")
+        return kept
+
+    def _keep(self, kept: Mapping[str, bytes]) -> None:
+        """Write the file; a key that is alone in it is written without its id, as it always was."""
+        if not kept:
+            self.file.unlink()
+            return
+        if len(kept) == 1:
+            kept = {_ANY: next(iter(kept.values()))}
+        lines = (name.encode() + b" " + text if name else text for name, text in kept.items())
+        replace_file(self.file, b"\n".join(lines), follows_link=False)
 
 
 def working_keyring() -> str:
@@ -218,7 +259,7 @@ def _read_private(path: Path) -> bytes:
             raise OSError(errno.EINVAL, "is no regular file")
         if os.name == "posix" and (status.st_mode & _OTHERS or status.st_uid != os.geteuid()):
             raise PermissionError(errno.EACCES, f"others may read it: `chmod 600 {path}`")
-        return file.read(1024)
+        return file.read(_LARGEST)
 
 
 def _new_id() -> str:

@@ -3,6 +3,8 @@
     ${NAME}             the environment variable; an error if it is not set
     ${NAME:-default}    the same, with a default for one that is unset or empty
     ${file:path}        what the file holds, less one newline at its end
+    ${secret:NAME}      what `discovery secrets set NAME` stored; an error if it is not stored
+    ${secret:SERVER/NAME}   the same, of one server: no other entry may refer to it
     $${                 the two characters ${ themselves
 
 `secrets.resolver` gives them their values.
@@ -19,6 +21,7 @@ REDACTED = "••••"
 
 _TOKENS = re.compile(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET = re.compile(r"(?:[^/{}$\s\0]{1,128}/)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
 _VARIABLE = re.compile(rf"(?P<name>{_NAME.pattern})(?::-(?P<default>.*))?", re.DOTALL)
 
 
@@ -27,7 +30,10 @@ class MalformedReferenceError(ValueError):
 
 
 class UnsetReference(ValueError):  # noqa: N818 - it reads as the state that it is
-    """A reference without a value; `name` is the variable, or `file:` and the path."""
+    """A reference without a value.
+
+    `name` is the variable, `file:` and the path, or `secret:` and its name.
+    """
 
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
@@ -36,9 +42,9 @@ class UnsetReference(ValueError):  # noqa: N818 - it reads as the state that it 
 
 
 class Reference(Struct, frozen=True):
-    kind: Literal["variable", "file"]
+    kind: Literal["variable", "file", "secret"]
     name: str
-    """The variable's name, or the file's path."""
+    """The variable's or the secret's name, or the file's path."""
     default: str | None = None
 
     def __str__(self) -> str:
@@ -50,9 +56,23 @@ class Reference(Struct, frozen=True):
         return self._written(REDACTED if self.default else self.default)
 
     def _written(self, default: str | None) -> str:
-        prefix = "file:" if self.kind == "file" else ""
         suffix = "" if default is None else f":-{default}"
-        return f"${{{prefix}{self.name}{suffix}}}"
+        return f"${{{self.address}{suffix}}}"
+
+    @property
+    def address(self) -> str:
+        """The name with its kind: `HOME`, `file:token.txt`, `secret:GITHUB_TOKEN`."""
+        return self.name if self.kind == "variable" else f"{self.kind}:{self.name}"
+
+    @property
+    def owner(self) -> str:
+        """The server that a secret is kept for; empty for one that any entry may refer to."""
+        return self.name.rpartition("/")[0] if self.kind == "secret" else ""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a secret may be stored under that name."""
+    return _SECRET.fullmatch(name) is not None
 
 
 def is_variable(name: str) -> bool:
@@ -122,9 +142,21 @@ def _reference(inner: str | None) -> Reference:
         raise MalformedReferenceError("'${env:NAME}' is written '${NAME}' here")
     if inner.startswith("file:") and inner != "file:":
         return Reference("file", inner.removeprefix("file:"))
+    if inner.startswith("secret:"):
+        return _secret(inner.removeprefix("secret:"))
     if variable := _VARIABLE.fullmatch(inner):
         return Reference("variable", variable["name"], variable["default"])
     raise MalformedReferenceError(
-        "'${' must go on as ${NAME}, ${NAME:-default} or ${file:path}; "
+        "'${' must go on as ${NAME}, ${NAME:-default}, ${file:path} or ${secret:NAME}; "
         "write '$${' for the characters"
     )
+
+
+def _secret(name: str) -> Reference:
+    if not is_secret_name(name):
+        # The name may be the secret itself, put there by mistake.
+        raise MalformedReferenceError(
+            "'${secret:' must go on with a name of letters, digits, '_', '.' and '-', and may have "
+            "one server before it: ${secret:GITHUB_TOKEN}, ${secret:github/TOKEN}"
+        )
+    return Reference("secret", name)

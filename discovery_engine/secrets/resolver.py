@@ -1,4 +1,4 @@
-"""Where references get their values: the environment and files today, a secret store tomorrow.
+"""Where references get their values: the environment and files; `secret_store` adds its own.
 
 The one rule: a reference is resolved in a single pass. What a resolver returns is a value, and is
 never read as a reference again.
@@ -33,7 +33,7 @@ class SecretResolver(Protocol):
 
 
 class EnvironmentResolver:
-    """Variables of an environment, and files."""
+    """Variables of an environment, and files; without a store, no secret has a value."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -41,6 +41,8 @@ class EnvironmentResolver:
     def value(self, reference: Reference, *, base_dir: str | None) -> str:
         if reference.kind == "file":
             return _file_content(reference.name, self._environ, base_dir)
+        if reference.kind == "secret":
+            raise UnsetReference(reference.address, "is not available here")
         value = self._environ.get(reference.name)
         if reference.default is not None:
             return value or reference.default
@@ -49,28 +51,43 @@ class EnvironmentResolver:
         return value
 
 
-def resolve(text: str, secrets: SecretResolver, *, base_dir: str | None = None) -> str:
+def resolve(
+    text: str, secrets: SecretResolver, *, base_dir: str | None = None, server: str = ""
+) -> str:
     """The text with a value in place of every reference.
 
-    A relative path of `${file:…}` starts at `base_dir`, or at the working folder with None.
+    Args:
+        text: As it is written in a configuration.
+        secrets: What gives values.
+        base_dir: Where a relative path of `${file:…}` starts; the working folder if None.
+        server: Whose entry the text stands in: a secret that is kept for a server has a value
+            in its own entry only.
 
     Raises:
         MalformedReferenceError: If a `${` starts no reference.
         UnsetReference: If a reference has no value.
     """
     return "".join(
-        part if isinstance(part, str) else secrets.value(part, base_dir=base_dir)
+        part if isinstance(part, str) else _value(part, secrets, base_dir, server)
         for part in split(text)
     )
 
 
-def has_value(name: str, secrets: SecretResolver, *, base_dir: str | None = None) -> bool:
-    """Whether a variable, or `file:` and a path, has a value now; the arguments of `resolve`."""
+def has_value(
+    name: str, secrets: SecretResolver, *, base_dir: str | None = None, server: str = ""
+) -> bool:
+    """Whether `Reference.address` has a value now; the arguments of `resolve`."""
     try:
-        resolve(f"${{{name}}}", secrets, base_dir=base_dir)
+        resolve(f"${{{name}}}", secrets, base_dir=base_dir, server=server)
     except ValueError:
         return False
     return True
+
+
+def _value(reference: Reference, secrets: SecretResolver, base_dir: str | None, server: str) -> str:
+    if reference.owner not in ("", server):
+        raise UnsetReference(reference.address, f"is kept for {reference.owner} alone")
+    return secrets.value(reference, base_dir=base_dir)
 
 
 def _file_content(written: str, environ: Mapping[str, str], base_dir: str | None) -> str:

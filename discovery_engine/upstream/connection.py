@@ -16,7 +16,11 @@ from msgspec.structs import asdict, replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, MissingValue, NeedsConfigError, UnavailableError
-from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.references import (
+    MalformedReferenceError,
+    UnsetReference,
+    references_in,
+)
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import canonical_json, fingerprint
 
@@ -96,7 +100,7 @@ def resolved_fields(
     missing: list[MissingValue] = []
     for place, text in written_fields(server.transport).items():
         try:
-            values[place] = resolve(text, secrets, base_dir=base_dir)
+            values[place] = resolve(text, secrets, base_dir=base_dir, server=server.name)
         except UnsetReference as error:
             missing.append(MissingValue(place, error.name, _reason(error)))
         except MalformedReferenceError as error:
@@ -121,6 +125,13 @@ def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[s
             }
         case None:
             return {}
+
+
+def stored_secrets(server: ServerSettings) -> tuple[str, ...]:
+    """The names in `${secret:NAME}` of an entry, each once."""
+    texts = written_fields(server.transport).values()
+    found = (reference for text in texts for reference in references_in(text))
+    return tuple(dict.fromkeys(one.name for one in found if one.kind == "secret"))
 
 
 def _reason(error: UnsetReference) -> str:

@@ -1,9 +1,9 @@
 """The identity of a server: what its approval is bound to, computed for the current environment.
 
 It covers the entry as written. Values of `env` and `headers` are excluded because they are secrets,
-except those read from files, which may come with a project. Other values count where they may
-select what runs: the command, arguments, the working directory, the address, and variables that
-make a program load or reach something else.
+except those read from files, which may come with a project. Stored secrets never count. Other
+values count where they may select what runs: the command, arguments, the working directory, the
+address, and variables that make a program load or reach something else.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def identity_as_configured(
     Programs are looked for as `environ` has it.
     """
     values, _ = resolved_fields(server, secrets)
-    return _identity(server, values, secrets, environ)
+    return _identity(server, _without_secrets(server, values, secrets), secrets, environ)
 
 
 def identity_of(
@@ -59,7 +59,33 @@ def identity_of(
     environ: Mapping[str, str],
 ) -> Identity:
     """The identity of `server`; `transport` is its own with every reference resolved."""
-    return _identity(server, written_fields(transport), secrets, environ)
+    values = _without_secrets(server, written_fields(transport), secrets)
+    return _identity(server, values, secrets, environ)
+
+
+def _without_secrets(
+    server: ServerSettings, values: Mapping[str, str], secrets: SecretResolver
+) -> Mapping[str, str]:
+    """The texts of an entry with each `${secret:…}` as it is written, stored or not."""
+    held = [
+        place
+        for place, text in written_fields(server.transport).items()
+        if any(reference.kind == "secret" for reference in references_in(text))
+    ]
+    if not held:
+        return values
+    written, _ = resolved_fields(server, _SecretsAsWritten(secrets))
+    return {**values, **{place: written[place] for place in held if place in written}}
+
+
+class _SecretsAsWritten:
+    def __init__(self, others: SecretResolver) -> None:
+        self._others = others
+
+    def value(self, reference: Reference, *, base_dir: str | None) -> str:
+        if reference.kind == "secret":
+            return str(reference)
+        return self._others.value(reference, base_dir=base_dir)
 
 
 def _identity(

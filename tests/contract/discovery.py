@@ -103,15 +103,21 @@ class Discovery:
         file = self.home / "starts"
         return len(file.read_text().splitlines()) if file.exists() else 0
 
-    def at_terminal(self, *words: str, typed: str = "", **environ: str) -> Typed:
-        """A command whose stdin, stdout and stderr are a terminal, at which somebody types."""
+    def at_terminal(self, *words: str, typed: str = "", after: str = "", **environ: str) -> Typed:
+        """A command whose stdin, stdout and stderr are a terminal, at which somebody types.
+
+        `after` is what they wait for before they type.
+        """
         import pty
 
         controller, terminal = pty.openpty()
         environ = self.environ | environ
         self.forked.start(words, (terminal,) * 3, cwd=self.home, environ=environ, measured=True)
+        chunks, shown = _chunks(controller), b""
+        while after.encode() not in shown:
+            shown += next(chunks)
         os.write(controller, typed.encode())
-        shown = b"".join(_chunks(controller))
+        shown += b"".join(chunks)
         os.close(controller)
         return Typed(self.forked.wait(), shown.decode().replace("\r\n", "\n"))
 

@@ -143,7 +143,7 @@ class _ServerIndex:
         return frozenset((name, self._resolved(value)) for name, value in named)
 
     def _resolved(self, text: str) -> str:
-        """With the values of variables as far as they are known; files are not opened."""
+        """With the values of variables as far as they are known; files and secrets are not read."""
         try:
             parts = split(text)
         except MalformedReferenceError:
@@ -151,7 +151,7 @@ class _ServerIndex:
         return "".join(part if isinstance(part, str) else self._value(part) for part in parts)
 
     def _value(self, reference: Reference) -> str:
-        if reference.kind == "file":
+        if reference.kind != "variable":
             return str(reference)
         try:
             return self._secrets.value(reference, base_dir=None) or str(reference)
