@@ -37,7 +37,11 @@ from discovery_cli.main import main
 from discovery_engine._util.text import one_line
 
 ROOT = Path(__file__).parents[1]
-_SLOW = ("discovery_engine.upstream.http", "discovery_engine.search.embedders")
+_NOT_NEEDED = (
+    "discovery_engine.integrations.",  # each needs its framework
+    "discovery_engine.upstream.http",
+    "discovery_engine.search.embedders",
+)
 _WITHIN_FUNCTIONS = ("anyio._backends._asyncio", "difflib", "platformdirs", "rapidfuzz.process")
 """What our modules import when they need it."""
 _PATIENCE = 60.0  # seconds for one run
@@ -152,13 +156,13 @@ def _serve(channel: socket.socket, modules: Sequence[str]) -> None:
 
 
 def _load(modules: Sequence[str]) -> None:
-    """All modules of our own, but what few commands need and is slow to load.
+    """All modules of our own, but those that no command needs, or few, and are slow to load.
 
     What is missing is loaded by each fork again: the parser of configurations takes 0.15 s.
     """
     for package in (discovery_cli, discovery_engine, discovery_server):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.startswith(_SLOW) and not module.name.endswith("__main__"):
+            if not module.name.startswith(_NOT_NEEDED) and not module.name.endswith("__main__"):
                 import_module(module.name)
     for name in (*_WITHIN_FUNCTIONS, *modules):
         import_module(name)

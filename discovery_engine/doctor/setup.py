@@ -36,7 +36,7 @@ from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.search.embedders.installed_model import installed_model
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
-from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.upstream.connection import resolved_transport
 from discovery_engine.upstream.stdio.executable import child_environment, find_program

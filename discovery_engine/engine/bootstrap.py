@@ -34,7 +34,7 @@ from discovery_engine.runtime.restore import (
 from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.runtime.use_counter import UseCounter
-from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.usage import usage_shares
-from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.view.notices import lost
 from discovery_engine.view.view import View

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from discovery_cli.program import cli
 from tests.canaries import Place, command_outputs, gateway_outputs, leaks, place_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HEA-15")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HEA-15", "SEC-7")]
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,17 @@ WITHOUT_ADDRESS = {
     *("expect_client", "roots_changed", "close_client"),
     "offerings.unwatch_resource",  # takes what `watch_resource` gave
 }
-OWN = {"trust", "review", "lock", "secrets", "logins", "refresh", "reload", "forget", "run_maintenance"}
+OWN = {
+    "trust",
+    "review",
+    "lock",
+    "secrets",
+    "logins",
+    "refresh",
+    "reload",
+    "forget",
+    "run_maintenance",
+}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import InvalidSecretError, SecretStoreError
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
 from discovery_engine.secret_store.owner_secrets import OwnerSecrets
-from discovery_engine.secret_store.resolver import StoredSecretResolver
+from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.references import is_secret_name
 from discovery_engine.secrets.resolver import resolve
 from discovery_engine.tools.model import ServerName
@@ -333,7 +333,7 @@ from discovery_engine import open_engine
 async def main():
     async with open_engine({str(folder.config)!r}, data_dir={str(folder.data)!r}) as engine:
         await engine.execute("a", "echo", {{"text": "x"}})
-        assert "discovery_engine.secret_store.resolver" in sys.modules
+        assert "discovery_engine.secret_store.stored_secret_resolver" in sys.modules
         assert "discovery_engine.secret_store.owner_secrets" not in sys.modules
         assert "cryptography" not in sys.modules
 anyio.run(main)

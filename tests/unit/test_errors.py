@@ -15,6 +15,7 @@ from discovery_engine.errors import (
     InputRequiredError,
     InputTooLongError,
     InvalidArgumentsError,
+    InvalidSecretError,
     LoginError,
     MissingValue,
     NeedsAuthError,
@@ -51,6 +52,7 @@ from tests.factories import make_problem
 CAUGHT_ONLY = {DiscoveryError, NotFoundError, DisabledError, UpstreamError, OfferingDisabledError}
 
 MISSING = MissingValue("env.TOKEN", "TOKEN", "${TOKEN} is not set")
+STORED = MissingValue("headers.Key", "secret:KEY", "${secret:KEY} is not stored")
 REFERRED = MissingValue("args.0", "file:/key", "its file is gone")
 
 # One of each, with what an agent reads of it.
@@ -146,6 +148,18 @@ ERRORS = [
         InvalidArgumentsError("s", "x", ["n is missing", "m is unknown"], "x(n: integer)"),
         "arguments of 's:x' do not fit: n is missing; m is unknown",
         "it takes x(n: integer)",
+    ),
+    (
+        InvalidSecretError.name(),
+        "that is no name of a secret",
+        "it has letters, digits, '_', '.' and '-', and may have a server before it: GITHUB_TOKEN, "
+        "github/TOKEN",
+    ),
+    (
+        NeedsConfigError("a", [STORED, MISSING], Origin("/d.yaml", 3, 5)),
+        "server 'a' is unavailable: headers.Key: ${secret:KEY} is not stored; "
+        "env.TOKEN: ${TOKEN} is not set",
+        "`export TOKEN=…` where discovery is started; `discovery secrets set KEY`",
     ),
     (
         UnavailableError("github", FailureKind.REFUSED, "nobody listens", hint="start it"),
