@@ -152,13 +152,17 @@ ERRORS = [
     (
         InvalidSecretError.name(),
         "that is no name of a secret",
-        "it has letters, digits, '_', '.' and '-', and may have a server before it: GITHUB_TOKEN, "
-        "github/TOKEN",
+        (
+            "it has letters, digits, '_', '.' and '-', and may have a server before it: GITHUB_TOKEN, "
+            "github/TOKEN"
+        ),
     ),
     (
         NeedsConfigError("a", [STORED, MISSING], Origin("/d.yaml", 3, 5)),
-        "server 'a' is unavailable: headers.Key: ${secret:KEY} is not stored; "
-        "env.TOKEN: ${TOKEN} is not set",
+        (
+            "server 'a' is unavailable: headers.Key: ${secret:KEY} is not stored; "
+            "env.TOKEN: ${TOKEN} is not set"
+        ),
         "`export TOKEN=…` where discovery is started; `discovery secrets set KEY`",
     ),
     (
