@@ -155,7 +155,6 @@ ERRORS = [
         "it has letters, digits, '_', '.' and '-', and may have a server before it: "
         "GITHUB_TOKEN, github/TOKEN",
     ),
-    ),
     (
         NeedsConfigError("a", [STORED, MISSING], Origin("/d.yaml", 3, 5)),
         (
