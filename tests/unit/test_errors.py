@@ -152,8 +152,10 @@ ERRORS = [
     (
         InvalidSecretError.name(),
         "that is no name of a secret",
-        "it has letters, digits, '_', '.' and '-', and may have a server before it: "
-        "GITHUB_TOKEN, github/TOKEN",
+        (
+            "it has letters, digits, '_', '.' and '-', and may have a server before it: "
+            "GITHUB_TOKEN, github/TOKEN"
+        ),
     ),
     (
         NeedsConfigError("a", [STORED, MISSING], Origin("/d.yaml", 3, 5)),
