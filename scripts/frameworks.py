@@ -27,7 +27,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".tools" / "frameworks"
-EXTRAS = ("anthropic", "openai", "openai-agents", "pydantic-ai")
+EXTRAS = (
+    "agent-framework",
+    "anthropic",
+    "google-adk",
+    "llama-index",
+    "openai",
+    "openai-agents",
+    "pydantic-ai",
+)
 """Those of this project that have an adapter."""
 CLIENTS = {
     "clients": ["fastmcp==4.1.2", "openai-agents==0.24.0", "pydantic-ai-slim[mcp]==2.68.0"],

@@ -1,0 +1,179 @@
+"""Microsoft Agent Framework: a context provider that binds the fitting tools before each run.
+
+agent = Agent(client, context_providers=[DiscoveryProvider(engine)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.toolset import toolset_of
+from discovery_engine.integrations.media_types import image_type
+from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.open_model import open_model
+
+try:
+    from agent_framework import Content, ContextProvider, FunctionInvocationContext, FunctionTool
+except ImportError as error:
+    raise missing_framework("agent-framework", error) from error
+
+if TYPE_CHECKING:
+    from agent_framework import AgentSession, SessionContext, SupportsAgentRun
+
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.agent_tool import AgentTool
+    from discovery_engine.agent.toolset import Toolset
+    from discovery_engine.engine import ScopedEngine
+    from discovery_engine.rpc.client import Client
+
+ClientOf: TypeAlias = "Callable[[AgentSession], Client | None]"
+OnToolProgress: TypeAlias = (
+    "Callable[[AgentSession, str, float, float | None, str | None], Awaitable[None]]"
+)
+"""Awaited with the session and the name of a tool, its progress, the total and a message."""
+
+_BOUND = "bound"
+"""The names of the tools that a session has at hand, in its state."""
+
+
+class DiscoveryProvider(ContextProvider):
+    """The tools of an engine for an agent and all its sessions.
+
+    What a session has found stands in its state, so that it can be stored and continued.
+    """
+
+    def __init__(
+        self,
+        source: ScopedEngine | Toolset,
+        *,
+        source_id: str = "discovery",
+        client: Client | ClientOf | None = None,
+        on_progress: OnToolProgress | None = None,
+    ) -> None:
+        """The provider of an engine's tools.
+
+        Args:
+            source: An engine: a run begins with the tools that fit its input, and what the model
+                searches for is added to it. Or one of its toolsets: with the mode `meta` the
+                agent has the meta-tools.
+            source_id: As `ContextProvider` takes it.
+            client: Who calls are made for: it answers what servers ask in the middle of a call.
+                Of a function, each session has its own.
+            on_progress: Awaited with the progress of a call.
+        """
+        super().__init__(source_id)
+        self._toolset = toolset_of(source)
+        self._client = client
+        self._on_progress = on_progress
+
+    async def before_run(
+        self,
+        *,
+        agent: SupportsAgentRun,  # noqa: ARG002 - as the base class names it
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """As `ContextProvider.before_run`: add the tools for this run."""
+        run = _Run(self._toolset.fresh(), session, state, self._client, self._on_progress)
+        request = "\n".join(one.text for one in context.input_messages if one.role == "user")
+        context.extend_tools(self.source_id, await run.tools(request))
+
+
+class _Run:
+    """The tools of one run of an agent."""
+
+    def __init__(
+        self,
+        toolset: Toolset,
+        session: AgentSession,
+        state: dict[str, Any],
+        client: Client | ClientOf | None,
+        on_progress: OnToolProgress | None,
+    ) -> None:
+        self._toolset = toolset
+        self._session = session
+        self._state = state
+        self._client = client(session) if callable(client) else client
+        self._on_progress = on_progress
+
+    async def tools(self, request: str) -> list[FunctionTool]:
+        """Those that the session has at hand, and those that fit the request."""
+        if self._toolset.mode == "select":
+            for name in self._state.get(_BOUND, ()):
+                self._toolset.use(name)
+            await self._toolset.select(request)
+        return self._shown(self._toolset.tools())
+
+    def _shown(self, tools: list[AgentTool]) -> list[FunctionTool]:
+        self._state[_BOUND] = [tool.name for tool in self._toolset.tools() if tool.origin]
+        return [self._function_tool(tool) for tool in tools]
+
+    def _function_tool(self, tool: AgentTool) -> FunctionTool:
+        async def call(**arguments: Any) -> list[Content]:
+            return await self._call(tool, arguments)
+
+        async def search(context: FunctionInvocationContext, **arguments: Any) -> list[Content]:
+            found = await self._call(tool, arguments)
+            if context.tools is not None:
+                known = {getattr(one, "name", None) for one in context.tools}
+                new = [one for one in self._toolset.tools() if one.name not in known]
+                context.tools.extend(self._shown(new))
+            return found
+
+        is_search = self._toolset.mode == "select" and tool.origin is None
+        return _function_tool(tool, search if is_search else call)
+
+    async def _call(self, tool: AgentTool, arguments: JSONObject) -> list[Content]:
+        async def passed_on(progress: float, total: float | None, message: str | None) -> None:
+            if self._on_progress:
+                await self._on_progress(self._session, tool.name, progress, total, message)
+
+        result = await tool.call_as_result(
+            arguments,
+            client=self._client,
+            on_progress=passed_on if self._on_progress else None,
+        )
+        return _contents(result)
+
+
+def function_tools(
+    source: ScopedEngine | Toolset, *, client: Client | None = None
+) -> list[FunctionTool]:
+    """Tools for an agent that are always the same: the meta-tools, or those of a toolset now.
+
+    Args:
+        source: An engine, or one of its toolsets.
+        client: As `AgentTool.call` takes it.
+    """
+
+    def made(tool: AgentTool) -> FunctionTool:
+        async def call(**arguments: Any) -> list[Content]:
+            return _contents(await tool.call_as_result(arguments, client=client))
+
+        return _function_tool(tool, call)
+
+    return [made(tool) for tool in toolset_of(source, "meta").tools()]
+
+
+def _function_tool(tool: AgentTool, call: Callable[..., Awaitable[list[Content]]]) -> FunctionTool:
+    # With a plain schema the framework checks arguments itself, and keeps from the model why they
+    # do not fit.
+    model = open_model(tool.name, tool.parameters)
+    return FunctionTool(name=tool.name, description=tool.description, func=call, input_model=model)
+
+
+def _contents(result: JSONObject) -> list[Content]:
+    """What a model reads of a result of `tools/call`; each has the result as it came, too."""
+    return [_content(part, result) for part in ResultContent.of(result).parts]
+
+
+def _content(part: ResultPart, result: JSONObject) -> Content:
+    media_type = ""
+    if isinstance(part, MediaPart):
+        media_type = image_type(part) or "" if part.kind == "image" else part.media_type
+    if not isinstance(part, MediaPart) or not media_type:
+        return Content.from_text(part_text(part), raw_representation=result)
+    return Content.from_data(part.content, media_type, raw_representation=result)

@@ -1,0 +1,144 @@
+"""Google ADK: a toolset that retrieves by what the user says, at each turn.
+
+    agent = Agent(name="helper", model="gemini-flash-latest", tools=[DiscoveryToolset(engine)])
+
+ADK has a `DiscoveryEngineSearchTool` of its own, which searches Google's product of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from discovery_engine.agent.content import MediaPart, ResultContent
+from discovery_engine.agent.toolset import toolset_of
+from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
+from discovery_engine.integrations.media_types import image_type
+from discovery_engine.integrations.missing_framework import missing_framework
+
+try:
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.base_toolset import BaseToolset
+    from google.genai import types
+except ImportError as error:
+    raise missing_framework("google-adk", error) from error
+
+if TYPE_CHECKING:
+    from google.adk.agents.readonly_context import ReadonlyContext
+    from google.adk.events import Event
+    from google.adk.tools.base_toolset import ToolPredicate
+    from google.adk.tools.tool_context import ToolContext
+
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.agent_tool import AgentTool
+    from discovery_engine.agent.toolset import Toolset
+    from discovery_engine.engine import ScopedEngine
+    from discovery_engine.rpc.client import Client
+
+ClientOf: TypeAlias = "Callable[[ToolContext], Client | None]"
+
+_USER = "user"
+
+
+class DiscoveryToolset(BaseToolset):
+    """The tools of an engine for an agent and all its sessions.
+
+    What a session has found follows from its events, so that any process can continue it.
+    """
+
+    def __init__(
+        self,
+        source: ScopedEngine | Toolset,
+        *,
+        client: Client | ClientOf | None = None,
+        on_progress: OnCallProgress | None = None,
+        tool_filter: ToolPredicate | list[str] | None = None,
+        tool_name_prefix: str | None = None,
+    ) -> None:
+        """The toolset of an engine.
+
+        Args:
+            source: An engine: the tools are bound that fit what the user says, and the model
+                searches for more. Or one of its toolsets: with the mode `meta` the agent has the
+                meta-tools.
+            client: Who calls are made for: it answers what servers ask in the middle of a call.
+                Of a function, each call has its own.
+            on_progress: Awaited with the progress of a call, which has its `function_call_id`.
+            tool_filter: As `BaseToolset` takes it.
+            tool_name_prefix: As `BaseToolset` takes it.
+        """
+        super().__init__(tool_filter=tool_filter, tool_name_prefix=tool_name_prefix)
+        # A search in the middle of a turn adds tools to that turn.
+        self._use_invocation_cache = False
+        self._toolset = toolset_of(source)
+        self._client = client
+        self._on_progress = on_progress
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        """The tools for the next request to the model; without a context, those of no session."""
+        toolset = self._toolset
+        if readonly_context and toolset.mode == "select":
+            toolset = await toolset.replay(self._history(readonly_context.session.events))
+        shown = [DiscoveryTool(tool, self._client, self._on_progress) for tool in toolset.tools()]
+        return [tool for tool in shown if self._is_tool_selected(tool, readonly_context)]
+
+    def _history(self, events: Iterable[Event]) -> Iterator[str | tuple[str, JSONObject]]:
+        """What the user wrote and the model called, as `Toolset.replay` takes it."""
+        prefix = f"{self.tool_name_prefix}_" if self.tool_name_prefix else ""
+        for event in events:
+            parts = event.content.parts if event.content and event.content.parts else []
+            if event.author == _USER and (text := "\n".join(one.text for one in parts if one.text)):
+                yield text
+            for call in event.get_function_calls():
+                yield (call.name or "").removeprefix(prefix), call.args or {}
+
+
+class DiscoveryTool(BaseTool):
+    """A tool of a server, or a meta-tool."""
+
+    def __init__(
+        self,
+        tool: AgentTool,
+        client: Client | ClientOf | None = None,
+        on_progress: OnCallProgress | None = None,
+    ) -> None:
+        """`client` and `on_progress` are those of `DiscoveryToolset`."""
+        super().__init__(name=tool.name, description=tool.description)
+        self._tool = tool
+        self._client = client
+        self._on_progress = on_progress
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(
+            name=self.name,
+            description=self.description,
+            parameters_json_schema=self._tool.parameters,
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> JSONObject:
+        """What the model reads: `output`, or `error` if the tool failed or was not called."""
+        call_id = tool_context.function_call_id or ""
+        result = await self._tool.call_as_result(
+            args,
+            client=self._client(tool_context) if callable(self._client) else self._client,
+            on_progress=progress_of(self._on_progress, call_id, self.name),
+        )
+        return _response(ResultContent.of(result))
+
+
+def _response(content: ResultContent) -> JSONObject:
+    """As a `FunctionResponse` has it; ADK moves the media to its `parts`."""
+    if content.is_error:
+        return {"error": content.text}
+    # One text beside structured content says the same.
+    is_plain = content.structured is None or len(content.parts) > 1
+    response: JSONObject = {"output": content.text if is_plain else content.structured}
+    # The text has each of them by its type and size.
+    if media := [one for one in content.media if one.kind != "image" or image_type(one)]:
+        response["media"] = [_part(one) for one in media]
+    return response
+
+
+def _part(media: MediaPart) -> types.Part:
+    media_type = image_type(media) or media.media_type
+    return types.Part.from_bytes(data=media.content, mime_type=media_type)

@@ -1,0 +1,30 @@
+"""Google ADK: python with_google_adk.py REQUEST; without `offline` the model itself answers."""
+
+import asyncio
+import sys
+from typing import Any
+
+from google.adk.agents import Agent
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.genai.types import ModelContent, Part
+
+from discovery_engine import open_engine
+from discovery_engine.integrations.google_adk import DiscoveryToolset
+
+
+def offline(llm_request: Any, **_: Any) -> LlmResponse:
+    result = llm_request.contents[-1].parts[0].function_response
+    name = next(name for name in llm_request.tools_dict if "__" in name)
+    call = Part.from_function_call(name=name, args={})
+    return LlmResponse(content=ModelContent(str(result.response) if result else call))
+
+
+async def main(request: str) -> None:
+    async with open_engine() as engine:
+        agent = Agent(name="helper", model="gemini-flash-latest", tools=[DiscoveryToolset(engine)])
+        agent.before_model_callback = offline
+        await InMemoryRunner(agent).run_debug(request)
+
+
+asyncio.run(main(*sys.argv[1:]))
