@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
-from tests.e2e.frameworks.conftest import EXAMPLES, INTEGRATIONS, PROGRAMS, ROOT, Framework
+from tests.e2e.frameworks.conftest import EXAMPLES, INTEGRATIONS, PROGRAMS, Framework
 from tests.engines import good
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -38,7 +36,6 @@ def test_the_example_finds_a_tool_and_calls_it(framework: Get, adapter: Adapter)
     used = framework(adapter.extra)
     used.folder.write(good())
 
-    assert len(example.read_text("utf-8").splitlines()) <= 30
     assert "{}" in used.run(example, "echo a text").splitlines()[-1]
 
 
@@ -51,23 +48,6 @@ def test_the_adapter_and_its_example_are_typed(framework: Get, adapter: Adapter)
         EXAMPLES / f"with_{adapter.module}.py",
         PROGRAMS / adapter.program,
     )
-
-
-@each
-@pytest.mark.requirement("FRM-32")
-def test_without_the_framework_one_sentence_has_the_command(adapter: Adapter) -> None:
-    # Nothing of these frameworks can be imported, whatever else is installed here.
-    blocked = "import sys; sys.modules.update({name: None for name in sys.argv[2:]})"
-    program = f"{blocked}\nimport discovery_engine.integrations.{adapter.module}"
-    names = ["google.adk", "llama_index", "agent_framework"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, "", *names],
-        capture_output=True, check=False, text=True, cwd=ROOT, timeout=60,
-    )  # fmt: skip
-
-    last = done.stderr.splitlines()[-1]
-    assert "MissingFrameworkError: " in last
-    assert f"pip install 'mcp-discovery-engine[{adapter.extra}]'" in last
 
 
 @each
