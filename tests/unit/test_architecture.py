@@ -111,7 +111,8 @@ def test_the_name_of_a_class_is_unique_within_its_package(package: ModuleType) -
         node.name
         for file in Path(package.__path__[0]).rglob("*.py")
         for node in ast.parse(file.read_text("utf-8")).body
-        if isinstance(node, ast.ClassDef)
+        # A user has one framework, and adapters name the same thing alike.
+        if isinstance(node, ast.ClassDef) and file.parent.name != "integrations"
     )
 
     assert [name for name, count in names.items() if count > 1] == []
