@@ -144,11 +144,13 @@ class Searcher:
             within=within,
         )
         fuse = self._fusion(query, similarities) if similarities else _words_alone
-        adjusted = Agreement(query.reading, default_weights()).adjusted
-        profile = self._index.profile
+        agreement = Agreement(query.reading, default_weights())
         if not (tag_shares or query.name_matches or similarities or usage):
             # Words and agreement alone decide.
-            moved = [adjusted(words, profile(doc_id)) for doc_id, words in scores]
+            profiles = self._index.profiles(doc_id for doc_id, _ in scores)
+            moved = agreement.adjusted_all(
+                zip([words for _, words in scores], profiles, strict=True)
+            )
             scores = _best(scores, moved, limit)
         ranked = []
         for doc_id, words in scores:
@@ -157,7 +159,7 @@ class Searcher:
             by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
             partial = fused = by_words + by_meaning
             if kind is NameMatchKind.NONE:  # a tool that is named is what is asked for
-                partial = adjusted(fused, profile(doc_id))
+                partial = agreement.adjusted(fused, self._index.profile(doc_id))
             parts = relevance_parts(
                 self._weights,
                 exact=float(kind >= NameMatchKind.SPELLING),

@@ -109,6 +109,11 @@ class Index(Struct, frozen=True, dict=True):
         """What a tool does, as `ToolProfile.packed` has it."""
         return self.levels[doc_id.level].postings.profile(doc_id.doc)
 
+    def profiles(self, doc_ids: Iterable[DocId]) -> list[int]:
+        """The same of many tools."""
+        by_level = [level.postings.packed_profiles for level in self.levels]
+        return [by_level[level][doc] for level, doc in doc_ids]
+
     def doc_ids(self, server: ServerName) -> Iterable[DocId]:
         """The tools of a server, in the order of their names."""
         number, span = self.locate(server)

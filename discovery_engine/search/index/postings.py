@@ -81,7 +81,11 @@ class Postings(Struct, frozen=True, dict=True):
 
     def profile(self, doc: int) -> int:
         """What a tool does, as `ToolProfile.packed` has it."""
-        return memoryview(self.profiles).cast(IDS)[doc]
+        return self.packed_profiles[doc]
+
+    @cached_property
+    def packed_profiles(self) -> memoryview:
+        return memoryview(self.profiles).cast(IDS)
 
     def impact(self, term: str, doc: int) -> int:
         """The impact of a term on a tool; 0 if the tool does not hold it."""

@@ -21,12 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.operation import Operation, Relation, relation
+from discovery_engine.search.operations.operation import ALL, Operation, Relation, relation
 from discovery_engine.search.operations.request_arguments import ArgumentKind
 from discovery_engine.search.operations.tool_profile import ToolProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from discovery_engine.search.operations.request_reading import RequestReading
 
@@ -133,15 +133,31 @@ class Agreement:
     def __init__(self, reading: RequestReading, weights: Mapping[Trait, float]) -> None:
         self._reading = reading
         self._weights = weights
-        self._factors: dict[int, float] = {}  # tools have a few dozen profiles in one query
+        # Of a profile only the kinds of arguments count that are given, so that the tools of a
+        # query share a dozen factors.
+        self._counted = ToolProfile(
+            int(ALL), reading.given, is_for_many=True, is_for_one=True
+        ).packed()
+        self._factors: dict[int, float] = {}
 
     def adjusted(self, score: float, profile: int) -> float:
         """The score of a tool, moved by its agreement; `profile` is packed."""
-        factor = self._factors.get(profile)
-        if factor is None:
-            weights = (weight for _, weight in self._weighed(profile))
-            factor = self._factors[profile] = math.exp(math.fsum(weights))
-        return _moved(score, factor)
+        return _moved(score, self._factor(profile & self._counted))
+
+    def adjusted_all(self, scored: Iterable[tuple[float, int]]) -> list[float]:
+        """The same of many tools, each a score and a profile."""
+        counted, known = self._counted, self._factors
+        moved = []
+        for score, profile in scored:
+            factor = known.get(profile & counted) or self._factor(profile & counted)
+            moved.append(score * factor / (1 + score * (factor - 1)))
+        return moved
+
+    def _factor(self, counted: int) -> float:
+        if counted not in self._factors:
+            weights = (weight for _, weight in self._weighed(counted))
+            self._factors[counted] = math.exp(math.fsum(weights))
+        return self._factors[counted]
 
     def shares(self, score: float, profile: int) -> list[TraitShare]:
         """What each trait adds to the score of a tool, those of most weight first."""
