@@ -47,7 +47,7 @@ DEPTH = 10
 SHRINKAGE = 1e-4  # of the squared weights, beside the mean log likelihood
 STEPS = 12
 IMPORTANCE = {"typical": 4.0, "everyday": 2.0}
-LEAST = 0.015  # a smaller weight is left out
+LEAST = 0.005  # a smaller weight is left out
 SAME_CATALOG = ("livemcp", "livemcp_steps", "livemcp_xl")
 FILE = DATA / "agreement.txt"
 

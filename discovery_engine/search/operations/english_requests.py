@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SHOWN = int(Operation.READ | Operation.LIST | Operation.SEARCH)
 ASKED = SHOWN | int(Operation.COUNT | Operation.COMPUTE)
+_READ = int(Operation.READ)
+_LISTED = int(Operation.LIST)
 _CREATED = int(Operation.CREATE)
 _CHANGED = int(CHANGING)
 _QUESTIONS = frozenset(
@@ -119,6 +121,8 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
             many = any(w in _MANY or (is_plural(w) and not is_stop_word(w)) for w in said)
         if is_clear or shown:
             break
+    if many and operations == _READ:
+        operations |= _LISTED
     is_short = len(sentences) == 1 and len(intent) < _LONG
     return Wish(operations, is_explicit and is_short, many)
 
@@ -142,7 +146,8 @@ def _head(said: Sequence[str], stem: Stem, unknown: Container[str]) -> tuple[int
     if len(said) > 1 and (found := phrases.get((stem(first), stem(said[1])), 0)):
         return found, True
     is_base = not first.endswith(_PARTICIPLE)
-    guessed = _mistyped(first, stem) if first in unknown else 0
+    is_mistyped = first in unknown and bool(others) and others[0] not in _PREPOSITIONS
+    guessed = _mistyped(first, stem) if is_mistyped else 0
     if is_base and (found := verbs.get(stem(first), guessed)):
         return found, True
     if is_base and others and others[0] in _DETERMINERS:
@@ -153,7 +158,7 @@ def _head(said: Sequence[str], stem: Stem, unknown: Container[str]) -> tuple[int
     for before, word in pairwise(said):
         if before in _BEFORE_VERB or (len(said) <= _TERSE and not word.endswith(_INFLECTED)):
             inner |= verbs.get(stem(word), 0)
-    return inner or SHOWN, False
+    return inner or SHOWN, not inner and len(said) <= _TERSE
 
 
 def _mistyped(word: str, stem: Stem) -> int:

@@ -108,11 +108,15 @@ def _are_opposite(asked: Operation, done: Operation) -> bool:
     )
 
 
+_MOST = 6
+"""Operations; of a tool that does more, it says little that one of them is asked for."""
 _RELATIONS: dict[Relation, Callable[[Operation, Operation], object]] = {
     Relation.UNKNOWN: lambda asked, done: not (asked and done),
-    Relation.SAME: lambda asked, done: asked & done,
-    Relation.OPPOSITE: _are_opposite,
-    Relation.KINDRED: lambda asked, done: any(g & asked and g & done for g in _KINDRED),
+    Relation.SAME: lambda asked, done: asked & done and done.bit_count() <= _MOST,
+    Relation.OPPOSITE: lambda asked, done: not asked & done and _are_opposite(asked, done),
+    Relation.KINDRED: lambda asked, done: (
+        asked & done or any(g & asked and g & done for g in _KINDRED)
+    ),
     Relation.CHANGES: lambda asked, done: not asked & CHANGING and not done & READING,
     Relation.READS: lambda asked, done: not asked & READING and not done & CHANGING,
     Relation.OTHER: lambda *_: True,

@@ -9,9 +9,11 @@ pull requests by ana                   a noun phrase: most probably read, list o
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.english_requests import ASKED, Wish, read_english
+from discovery_engine.search.operations.english_requests import ASKED, SHOWN, Wish, read_english
+from discovery_engine.search.operations.operation import Operation
 from discovery_engine.search.operations.operation_words import operation_words
 from discovery_engine.search.operations.request_arguments import (
     Argument,
@@ -36,6 +38,10 @@ _BY_CHANCE = (
     | ArgumentKind.PERSON
     | ArgumentKind.CHANNEL
 )
+_READ = int(Operation.READ)
+_QUESTION_MARKS = ("?", "\uff1f")
+_SHORT = 200
+_SENTENCE_END = re.compile(r"[.!?;\n]\s")
 _VERB_LAST = frozenset(("ja", "ko"))
 _VERB_AT_EDGE = frozenset(("de", "nl"))
 _CAPITALIZES_NOUNS = "de"
@@ -50,6 +56,8 @@ class RequestReading(NamedTuple):
     """Whether words are in the plural, or `all`; None if that cannot be seen."""
     is_of_one: bool
     """An argument identifies the one thing that it is about."""
+    is_short: bool
+    """One sentence of no more than `_SHORT` characters: it is about one thing, or one kind."""
     given: int
     """An `ArgumentKind`: of the arguments."""
     arguments: tuple[Argument, ...]
@@ -71,7 +79,8 @@ def read_request(
     else:
         wish = read_english(intent, lexicon, unknown)
     is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
-    return RequestReading(*wish, is_of_one, given, found)
+    is_short = len(intent) <= _SHORT and not _SENTENCE_END.search(intent.strip())
+    return RequestReading(*wish, is_of_one, is_short, given, found)
 
 
 def without(text: str, arguments: Sequence[Argument]) -> str:
@@ -90,7 +99,11 @@ def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> W
         return Wish(ASKED, is_explicit=False, is_of_many=None)
     code = language.code if language else ""
     is_last = code in _VERB_LAST or (code in _VERB_AT_EDGE and not verbs[0].is_first)
-    return Wish(verbs[-1 if is_last else 0].operations, is_explicit=True, is_of_many=None)
+    found = verbs[-1 if is_last else 0].operations
+    if intent.rstrip().endswith(_QUESTION_MARKS):
+        return Wish(found | ASKED, is_explicit=False, is_of_many=None)
+    # To show or to get may be to list.
+    return Wish(found | SHOWN if found == _READ else found, is_explicit=True, is_of_many=None)
 
 
 class _Verb(NamedTuple):

@@ -6,7 +6,7 @@ leaves the range from 0 to 1.
 
     delete the branch old      delete_branch    the same operation
                                create_branch    the opposite one
-    open issues                list_issues      probably the same operation, of many
+    open issues                list_issues      the same operation, of many
                                close_issue      needs the identifier of one
 
 The weights of the traits are data, fitted by `scripts/fit_agreement.py`, which also shows what they
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.operation import ALL, Operation, Relation, relation
+from discovery_engine.search.operations.operation import ALL, Relation, relation
 from discovery_engine.search.operations.request_arguments import ArgumentKind
 from discovery_engine.search.operations.tool_profile import ToolProfile
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from discovery_engine.search.operations.request_reading import RequestReading
 
 _FILE = Path(__file__).parents[1] / "data" / "agreement.txt"
-_ENDING = int(Operation.DELETE | Operation.STOP)
 _IDENTIFIER = int(ArgumentKind.IDENTIFIER)
 _TYPED = int(
     ArgumentKind.URL
@@ -51,7 +50,8 @@ class Trait(StrEnum):
     """What a request and a tool may have together."""
 
     SAME = "same"
-    """A verb of the request asks for an operation of the tool."""
+    """The tool does what the request asks for. Where no verb says what is asked for, and in a long
+    request, which asks for several things, this and its contraries count for nothing."""
     KINDRED = "kindred"
     OTHER = "other"
     CHANGES = "changes"
@@ -59,15 +59,6 @@ class Trait(StrEnum):
     READS = "reads"
     """The request asks to change something, and the tool reads."""
     OPPOSITE = "opposite"
-    PROBABLY_SAME = "probably_same"
-    """The same, where no verb says what is asked for."""
-    PROBABLY_KINDRED = "probably_kindred"
-    PROBABLY_OTHER = "probably_other"
-    PROBABLY_CHANGES = "probably_changes"
-    PROBABLY_READS = "probably_reads"
-    PROBABLY_OPPOSITE = "probably_opposite"
-    ENDS = "ends"
-    """The tool only deletes or stops things, and the request does not ask for it."""
     BOTH_MANY = "both_many"
     TOOL_MANY = "tool_many"
     """The tool is for many things, the request about one or a few."""
@@ -76,30 +67,28 @@ class Trait(StrEnum):
     BOTH_ONE = "both_one"
     UNIDENTIFIED = "unidentified"
     """The tool needs an identifier, and the request has no argument that may be one."""
-    TAKES_KIND = "takes_kind"
-    """The tool takes a kind of the request's arguments: an address, a path, a date …"""
     LACKS_KIND = "lacks_kind"
-    """It takes none of them."""
+    """The request has an address, a path, a date …, and the tool takes nothing of the kind."""
     TAKES_IDENTIFIER = "takes_identifier"
 
 
 _RELATED = {
-    Relation.SAME: (Trait.PROBABLY_SAME, Trait.SAME),
-    Relation.KINDRED: (Trait.PROBABLY_KINDRED, Trait.KINDRED),
-    Relation.OTHER: (Trait.PROBABLY_OTHER, Trait.OTHER),
-    Relation.CHANGES: (Trait.PROBABLY_CHANGES, Trait.CHANGES),
-    Relation.READS: (Trait.PROBABLY_READS, Trait.READS),
-    Relation.OPPOSITE: (Trait.PROBABLY_OPPOSITE, Trait.OPPOSITE),
+    Relation.SAME: Trait.SAME,
+    Relation.KINDRED: Trait.KINDRED,
+    Relation.OTHER: Trait.OTHER,
+    Relation.CHANGES: Trait.CHANGES,
+    Relation.READS: Trait.READS,
+    Relation.OPPOSITE: Trait.OPPOSITE,
 }
 
 
 def traits(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
     """The traits that a request and a tool have together."""
-    if related := _RELATED.get(relation(reading.operations, tool.operations)):
-        yield related[reading.is_explicit]
-    if tool.operations and not tool.operations & ~_ENDING and not reading.operations & _ENDING:
-        yield Trait.ENDS
-    yield from _of_number(reading, tool)
+    related = _RELATED.get(relation(reading.operations, tool.operations))
+    if related and reading.is_explicit:
+        yield related
+    if reading.is_short:
+        yield from _of_number(reading, tool)
     yield from _of_kinds(reading.given, tool)
 
 
@@ -115,8 +104,9 @@ def _of_number(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
 
 
 def _of_kinds(given: int, tool: ToolProfile) -> Iterator[Trait]:
-    if typed := given & _TYPED:
-        yield Trait.TAKES_KIND if typed & tool.takes else Trait.LACKS_KIND
+    typed = given & _TYPED
+    if typed and not typed & tool.takes:
+        yield Trait.LACKS_KIND
     if given & _IDENTIFIER & tool.takes:
         yield Trait.TAKES_IDENTIFIER
 
