@@ -108,6 +108,7 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
     """What a request asks for; a verb among its `unknown` words is one with a typo."""
     stem, is_stop_word = lexicon.stem, lexicon.is_stop_word
     sentences = _SENTENCE_END.split(intent.strip())[-_MOST_SENTENCES:]
+    is_alone = len(sentences) == 1
     operations, is_explicit, many = 0, False, False
     for sentence in reversed(sentences):
         asked = _stripped(sentence)
@@ -115,7 +116,9 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
         said = words(asked[shown.end() :] if shown else asked)
         if not said:
             continue
-        found, is_clear = _wished(said, stem) if shown else _head(said, stem, unknown)
+        found, is_clear = (
+            _wished(said, stem) if shown else _head(said, stem, unknown, is_alone=is_alone)
+        )
         if not operations or (is_clear and not is_explicit):
             operations, is_explicit = found, is_clear
             many = any(w in _MANY or (is_plural(w) and not is_stop_word(w)) for w in said)
@@ -123,8 +126,7 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
             break
     if many and operations == _READ:
         operations |= _LISTED
-    is_short = len(sentences) == 1 and len(intent) < _LONG
-    return Wish(operations, is_explicit and is_short, many)
+    return Wish(operations, is_explicit and is_alone and len(intent) < _LONG, many)
 
 
 def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
@@ -137,7 +139,9 @@ def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
     return (SHOWN | _CREATED if said[0] in _NEW else SHOWN), False
 
 
-def _head(said: Sequence[str], stem: Stem, unknown: Container[str]) -> tuple[int, bool]:
+def _head(
+    said: Sequence[str], stem: Stem, unknown: Container[str], *, is_alone: bool
+) -> tuple[int, bool]:
     """What a request asks for that begins with a verb, with a question, or with a noun."""
     verbs, nouns, phrases = operation_words()
     first, *others = said
@@ -158,7 +162,7 @@ def _head(said: Sequence[str], stem: Stem, unknown: Container[str]) -> tuple[int
     for before, word in pairwise(said):
         if before in _BEFORE_VERB or (len(said) <= _TERSE and not word.endswith(_INFLECTED)):
             inner |= verbs.get(stem(word), 0)
-    return inner or SHOWN, not inner and len(said) <= _TERSE
+    return inner or SHOWN, not inner and is_alone and len(said) <= _TERSE
 
 
 def _mistyped(word: str, stem: Stem) -> int:

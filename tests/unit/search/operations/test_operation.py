@@ -35,11 +35,11 @@ def test_operations_are_related(asked: Operation, done: Operation, related: Rela
 
 
 @given(SETS, SETS, SETS)
-def test_whatever_else_a_tool_does_what_is_asked_for_is_the_same(
+def test_a_tool_that_does_more_still_does_what_is_asked_for_and_says_less_by_it(
     asked: int, done: int, other: int
 ) -> None:
     if relation(asked, done) is Relation.SAME:
-        assert relation(asked, done | other) is Relation.SAME
+        assert relation(asked, done | other) in (Relation.SAME, Relation.KINDRED)
 
 
 @given(SETS, SETS)
