@@ -146,7 +146,7 @@ class Lexicon:
         For models that know English alone: in a row of words they recognize a request.
         """
         tokens = self.tokens(text, self.detect_language(text))
-        if not any(token.is_translated for token in tokens):
+        if not any(token.is_translated and not token.is_colloquial for token in tokens):
             return text
         return " ".join(token.english[0] for token in tokens)
 

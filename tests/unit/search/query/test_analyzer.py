@@ -161,6 +161,16 @@ def test_show_me_asks_to_get_something() -> None:
         "I was wondering whether there is a zebra. Thanks in advance!",
         "Let me know what you find: zebra",
         "Is there a way to zebra? That would be great.",
+        "zebra, lass es mich wissen, vielen Dank im Voraus",
+        "je me demandais si zebra, merci d'avance",
+        "necesito la zebra, hazme saber, muchas gracias de antemano",
+        "mi chiedevo se zebra, fammi sapere, grazie mille",
+        "estava me perguntando se zebra, muito obrigado",
+        "ik vroeg me af of zebra, alvast bedankt",
+        "zebra, дайте знать, заранее спасибо",
+        "zebra よろしくお願いします",
+        "zebra 부탁드립니다",
+        "zebra 提前谢谢 告诉我结果",
     ],
 )
 def test_openings_and_closings_ask_for_nothing(query: str) -> None:
@@ -169,3 +179,4 @@ def test_openings_and_closings_ask_for_nothing(query: str) -> None:
     analyzer = QueryAnalyzer(default_lexicon(), TermCounts(counts))
 
     assert list(analyzer.analyze(query).weights) == ["zebra"]
+    assert analyzer.analyze(query).unknown == ()
