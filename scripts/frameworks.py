@@ -35,6 +35,7 @@ EXTRAS = (
     "openai",
     "openai-agents",
     "pydantic-ai",
+    "smolagents",
 )
 """Those of this project that have an adapter."""
 CLIENTS = {

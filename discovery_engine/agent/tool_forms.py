@@ -76,9 +76,7 @@ def _parameters(tool: AgentTool) -> Iterator[tuple[str, inspect.Parameter]]:
     """Each parameter behind its own name, required ones first, in the order of `required`."""
     properties = tool.parameters["properties"]
     required = tool.parameters.get("required", [])
-    taken: set[str] = set()
-    for name in dict.fromkeys([*required, *properties]):
-        shown = _identifier(name, taken)
+    for shown, name in parameter_names(tool.parameters).items():
         annotation = annotated_type(properties[name])
         is_needed = name in required
         yield (
@@ -90,6 +88,16 @@ def _parameters(tool: AgentTool) -> Iterator[tuple[str, inspect.Parameter]]:
                 annotation=annotation if is_needed else _union([annotation, type(None)]),
             ),
         )
+
+
+def parameter_names(parameters: JSONObject) -> dict[str, str]:
+    """The own name of each parameter by one that is an identifier of Python.
+
+    Required ones come first, in the order of `required`.
+    """
+    taken: set[str] = set()
+    names = dict.fromkeys([*parameters.get("required", ()), *parameters["properties"]])
+    return {_identifier(name, taken): name for name in names}
 
 
 def annotated_type(schema: JSONValue, depth: int = _DEPTH) -> Any:

@@ -186,6 +186,27 @@ class Toolset:
         entries = {hit.entry.key: hit.entry for hit in in_turn}
         return self._of(entries.values())[:limit]
 
+    async def answer_search(
+        self, arguments: JSONObject | str | None
+    ) -> tuple[JSONObject, list[AgentTool]]:
+        """The answer to a call of the search, and what it found that is not listed; none is bound.
+
+        For APIs that have a tool search of their own, whose answer is the tools themselves.
+
+        Args:
+            arguments: As the model wrote them.
+        """
+        exposed = self._current
+        try:
+            given = _object(self._meta(POOL_SEARCH), arguments)
+        except MetaArgumentsError as error:
+            return error_result(error), []
+        found = self._bound_by(ToolPool(clock=lambda: 0))
+        caller = Caller(self._client, on_found=found.register)
+        answer = await dispatch.call(exposed.engine, POOL_SEARCH, given, caller)
+        listed = {entry.key for entry in self._bound.entries()}
+        return answer, self._of(entry for entry in found.entries() if entry.key not in listed)
+
     def purpose_of(self, server: str) -> str:
         """What a server is for, by its owner or else by itself; empty if neither says it."""
         return self._current.view.server(server).description
@@ -332,9 +353,12 @@ class Toolset:
 
     @property
     def _bound(self) -> BoundTools:
+        return self._bound_by(self._pool)
+
+    def _bound_by(self, pool: ToolPool) -> BoundTools:
         rules = pool_rules(self._engine.settings.server)
         rules = replace(rules, limit=self.limit, fresh_for=_FRESH_TURNS)
-        return BoundTools(self._current, self._pool, rules)
+        return BoundTools(self._current, pool, rules)
 
     def _bound_tools(self) -> list[AgentTool]:
         return self._of(self._bound.entries())

@@ -16,8 +16,8 @@ another process began.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
@@ -26,9 +26,11 @@ from discovery_engine.agent.definitions import POOL_SEARCH
 from discovery_engine.agent.tool_forms import anthropic_tool
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
+from discovery_engine.integrations.call_progress import CallProgress, OnCallProgress, progress_of
 from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.sync.blocking_call import run_blocking
+from discovery_engine.sync.blocking_engine import sync_toolset_of
 
 try:
     from anthropic.types import (
@@ -46,13 +48,15 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.caller import OnProgress
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
+    from discovery_engine.sync.blocking_engine import SyncScopedEngine
+    from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
 
 _GONE = "This tool is not available any more."
 _CUT = "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
-_KNOWN = "Your list of tools has all that fit already: "
 
 
 class AnthropicTools:
@@ -63,8 +67,6 @@ class AnthropicTools:
         source: ScopedEngine | Toolset,
         *,
         own: Collection[str] = (),
-        client: Client | None = None,
-        on_progress: OnCallProgress | None = None,
     ) -> None:
         """Tools for any number of conversations.
 
@@ -72,13 +74,9 @@ class AnthropicTools:
             source: An engine, or one of its toolsets: with the mode `meta` Claude has the
                 meta-tools, and nothing is deferred.
             own: The names of tools that the program itself defines, and whose calls it answers.
-            client: As `AgentTool.call` takes it.
-            on_progress: Awaited with the progress of each call.
         """
         self._toolset = toolset_of(source)
         self._own = frozenset(own)
-        self._client = client
-        self._on_progress = on_progress
 
     def definitions(self, messages: Iterable[MessageParam] = ()) -> list[ToolParam]:
         """The `tools` of the next request: first those that are always there, then those found.
@@ -91,18 +89,33 @@ class AnthropicTools:
         forms = [anthropic_tool(tool) for tool in listed] + [self._deferred(one) for one in found]
         return cast("list[ToolParam]", forms)
 
-    async def results(self, message: Message) -> list[ToolResultBlockParam]:
+    async def results(
+        self,
+        message: Message,
+        *,
+        client: Client | None = None,
+        on_progress: OnCallProgress | None = None,
+    ) -> list[ToolResultBlockParam]:
         """The answers to all calls of a message, in their order; empty if there are none.
 
         They are made side by side. Whatever goes wrong is a result with `is_error`, which Claude
         reads. The calls of the program's own tools are left out.
+
+        Args:
+            message: The answer of Claude.
+            client: As `AgentTool.call` takes it.
+            on_progress: Awaited with the progress of each call.
         """
         uses = [block for block in message.content if block.type == "tool_use"]
         cut = uses[-1] if uses and message.stop_reason == "max_tokens" else None
         answers: dict[str, ToolResultBlockParam] = {}
 
         async def answer(use: ToolUseBlock) -> None:
-            answers[use.id] = _error(use, _CUT) if use is cut else await self._result(use)
+            if use is cut:
+                answers[use.id] = _error(use, _CUT)
+            else:
+                on_own_progress = progress_of(on_progress, use.id, use.name)
+                answers[use.id] = await self._result(use, client, on_own_progress)
 
         ours = [use for use in uses if use.toolset_name is None and use.name not in self._own]
         async with anyio.create_task_group() as tasks:
@@ -118,29 +131,52 @@ class AnthropicTools:
             gone = {"name": name, "description": _GONE, "input_schema": schema}
             return {**gone, "defer_loading": True}
 
-    async def _result(self, use: ToolUseBlock) -> ToolResultBlockParam:
+    async def _result(
+        self, use: ToolUseBlock, client: Client | None, on_progress: OnProgress | None
+    ) -> ToolResultBlockParam:
         if use.name == POOL_SEARCH.name and self._toolset.mode == "select":
             return await self._found(use)
         result = await self._toolset.call_as_result(
-            use.name,
-            use.input,
-            client=self._client,
-            on_progress=progress_of(self._on_progress, use.id, use.name),
+            use.name, use.input, client=client, on_progress=on_progress
         )
         return _block(use, ResultContent.of(result))
 
     async def _found(self, use: ToolUseBlock) -> ToolResultBlockParam:
-        """What a search has found, as references and nothing else: the API takes no mixture."""
-        search = self._toolset.fresh()  # its own, so that no conversation sees what another found
-        answer = ResultContent.of(await search.call_as_result(use.name, use.input))
-        found = [tool.name for tool in search.tools() if tool.origin]
-        listed = {tool.name for tool in self._toolset.tools()}
-        if new := [name for name in found if name not in listed]:
-            content: list[Content] = [{"type": "tool_reference", "tool_name": n} for n in new]
-            return {"type": "tool_result", "tool_use_id": use.id, "content": content}
-        if found:
-            return _text(use, _KNOWN + ", ".join(found))
-        return _block(use, answer)
+        """What a search has found, as references and nothing else: the API takes no mixture.
+
+        What is always listed needs no reference: then, as if nothing was found, the text says it.
+        """
+        answer, found = await self._toolset.answer_search(use.input)
+        if not found:
+            return _block(use, ResultContent.of(answer))
+        content: list[Content] = [{"type": "tool_reference", "tool_name": t.name} for t in found]
+        return {"type": "tool_result", "tool_use_id": use.id, "content": content}
+
+
+class SyncAnthropicTools:
+    """As `AnthropicTools`, for the client `Anthropic` and an engine of `discovery_engine.sync`."""
+
+    def __init__(
+        self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
+    ) -> None:
+        """As `AnthropicTools`."""
+        self._toolset = sync_toolset_of(source)
+        self._tools = AnthropicTools(self._toolset.wrapped, own=own)
+
+    def definitions(self, messages: Iterable[MessageParam] = ()) -> list[ToolParam]:
+        """As `AnthropicTools.definitions`."""
+        return self._toolset.portal.call(self._tools.definitions, messages)
+
+    def results(
+        self,
+        message: Message,
+        *,
+        client: AnyClient | None = None,
+        on_progress: Callable[[CallProgress], object] | None = None,
+    ) -> list[ToolResultBlockParam]:
+        """As `AnthropicTools.results`; progress and questions come to this thread."""
+        given: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
+        return run_blocking(self._toolset.portal, self._tools.results, message, **given)
 
 
 def _referenced(messages: Iterable[MessageParam]) -> list[str]:

@@ -15,7 +15,7 @@ remembered here: one `ResponsesTools` serves any number of conversations.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -28,9 +28,11 @@ from discovery_engine.agent.render.calls import ERROR
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.tool_forms import openai_function
 from discovery_engine.agent.toolset import toolset_of
-from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
+from discovery_engine.integrations.call_progress import CallProgress, OnCallProgress, progress_of
 from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.sync.blocking_call import run_blocking
+from discovery_engine.sync.blocking_engine import sync_toolset_of
 
 try:
     from openai.types.responses import (
@@ -51,9 +53,12 @@ except ImportError as error:
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.agent_tool import AgentTool
+    from discovery_engine.agent.caller import OnProgress
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
+    from discovery_engine.sync.blocking_engine import SyncScopedEngine
+    from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
 
 Call: TypeAlias = ResponseFunctionToolCall | ResponseToolSearchCall
 Status: TypeAlias = Literal["completed", "incomplete"]
@@ -61,6 +66,8 @@ Status: TypeAlias = Literal["completed", "incomplete"]
 _CUT = "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
 _FAILED = "The call failed:"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_SEARCHED = ("loading", "unavailable")
+"""Kinds of notices about a server whose tools are missing from an answer."""
 _LONGEST_NAMESPACE = 48  # characters, so that a number fits behind them
 _MOST_FUNCTIONS = 9
 """Of one namespace: OpenAI's guide asks for fewer than ten."""
@@ -74,8 +81,6 @@ class ResponsesTools:
         source: ScopedEngine | Toolset,
         *,
         own: Collection[str] = (),
-        client: Client | None = None,
-        on_progress: OnCallProgress | None = None,
     ) -> None:
         """Tools for any number of conversations.
 
@@ -83,13 +88,9 @@ class ResponsesTools:
             source: An engine, or one of its toolsets: with the mode `meta` the model has the
                 meta-tools as functions.
             own: The names of functions that the program itself defines, and whose calls it answers.
-            client: As `AgentTool.call` takes it.
-            on_progress: Awaited with the progress of each call.
         """
         self._toolset = toolset_of(source)
         self._own = frozenset(own)
-        self._client = client
-        self._on_progress = on_progress
 
     def definitions(self) -> list[ToolParam]:
         """The `tools` of every request."""
@@ -101,11 +102,22 @@ class ResponsesTools:
         ]
         return cast("list[ToolParam]", forms)
 
-    async def outputs(self, response: Response) -> list[ResponseInputItemParam]:
+    async def outputs(
+        self,
+        response: Response,
+        *,
+        client: Client | None = None,
+        on_progress: OnCallProgress | None = None,
+    ) -> list[ResponseInputItemParam]:
         """The answers to all calls of a response, in their order; empty if there are none.
 
         They are made side by side. Whatever goes wrong is an output that the model reads. The calls
         of the program's own functions are left out.
+
+        Args:
+            response: The answer of the model.
+            client: As `AgentTool.call` takes it.
+            on_progress: Awaited with the progress of each call.
         """
         last = response.output[-1] if response.status == "incomplete" else None
         calls = list(self._calls(response))
@@ -113,7 +125,13 @@ class ResponsesTools:
 
         async def answer(position: int, call: Call) -> None:
             is_cut = call is last or call.status == "incomplete"
-            outputs[position] = [_cut(call)] if is_cut else await self._answer(call)
+            if is_cut:
+                outputs[position] = [_cut(call)]
+            elif call.type == "tool_search_call":
+                outputs[position] = await self._found(call)
+            else:
+                on_own_progress = progress_of(on_progress, call.call_id, call.name)
+                outputs[position] = [await self._called(call, client, on_own_progress)]
 
         async with anyio.create_task_group() as tasks:
             for position, call in enumerate(calls):
@@ -131,23 +149,20 @@ class ResponsesTools:
             ):
                 yield item
 
-    async def _answer(self, call: Call) -> list[ResponseInputItemParam]:
-        if call.type == "tool_search_call":
-            return await self._found(call)
+    async def _called(
+        self,
+        call: ResponseFunctionToolCall,
+        client: Client | None,
+        on_progress: OnProgress | None,
+    ) -> ResponseInputItemParam:
         result = await self._toolset.call_as_result(
-            call.name,
-            call.arguments,
-            client=self._client,
-            on_progress=progress_of(self._on_progress, call.call_id, call.name),
+            call.name, call.arguments, client=client, on_progress=on_progress
         )
-        return [_output(call, _shown(ResultContent.of(result)))]
+        return _output(call, _shown(ResultContent.of(result)))
 
     async def _found(self, call: ResponseToolSearchCall) -> list[ResponseInputItemParam]:
         """The tools that a search has found; if there are none, why, which the item cannot say."""
-        search = self._toolset.fresh()  # its own, so that no conversation sees what another found
-        given = cast("JSONObject", call.arguments)
-        answer = await search.call_as_result(POOL_SEARCH.name, given)
-        found = [tool for tool in search.tools() if tool.origin]
+        answer, found = await self._toolset.answer_search(cast("JSONObject", call.arguments))
         output = _search_output(call, self._namespaces(found))
         return [output] if found else [output, _nothing_found(answer)]
 
@@ -172,6 +187,32 @@ class ResponsesTools:
             "description": purpose,
             "tools": cast("list[Any]", functions),
         }
+
+
+class SyncResponsesTools:
+    """As `ResponsesTools`, for the client `OpenAI` and an engine of `discovery_engine.sync`."""
+
+    def __init__(
+        self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
+    ) -> None:
+        """As `ResponsesTools`."""
+        self._toolset = sync_toolset_of(source)
+        self._tools = ResponsesTools(self._toolset.wrapped, own=own)
+
+    def definitions(self) -> list[ToolParam]:
+        """As `ResponsesTools.definitions`."""
+        return self._toolset.portal.call(self._tools.definitions)
+
+    def outputs(
+        self,
+        response: Response,
+        *,
+        client: AnyClient | None = None,
+        on_progress: Callable[[CallProgress], object] | None = None,
+    ) -> list[ResponseInputItemParam]:
+        """As `ResponsesTools.outputs`; progress and questions come to this thread."""
+        given: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
+        return run_blocking(self._toolset.portal, self._tools.outputs, response, **given)
 
 
 def _tool_search() -> ToolParam:
@@ -203,9 +244,13 @@ def _nothing_found(answer: JSONObject) -> ResponseInputItemParam:
     fields = answer["_meta"].get(ANSWER) or {}
     asked = fields.get("answers") or [fields]
     notices = chain.from_iterable(one.get("notices") or () for one in asked)
-    missing = dict.fromkeys(notice["server"] for notice in notices if "server" in notice)
+    missing = dict.fromkeys(one["server"] for one in notices if one["kind"] in _NOT_SEARCHED)
     error = answer["_meta"].get(ERROR, {}).get("code")
-    text = f"tool_search failed: {error}." if error else "tool_search found no tool that fits."
+    text = "tool_search found no tool that fits."
+    if error:
+        text = f"tool_search failed: {error}."
+    elif any(one.get("results") for one in asked):
+        text = "tool_search found only functions that you have already."
     if missing:
         text += f" Servers that could not be searched now: {', '.join(map(named, missing))}."
     return {"role": "developer", "content": text}

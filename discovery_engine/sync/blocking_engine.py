@@ -242,3 +242,12 @@ class SyncEngine(SyncScopedEngine):
     def logins(self) -> SyncLogins:
         """As `Engine.logins`."""
         return SyncLogins(self.wrapped.logins, self.portal)
+
+
+def sync_toolset_of(
+    source: SyncScopedEngine | SyncToolset, *, name_style: Style | None = None
+) -> SyncToolset:
+    """A toolset as it is, or one of an engine in the mode `select`: what adapters are made of."""
+    if isinstance(source, SyncToolset):
+        return source
+    return source.toolset(mode="select", name_style=name_style)

@@ -113,6 +113,11 @@ class SyncToolset:
     def limit(self) -> int:
         return self.wrapped.limit
 
+    @property
+    def client(self) -> AnyClient | None:
+        """Who calls are made for that name no other."""
+        return self._client
+
     def fresh(self) -> SyncToolset:
         """As `Toolset.fresh`."""
         return SyncToolset(self.wrapped.fresh(), self.portal, self._client)

@@ -351,6 +351,22 @@ async def test_a_search_of_the_framework_finds_without_binding(folder: Folder) -
         assert names(tools.tools()) == ["search_tools", "read_result"]
 
 
+@pytest.mark.requirement("FRM-104")
+async def test_an_answer_of_the_search_comes_with_tools_that_are_not_listed(folder: Folder) -> None:
+    async with world(folder, server={"pins": ["add_label"]}) as engine:
+        tools = engine.toolset(mode="select")
+        asked = {"queries": ["create an issue", "add a label"], "limit": "2"}
+
+        answer, found = await tools.answer_search(json.dumps(asked))
+        mistaken, nothing = await tools.answer_search({"limit": 1})
+
+        assert names(found) == ["github__create_issue"]
+        assert "github__add_label" in text_of(answer)
+        assert names(tools.tools())[-1] == "github__add_label"  # nothing was bound
+        assert mistaken["isError"]
+        assert nothing == []
+
+
 @pytest.mark.requirement("FRM-7")
 async def test_a_view_shows_finds_and_calls_its_own_tools_only(folder: Folder) -> None:
     async with world(folder, views={"air": {"servers": ["sky"]}}) as engine:

@@ -25,7 +25,13 @@ def test_found_tools_are_references_with_deferred_definitions(claude: Framework)
         "the_example_runs_as_it_is",
         "found_tools_are_references_with_deferred_definitions",
         "another_process_goes_on_with_a_conversation",
+        "what_is_always_listed_is_not_referred_to",
     )
+
+
+@pytest.mark.requirement("FRM-103")
+def test_a_program_without_async_does_the_same(claude: Framework) -> None:
+    claude.passes(PROGRAM, "a_program_without_async_does_the_same")
 
 
 @pytest.mark.requirement("FRM-111")

@@ -25,6 +25,7 @@ def test_a_search_loads_functions_in_namespaces_of_a_few(openai: Framework) -> N
         "the_example_runs_as_it_is",
         "a_search_loads_functions_in_namespaces",
         "many_functions_are_several_namespaces",
+        "what_is_always_listed_is_not_loaded",
         "schemas_that_the_api_refuses_are_written_otherwise",
     )
 
@@ -78,6 +79,11 @@ def test_failures_questions_progress_and_cancellation(openai: Framework) -> None
         "a_cancelled_turn_cancels_its_calls",
         "questions_and_progress_reach_the_program",
     )
+
+
+@pytest.mark.requirement("FRM-103")
+def test_a_program_without_async_does_the_same(openai: Framework) -> None:
+    openai.passes(PROGRAM, "a_program_without_async_does_the_same")
 
 
 @pytest.mark.requirement("FRM-125")

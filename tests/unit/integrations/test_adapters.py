@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -21,6 +22,9 @@ ADAPTERS = {
     for file in sorted(FOLDER.glob("*.py"))
     if "missing_framework(" in file.read_text("utf-8") and file.stem != "missing_framework"
 }
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+OWN = {"discovery_engine", *(re.split(r"[^\w-]", one)[0] for one in PROJECT["dependencies"])}
+"""What is there without any extra."""
 EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("*.py"))
 
 
@@ -29,7 +33,7 @@ EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("*.py"))
 def test_without_its_framework_an_adapter_says_in_one_sentence_how_to_install_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for framework in _imported(ADAPTERS[name]) - {"discovery_engine"}:
+    for framework in _imported(ADAPTERS[name]) - OWN:
         if framework not in sys.stdlib_module_names:
             monkeypatch.setitem(sys.modules, framework, None)
     sys.modules.pop(f"discovery_engine.integrations.{name}", None)
@@ -53,13 +57,11 @@ def test_no_adapter_imports_the_mcp_adapter_of_its_framework(name: str) -> None:
 
 @pytest.mark.requirement("FRM-30")
 def test_each_extra_of_the_project_that_is_a_framework_has_an_environment() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-
-    assert set(EXTRAS) <= project["optional-dependencies"].keys()
+    assert set(EXTRAS) <= PROJECT["optional-dependencies"].keys()
     assert all(
         ">=" in requirement and "<" not in requirement
         for extra in EXTRAS
-        for requirement in project["optional-dependencies"][extra]
+        for requirement in PROJECT["optional-dependencies"][extra]
     )
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import anyio
 import httpx2
-from anthropic import AsyncAnthropic
+from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import MessageParam
 
-from discovery_engine.integrations.anthropic import AnthropicTools
+from discovery_engine.integrations.anthropic import AnthropicTools, SyncAnthropicTools
 from discovery_engine.integrations.call_progress import CallProgress
 from discovery_engine.rpc.client import CallbackClient
+from discovery_engine.sync import SyncClient, open_engine
 from tests.e2e.frameworks.programs.scenarios import ROOT, World, run
 
 Block = dict[str, Any]
@@ -40,9 +41,9 @@ class Claude:
         self.turns = list(turns)
         self.requests: list[Block] = []
         self.stop_reason = stop_reason
-        transport = httpx2.MockTransport(self.answer)
+        self.transport = httpx2.MockTransport(self.answer)
         self.client = AsyncAnthropic(
-            api_key="-", max_retries=0, http_client=httpx2.AsyncClient(transport=transport)
+            api_key="-", max_retries=0, http_client=httpx2.AsyncClient(transport=self.transport)
         )
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
@@ -66,7 +67,7 @@ class Claude:
         }
         return httpx2.Response(200, json=message)
 
-    async def talk(self, tools: AnthropicTools, request: str = "Do it") -> str:
+    async def talk(self, tools: AnthropicTools, request: str = "Do it", **options: Any) -> str:
         """The conversation until Claude calls no more tools."""
         messages: list[MessageParam] = [{"role": "user", "content": request}]
         while True:
@@ -77,7 +78,7 @@ class Claude:
                 tools=tools.definitions(messages),
             )
             messages.append({"role": "assistant", "content": message.content})
-            results = await tools.results(message)
+            results = await tools.results(message, **options)
             if not results:
                 return "".join(block.text for block in message.content if block.type == "text")
             messages.append({"role": "user", "content": results})
@@ -161,7 +162,7 @@ async def found_tools_are_references_with_deferred_definitions(world: World) -> 
     async with world.open() as engine:
         claude = Claude([FIND], [ORDER], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     first, second, third = claude.requests
     assert "shop__place_order" not in names(first)
@@ -177,11 +178,11 @@ async def the_beginning_of_a_request_keeps_its_bytes(world: World) -> None:
     further = use("search_tools", 3, query="print the invoice of an order")
     async with world.open() as engine:
         claude = Claude([FIND], [ORDER], [further], [say("done")])
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
 
         await claude.talk(tools)
         again = Claude([FIND], [ORDER], [further], [say("done")])
-        await again.talk(AnthropicTools(engine.toolset(mode="select")))
+        await again.talk(AnthropicTools(engine))
 
     def text(request: Block) -> str:
         return json.dumps(request["tools"])[:-1]
@@ -197,7 +198,7 @@ async def another_process_goes_on_with_a_conversation(world: World) -> None:
     async with world.open() as engine:
         messages: list[MessageParam] = [{"role": "user", "content": "order a chair"}]
         claude = Claude([FIND], [ORDER], [say("done")])
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
         first = await claude.client.messages.create(
             model="m", max_tokens=9, messages=messages, tools=tools.definitions(messages)
         )
@@ -207,7 +208,7 @@ async def another_process_goes_on_with_a_conversation(world: World) -> None:
         kept = json.dumps(messages)
 
     async with world.open() as engine:
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
         restored = json.loads(kept)
         second = await claude.client.messages.create(
             model="m", max_tokens=9, messages=restored, tools=tools.definitions(restored)
@@ -222,7 +223,7 @@ async def nothing_found_is_text_that_says_so(world: World) -> None:
     async with world.open() as engine:
         claude = Claude([search], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     (result,) = claude.results(1)
     assert "No tool fits" in result["content"][0]["text"]
@@ -233,7 +234,7 @@ async def a_search_that_cannot_be_read_is_an_error(world: World) -> None:
     async with world.open() as engine:
         claude = Claude([use("search_tools", limit="many")], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     (result,) = claude.results(1)
     assert result["is_error"]
@@ -245,7 +246,7 @@ async def a_hidden_tool_is_neither_found_nor_called(world: World) -> None:
     async with world.open(toolRules=rules) as engine:
         claude = Claude([FIND], [ORDER], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     assert "shop__place_order" not in references(claude.requests[1])
     (result,) = claude.results(2)
@@ -255,7 +256,7 @@ async def a_hidden_tool_is_neither_found_nor_called(world: World) -> None:
 
 async def a_reference_to_a_tool_that_is_gone_stays_defined(world: World) -> None:
     async with world.open("place_order", "count_stock") as engine:
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
 
         def order_is_gone(_: Block) -> list[Block]:
             world.has("count_stock")
@@ -279,7 +280,7 @@ async def a_reference_to_a_tool_that_is_gone_stays_defined(world: World) -> None
 
 async def a_tool_that_is_new_is_found_in_the_next_turn(world: World) -> None:
     async with world.open("count_stock") as engine:
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
         claude = Claude(
             [FIND], [{**FIND, "id": "toolu_2"}], [{**ORDER, "id": "toolu_3"}], [say("")]
         )
@@ -305,7 +306,7 @@ async def calls_of_one_message_are_made_side_by_side(world: World) -> None:
     async with world.open() as engine:
         claude = Claude(both, [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     results = claude.results(1)
     assert [result["tool_use_id"] for result in results] == ["toolu_1", "toolu_2"]
@@ -317,7 +318,7 @@ async def images_and_documents_arrive_as_the_api_has_them(world: World) -> None:
     async with world.open() as engine:
         claude = Claude(calls, [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     chart, invoice = claude.results(1)
     kinds = [block["type"] for block in chart["content"]]
@@ -330,7 +331,7 @@ async def structured_content_is_shown_too(world: World) -> None:
     async with world.open() as engine:
         claude = Claude([ORDER], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     texts = [block["text"] for block in claude.results(1)[0]["content"]]
     assert texts[0] == "Ordered."
@@ -341,7 +342,7 @@ async def a_tool_that_fails_is_a_result(world: World) -> None:
     async with world.open() as engine:
         claude = Claude([use("shop__refund_payment")], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     (result,) = claude.results(1)
     assert result["is_error"]
@@ -353,7 +354,7 @@ async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) 
     async with world.open() as engine:
         claude = Claude(calls, [use("shop__count_stock", 3)], [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     burnt = claude.results(1)[0]
     assert burnt["is_error"]
@@ -368,9 +369,9 @@ async def a_cancelled_turn_cancels_its_calls(world: World) -> None:
         scope.cancel()
 
     async with world.open() as engine:
-        tools = AnthropicTools(engine.toolset(mode="select"), on_progress=stop)
+        tools = AnthropicTools(engine)
         with scope:
-            await Claude([use("shop__wait_forever")]).talk(tools)
+            await Claude([use("shop__wait_forever")]).talk(tools, on_progress=stop)
         again = Claude([use("shop__list_cancelled")], [say("done")])
         await again.talk(tools)
 
@@ -391,9 +392,8 @@ async def questions_and_progress_reach_the_program(world: World) -> None:
     calls = [use("shop__count_stock", 1), use("shop__sign_contract", 2)]
     async with world.open() as engine:
         claude = Claude(calls, [say("done")])
-        toolset = engine.toolset(mode="select")
 
-        await claude.talk(AnthropicTools(toolset, client=client, on_progress=note))
+        await claude.talk(AnthropicTools(engine), client=client, on_progress=note)
 
     assert [(one.call_id, one.progress, one.total) for one in seen] == [
         ("toolu_1", step, 3) for step in (1, 2, 3)
@@ -404,7 +404,7 @@ async def questions_and_progress_reach_the_program(world: World) -> None:
 async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
     async with world.open() as engine:
         claude = Claude([use("shop__count_stock", 1), ORDER], stop_reason="max_tokens")
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
         message = await claude.client.messages.create(
             model="m",
             max_tokens=9,
@@ -421,7 +421,7 @@ async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
 
 async def the_tools_of_the_program_are_left_to_it(world: World) -> None:
     async with world.open() as engine:
-        tools = AnthropicTools(engine.toolset(mode="select"), own=["my_tool"])
+        tools = AnthropicTools(engine, own=["my_tool"])
         claude = Claude([use("my_tool", 1), use("shop__count_stock", 2)])
         message = await claude.client.messages.create(
             model="m", max_tokens=9, messages=[{"role": "user", "content": "?"}],
@@ -444,7 +444,7 @@ async def schemas_that_the_api_refuses_are_written_otherwise(world: World) -> No
     async with world.open() as engine:
         claude = Claude([search], query, [say("done")])
 
-        await claude.talk(AnthropicTools(engine.toolset(mode="select")))
+        await claude.talk(AnthropicTools(engine))
 
     assert json.loads(claude.results(2)[0]["content"][0]["text"]) == {"$filter": "x gt 1"}
 
@@ -457,7 +457,7 @@ async def two_agents_share_an_engine(world: World) -> None:
             [use("shop__meet_colleague", 2, name="Bob")],
             [say("two")],
         )
-        tools = AnthropicTools(engine.toolset(mode="select"))
+        tools = AnthropicTools(engine)
         said: list[str] = []
 
         async def talk(claude: Claude) -> None:
@@ -483,6 +483,47 @@ async def the_meta_tools_are_the_same_in_every_request(world: World) -> None:
     assert claude.requests[0]["tools"] == claude.requests[2]["tools"]
     assert "shop:place_order" in str(claude.results(1)[0]["content"])
     assert "Ordered." in str(claude.results(2)[0]["content"])
+
+
+async def what_is_always_listed_is_not_referred_to(world: World) -> None:
+    further = use("search_tools", 2, queries=["order a product", "draw a chart"])
+    async with world.open(server={"pins": ["place_order"]}) as engine:
+        claude = Claude([use("search_tools", query="place_order")], [further], [say("done")])
+
+        await claude.talk(AnthropicTools(engine))
+
+    (pinned,) = (t for t in claude.requests[0]["tools"] if t["name"] == "shop__place_order")
+    assert "defer_loading" not in pinned
+    assert "shop__place_order" in claude.results(1)[0]["content"][0]["text"]
+    assert "shop__place_order" not in references(claude.requests[2])
+    assert "shop__draw_chart" in references(claude.requests[2])
+
+
+def a_program_without_async_does_the_same(world: World) -> None:
+    seen: list[CallProgress] = []
+    client = SyncClient(
+        lambda method, params: {"action": "accept", "content": {"yes": True}},
+        capabilities={"elicitation": {"form": {}}},
+    )
+    calls = [ORDER, use("shop__count_stock", 3), use("shop__sign_contract", 4)]
+    claude = Claude([FIND], calls, [say("done")])
+    api = Anthropic(api_key="-", http_client=httpx2.Client(transport=claude.transport))
+    messages: list[MessageParam] = [{"role": "user", "content": "order a chair"}]
+    with open_engine(world.write(), data_dir=world.folder / "data") as engine:
+        tools = SyncAnthropicTools(engine.toolset(mode="select", client=client))
+        results: Any = [...]
+        while results:
+            message = api.messages.create(
+                model="m", max_tokens=9, messages=messages, tools=tools.definitions(messages)
+            )
+            results = tools.results(message, on_progress=seen.append)
+            messages.append({"role": "assistant", "content": message.content})
+            messages.append({"role": "user", "content": results})
+
+    assert "shop__place_order" in references(claude.requests[1])
+    assert "Ordered." in str(claude.results(2)[0])
+    assert [one.progress for one in seen] == [1, 2, 3]
+    assert '"yes": true' in str(claude.results(2)[2])
 
 
 if __name__ == "__main__":

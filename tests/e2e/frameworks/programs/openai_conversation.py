@@ -13,12 +13,15 @@ from typing import Any
 import anyio
 import httpx2
 from openai import AsyncOpenAI
+from openai import OpenAI as SyncOpenAI
 from openai.types.responses import ResponseInputItemParam
 
 from discovery_engine import open_engine
 from discovery_engine.integrations.call_progress import CallProgress
-from discovery_engine.integrations.openai_responses import ResponsesTools
+from discovery_engine.integrations.openai_responses import ResponsesTools, SyncResponsesTools
 from discovery_engine.rpc.client import CallbackClient
+from discovery_engine.sync import SyncClient
+from discovery_engine.sync import open_engine as open_sync_engine
 from tests.e2e.frameworks.programs.scenarios import ROOT, World, run
 
 Item = dict[str, Any]
@@ -71,9 +74,9 @@ class OpenAI:
         self.status = status
         self.items: dict[str, list[Item]] = {}
         """The whole conversation up to each response, as the API stores it."""
-        transport = httpx2.MockTransport(self.answer)
+        self.transport = httpx2.MockTransport(self.answer)
         self.client = AsyncOpenAI(
-            api_key="-", max_retries=0, http_client=httpx2.AsyncClient(transport=transport)
+            api_key="-", max_retries=0, http_client=httpx2.AsyncClient(transport=self.transport)
         )
         self.number = count(1)
 
@@ -104,12 +107,12 @@ class OpenAI:
         }
         return httpx2.Response(200, json=response)
 
-    async def talk(self, tools: ResponsesTools, request: str = "Do it") -> str:
+    async def talk(self, tools: ResponsesTools, request: str = "Do it", **options: Any) -> str:
         """The conversation until the model calls no more tools; the API stores it."""
         response = await self.client.responses.create(
             model="gpt-6-sol", input=request, tools=tools.definitions()
         )
-        while outputs := await tools.outputs(response):
+        while outputs := await tools.outputs(response, **options):
             response = await self.client.responses.create(
                 model="gpt-6-sol",
                 input=outputs,
@@ -175,7 +178,7 @@ async def a_search_loads_functions_in_namespaces(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([FIND], [ORDER], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     tool_search = openai.requests[0]["tools"][0]
     assert (tool_search["type"], tool_search["execution"]) == ("tool_search", "client")
@@ -210,7 +213,7 @@ async def many_functions_are_several_namespaces(world: World) -> None:
 
 async def tools_are_the_same_in_every_request(world: World) -> None:
     async with world.open("place_order", "count_stock") as engine:
-        tools = ResponsesTools(engine.toolset(mode="select"))
+        tools = ResponsesTools(engine)
 
         def changed(_: Item) -> list[Item]:
             world.has("count_stock", "draw_chart")
@@ -232,7 +235,7 @@ async def a_conversation_can_be_sent_whole(world: World) -> None:
         openai = OpenAI([FIND], [ORDER], [say("done")])
         outputs: list[ResponseInputItemParam] | None = None
         while outputs != []:
-            tools = ResponsesTools(engine.toolset(mode="select"))  # nothing is remembered in it
+            tools = ResponsesTools(engine)  # nothing is remembered in it
             response = await openai.client.responses.create(
                 model="m", input=items, tools=tools.definitions(), store=False
             )
@@ -250,7 +253,7 @@ async def nothing_found_is_said_with_the_servers_that_are_missing(world: World) 
         await engine.refresh()
         openai = OpenAI([search(query="translate a poem to Klingon")], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     output, said = openai.outputs(1)
     assert output["tools"] == []
@@ -264,7 +267,7 @@ async def a_hidden_tool_is_neither_loaded_nor_called(world: World) -> None:
     async with world.open(toolRules=rules) as engine:
         openai = OpenAI([FIND], [ORDER], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     assert "place_order" not in str(openai.outputs(1)[0])
     assert "TOOL_NOT_FOUND" in openai.outputs(2)[0]["output"]
@@ -272,7 +275,7 @@ async def a_hidden_tool_is_neither_loaded_nor_called(world: World) -> None:
 
 async def a_tool_that_is_gone_is_an_error_and_a_new_one_is_found(world: World) -> None:
     async with world.open("place_order") as engine:
-        tools = ResponsesTools(engine.toolset(mode="select"))
+        tools = ResponsesTools(engine)
         openai = OpenAI([FIND], [ORDER], [search(3, query="count the stock")], [say("done")])
         response = await openai.client.responses.create(
             model="m", input="order a chair", tools=tools.definitions()
@@ -297,7 +300,7 @@ async def calls_of_one_response_are_made_side_by_side(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI(both, [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     assert [item["call_id"] for item in openai.outputs(1)] == ["call_1", "call_2"]
     assert [item["output"] for item in openai.outputs(1)] == ["met Ann", "met Bob"]
@@ -312,7 +315,7 @@ async def images_files_and_structured_content_arrive_as_the_api_has_them(world: 
     async with world.open() as engine:
         openai = OpenAI(calls, [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     chart, invoice, order = openai.outputs(1)
     assert [part["type"] for part in chart["output"]] == ["input_text", "input_image", "input_text"]
@@ -328,7 +331,7 @@ async def a_tool_that_fails_is_an_output_that_says_so(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([call("shop__refund_payment")], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     assert openai.outputs(1)[0]["output"] == "The call failed:\nThe bank says no."
 
@@ -338,7 +341,7 @@ async def arguments_that_are_no_json_object_are_an_error(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([broken, {**ORDER, "arguments": "[]", "call_id": "call_9"}], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     for item in openai.outputs(1):
         assert "shop__place_order" in item["output"]
@@ -350,7 +353,7 @@ async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) 
     async with world.open() as engine:
         openai = OpenAI(calls, [call("shop__count_stock", 3)], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     assert openai.outputs(1)[0]["output"].startswith("The call failed:")
     assert openai.outputs(2)[0]["output"] == "300 pieces"
@@ -363,9 +366,9 @@ async def a_cancelled_turn_cancels_its_calls(world: World) -> None:
         scope.cancel()
 
     async with world.open() as engine:
-        tools = ResponsesTools(engine.toolset(mode="select"), on_progress=stop)
+        tools = ResponsesTools(engine)
         with scope:
-            await OpenAI([call("shop__wait_forever")]).talk(tools)
+            await OpenAI([call("shop__wait_forever")]).talk(tools, on_progress=stop)
         again = OpenAI([call("shop__list_cancelled")], [say("done")])
         await again.talk(tools)
 
@@ -385,9 +388,8 @@ async def questions_and_progress_reach_the_program(world: World) -> None:
     calls = [call("shop__count_stock", 1), call("shop__sign_contract", 2)]
     async with world.open() as engine:
         openai = OpenAI(calls, [say("done")])
-        toolset = engine.toolset(mode="select")
 
-        await openai.talk(ResponsesTools(toolset, client=client, on_progress=note))
+        await openai.talk(ResponsesTools(engine), client=client, on_progress=note)
 
     assert [(one.call_id, one.tool) for one in seen] == [("call_1", "shop__count_stock")] * 3
     assert '"yes": true' in openai.outputs(1)[1]["output"]
@@ -396,7 +398,7 @@ async def questions_and_progress_reach_the_program(world: World) -> None:
 async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([call("shop__count_stock", 1), ORDER], status="incomplete")
-        tools = ResponsesTools(engine.toolset(mode="select"))
+        tools = ResponsesTools(engine)
         response = await openai.client.responses.create(
             model="m", input="order", tools=tools.definitions()
         )
@@ -414,7 +416,7 @@ async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
 async def the_functions_of_the_program_are_left_to_it(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([call("my_tool", 1), call("shop__count_stock", 2)])
-        tools = ResponsesTools(engine.toolset(mode="select"), own=["my_tool"])
+        tools = ResponsesTools(engine, own=["my_tool"])
         response = await openai.client.responses.create(
             model="m", input="?", tools=tools.definitions()
         )
@@ -429,7 +431,7 @@ async def a_program_of_the_model_gets_its_outputs(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([{**call("shop__count_stock"), "caller": caller}], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     assert openai.outputs(1)[0]["caller"] == caller
 
@@ -444,7 +446,7 @@ async def schemas_that_the_api_refuses_are_written_otherwise(world: World) -> No
     async with world.open() as engine:
         openai = OpenAI([search(query="query the records of customers")], query, [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select")))
+        await openai.talk(ResponsesTools(engine))
 
     assert json.loads(openai.outputs(2)[0]["output"]) == {"$filter": "x gt 1"}
 
@@ -454,7 +456,7 @@ async def two_agents_share_an_engine(world: World) -> None:
         meet = "shop__meet_colleague"
         first = OpenAI([FIND], [call(meet, 2, name="Ann")], [say("one")])
         second = OpenAI([search(query="draw a chart")], [call(meet, 2, name="Bob")], [say("two")])
-        tools = ResponsesTools(engine.toolset(mode="select"))
+        tools = ResponsesTools(engine)
         said: list[str] = []
 
         async def talk(openai: OpenAI) -> None:
@@ -480,6 +482,45 @@ async def the_meta_tools_are_functions(world: World) -> None:
     assert {tool["type"] for tool in openai.requests[0]["tools"]} == {"function"}
     assert "shop:place_order" in openai.outputs(1)[0]["output"]
     assert "Ordered." in openai.outputs(2)[0]["output"]
+
+
+async def what_is_always_listed_is_not_loaded(world: World) -> None:
+    further = search(2, queries=["order a product", "draw a chart"])
+    async with world.open(server={"pins": ["place_order"]}) as engine:
+        openai = OpenAI([search(query="place_order")], [further], [say("done")])
+
+        await openai.talk(ResponsesTools(engine))
+
+    assert "shop__place_order" in [tool.get("name") for tool in openai.requests[0]["tools"]]
+    output, said = openai.outputs(1)
+    assert output["tools"] == []
+    assert said["content"] == "tool_search found only functions that you have already."
+    assert "shop__place_order" not in str(openai.outputs(2))
+    assert "shop__draw_chart" in str(openai.outputs(2))
+
+
+def a_program_without_async_does_the_same(world: World) -> None:
+    seen: list[CallProgress] = []
+    client = SyncClient(
+        lambda method, params: {"action": "accept", "content": {"yes": True}},
+        capabilities={"elicitation": {"form": {}}},
+    )
+    calls = [ORDER, call("shop__count_stock", 3), call("shop__sign_contract", 4)]
+    openai = OpenAI([FIND], calls, [say("done")])
+    api = SyncOpenAI(api_key="-", http_client=httpx2.Client(transport=openai.transport))
+    with open_sync_engine(world.write(), data_dir=world.folder / "data") as engine:
+        tools = SyncResponsesTools(engine)
+        response = api.responses.create(model="m", input="order", tools=tools.definitions())
+        while outputs := tools.outputs(response, client=client, on_progress=seen.append):
+            response = api.responses.create(
+                model="m", input=outputs, tools=tools.definitions(),
+                previous_response_id=response.id,
+            )  # fmt: skip
+
+    assert response.output_text == "done"
+    assert "Ordered." in openai.outputs(2)[0]["output"]
+    assert [one.progress for one in seen] == [1, 2, 3]
+    assert '"yes": true' in openai.outputs(2)[2]["output"]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,242 @@
+"""Tools for smolagents: agents that have the tools that fit their task, or any agent's tools.
+
+    with open_engine("discovery.yaml") as engine:  # of discovery_engine.sync
+        agent = DiscoveryToolCallingAgent(model, discovery=engine)
+        agent.run("order a chair")
+
+`DiscoveryToolCallingAgent` and `DiscoveryCodeAgent` are agents of smolagents whose tools are bound
+anew: for each task those that fit it, and after each step those that its searches found. Any other
+agent takes `discovery_tools(toolset)`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.tool_forms import parameter_names
+from discovery_engine.integrations.call_progress import CallProgress
+from discovery_engine.integrations.media_types import image_type
+from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.smolagents_inputs import tool_input
+from discovery_engine.sync.blocking_engine import sync_toolset_of
+
+try:
+    from PIL import Image
+    from smolagents import (  # type: ignore[import-untyped]
+        ActionStep,
+        CodeAgent,
+        Tool,
+        ToolCallingAgent,
+    )
+except ImportError as error:
+    raise missing_framework("smolagents", error) from error
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.sync import SyncTool, SyncToolset
+    from discovery_engine.sync.blocking_engine import SyncScopedEngine
+    from discovery_engine.sync.blocking_toolset import AnyClient
+
+    OnProgress = Callable[[CallProgress], object]
+
+_FAILED = "The call failed:"
+_UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+"""What Pillow raises of an image that it cannot read."""
+
+
+class StructuredResult(dict[str, Any]):
+    """Structured content, which reads as the text of the result; of a failure, empty."""
+
+    def __init__(self, content: JSONObject, text: str) -> None:
+        super().__init__(content)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ResultParts(list[Any]):
+    """Texts and images in their order, which read as the text of the result."""
+
+    def __init__(self, parts: Iterable[object], text: str) -> None:
+        super().__init__(parts)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class DiscoveryTool(Tool):  # type: ignore[misc]
+    """A tool of a toolset."""
+
+    skip_forward_signature_validation = True
+    """`forward` takes what `inputs` describes."""
+
+    def __init__(
+        self,
+        tool: SyncTool,
+        *,
+        client: AnyClient | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """As `discovery_tools` makes it.
+
+        Raises:
+            ValueError: If its name is no identifier of Python.
+        """
+        if not tool.name.isidentifier():
+            hint = "make the toolset with name_style='gemini'"
+            raise ValueError(f"smolagents takes no tool of the name {tool.name!r}: {hint}")
+        self._tool = tool
+        self._client = client
+        self._on_progress = on_progress
+        properties = tool.parameters["properties"]
+        self._required = frozenset(tool.parameters.get("required", ()))
+        self._own_names = parameter_names(tool.parameters)
+        self.name = tool.name
+        self.description = tool.description
+        self.inputs = {
+            name: tool_input(properties[own], tool.parameters, is_required=own in self._required)
+            for name, own in self._own_names.items()
+        }
+        self.output_schema = tool.output_schema
+        # Images come as they are; of another type each result would be made text.
+        self.output_type = "object" if tool.output_schema else "any"
+        super().__init__()
+
+    def forward(self, *args: Any, **kwargs: Any) -> object:
+        """Call the tool; whatever goes wrong is a result that the model reads."""
+        if len(args) > len(self.inputs):
+            raise TypeError(f"{self.name} takes at most {len(self.inputs)} arguments")
+        given = dict(zip(self.inputs, args, strict=False)) | kwargs
+        named = {self._own_names.get(name, name): value for name, value in given.items()}
+        arguments = {k: v for k, v in named.items() if v is not None or k in self._required}
+        result = self._tool.call_as_result(
+            json.loads(json.dumps(arguments, default=str)),  # code may give tuples, dates and more
+            client=self._client,
+            on_progress=self._progress if self._on_progress else None,
+        )
+        content = ResultContent.of(result)
+        return _structured(content) if self.output_schema else _output(content)
+
+    def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._on_progress:
+            self._on_progress(CallProgress("", self.name, progress, total, message))
+
+
+def discovery_tools(
+    toolset: SyncToolset,
+    *,
+    client: AnyClient | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[DiscoveryTool]:
+    """The tools of a toolset at this moment, for any agent.
+
+    Args:
+        toolset: Of the style of names `gemini`, as the names are identifiers of Python.
+        client: As `SyncTool.call` takes it.
+        on_progress: Called with the progress of each call; it has no `call_id`.
+
+    Raises:
+        ValueError: If a name is none that smolagents takes.
+    """
+    made = {"client": client, "on_progress": on_progress}
+    return [DiscoveryTool(tool, **made) for tool in toolset.tools()]  # type: ignore[arg-type]
+
+
+class _Discovering:
+    """What an agent is beside an agent of smolagents."""
+
+    tools: dict[str, Any]
+    managed_agents: dict[str, Any]
+    step_callbacks: Any
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        discovery: SyncScopedEngine | SyncToolset,
+        tools: Iterable[Any] = (),
+        client: AnyClient | None = None,
+        on_progress: OnProgress | None = None,
+        **options: Any,
+    ) -> None:
+        """An agent that finds its tools.
+
+        Args:
+            model: The model, as smolagents has it.
+            discovery: An engine of `discovery_engine.sync`, or one of its toolsets: with the mode
+                `meta` the agent has the meta-tools.
+            tools: Further tools, always there.
+            client: As `SyncTool.call` takes it.
+            on_progress: As `discovery_tools` takes it.
+            options: As the agent of smolagents takes them.
+        """
+        self._toolset = sync_toolset_of(discovery, name_style="gemini").fresh()
+        self._made: dict[str, Any] = {"client": client, "on_progress": on_progress}
+        super().__init__(tools=[*tools], model=model, **options)  # type: ignore[call-arg]
+        self.step_callbacks.register(ActionStep, self._bind_found)
+        self._bind()
+
+    def run(self, task: str, stream: bool = False, reset: bool = True, **options: Any) -> Any:  # noqa: FBT001, FBT002 - as that of smolagents
+        """As the agent of smolagents, with the tools that fit the task."""
+        if reset:
+            self._toolset = self._toolset.fresh()
+        if self._toolset.mode == "select":
+            self._toolset.select(task)
+        self._bind()
+        return super().run(task, stream=stream, reset=reset, **options)  # type: ignore[misc]
+
+    def _bind_found(self, _: object, agent: object) -> None:  # noqa: ARG002 - smolagents asks for it
+        self._bind()
+
+    def _bind(self) -> None:
+        """Have the tools of the toolset as they are now, behind the agent's own."""
+        own = {n: tool for n, tool in self.tools.items() if not isinstance(tool, DiscoveryTool)}
+        found = {tool.name: tool for tool in discovery_tools(self._toolset, **self._made)}
+        self.tools = own | {name: tool for name, tool in found.items() if name not in own}
+        if executor := getattr(self, "python_executor", None):
+            executor.send_tools({**self.tools, **self.managed_agents})
+
+
+class DiscoveryToolCallingAgent(_Discovering, ToolCallingAgent):  # type: ignore[misc]
+    """A `ToolCallingAgent` that finds its tools."""
+
+
+class DiscoveryCodeAgent(_Discovering, CodeAgent):  # type: ignore[misc]
+    """A `CodeAgent` that finds its tools; its code runs in this process."""
+
+
+def _structured(content: ResultContent) -> object:
+    text = _text(content)
+    if content.is_error or not isinstance(content.structured, dict):
+        return StructuredResult({}, text)
+    return StructuredResult(content.structured, text)
+
+
+def _output(content: ResultContent) -> object:
+    """Text; an image that is all; else the texts and images in a list."""
+    parts = [_image(part) or part_text(part) for part in content.parts]
+    if content.is_error or all(isinstance(part, str) for part in parts):
+        return _text(content)
+    return parts[0] if len(parts) == 1 else ResultParts(parts, content.text)
+
+
+def _text(content: ResultContent) -> str:
+    return f"{_FAILED}\n{content.text}" if content.is_error else content.text
+
+
+def _image(part: ResultPart) -> Image.Image | None:
+    """An image that can be read."""
+    if not isinstance(part, MediaPart) or image_type(part) is None:
+        return None
+    try:
+        image = Image.open(io.BytesIO(part.content))
+        image.load()
+    except _UNREADABLE:
+        return None
+    return image

@@ -1,0 +1,86 @@
+"""Arguments as smolagents describes them: a type, a description, and whether it may be left out.
+
+    {"enum": ["bug", "docs"]}
+    {"enum": ["bug", "docs"], "type": "string", "description": '("bug"|"docs")'}
+
+A code agent reads no more than the type and the description, so what the type cannot say stands in
+the description. Schemas are untrusted; whatever one contains, smolagents takes the result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.tools.signature import type_text
+
+_TYPES = ("string", "integer", "number", "boolean", "array", "object")
+_TYPE_OF = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+}
+_KEPT = ("enum", "const", "items", "properties", "required", "additionalProperties", "default")
+_DEPTH = 4  # branches within branches whose types are named
+
+
+def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dict[str, Any]:
+    """An argument; `root` is where references of its schema lead into."""
+    facts = schema if isinstance(schema, dict) else {}
+    found = set(_types(facts, root, _DEPTH))
+    kinds = [kind for kind in _TYPES if kind in found] or list(_TYPES)
+    made: dict[str, Any] = {
+        "type": kinds[0] if len(kinds) == 1 else kinds,
+        "description": _description(facts, root, kinds),
+    }
+    if not is_required or "null" in found:
+        made["nullable"] = True
+    if "$ref" not in json.dumps(facts):  # smolagents has no place for definitions
+        made |= {key: facts[key] for key in _KEPT if key in facts}
+    return made
+
+
+def _types(schema: JSONValue, root: JSONObject, depth: int) -> Iterator[str]:
+    """The types that a schema names; none if it allows any."""
+    facts = _resolved(schema, root)
+    kind = facts.get("type")
+    named = kind if isinstance(kind, list) else [kind]
+    yield from (one for one in named if isinstance(one, str))
+    if "number" in named and isinstance(kind, list):
+        yield "integer"  # which smolagents takes for a number only where it is the one type
+    if kind is None:
+        values = facts.get("enum", [facts["const"]] if "const" in facts else [])
+        yield from map(_type_of, values if isinstance(values, list) else [])
+    for key in ("anyOf", "oneOf"):
+        branches = facts.get(key)
+        for branch in branches if isinstance(branches, list) and depth else ():
+            yield from _types(branch, root, depth - 1)
+
+
+def _type_of(value: JSONValue) -> str:
+    return _TYPE_OF.get(type(value), "object")
+
+
+def _resolved(schema: JSONValue, root: JSONObject) -> JSONObject:
+    """The subschema, or what its local `$ref` leads to."""
+    facts = schema if isinstance(schema, dict) else {}
+    reference = facts.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return facts
+    target: JSONValue = root
+    for step in reference[2:].split("/"):
+        target = target.get(step) if isinstance(target, dict) else None
+    return target if isinstance(target, dict) else {}
+
+
+def _description(facts: JSONObject, root: JSONObject, kinds: list[str]) -> str:
+    """Its own description, then its type if that says more than a word."""
+    text = facts.get("description") or facts.get("title")
+    written = type_text(facts, root)
+    more = f"({written})" if written not in (*_TYPES, "any", "|".join(kinds)) else ""
+    return " ".join(filter(None, (text if isinstance(text, str) else "", more)))
