@@ -12,12 +12,15 @@ from rapidfuzz.distance import OSA
 from discovery_engine.config.settings import SearchSettings, Weights
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
+from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.text.spelling import name_spellings
-from discovery_engine.search.text.tokenizer import fold
+from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_catalog, make_entry, make_part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discovery_engine.catalog import Catalog, Entry, ServerPart
 
 SERVERS = ["github", "jira", "weather", "files"]
@@ -532,3 +535,33 @@ def test_a_saved_index_that_does_not_fit_is_not_used(descriptions, damage, catal
 
     options = {"descriptions": descriptions}
     assert load_searcher(saved + damage, catalog, SearchSettings(), **options) is None
+
+
+@pytest.mark.requirement("REL-70")
+@pytest.mark.parametrize(
+    "name",
+    ["MySQL", "GitHub", "BibTeX", "OpenAPI", "YouTube", "iPhone", "GraphQL", "NoSQL", "macOS"],
+)
+@pytest.mark.parametrize("spelled", [str, str.lower])
+def test_a_name_in_mixed_case_finds_its_tool_before_those_with_a_part_of_it(
+    name: str, spelled: Callable[[str], str]
+) -> None:
+    partly = [
+        make_entry(f"search_{part}", "part", description=f"Search the {part} for entries.")
+        for part in words(name)
+    ]
+    rightly = make_entry("search_items", "right", description=f"Search {name} for entries.")
+    other = make_entry("search_files", "other", description="Search files.")
+    catalog = make_catalog(
+        make_part("right", rightly), make_part("part", *partly), make_part("other", other)
+    )
+
+    hits = search(catalog, f"search {spelled(name)} for entries about cats")
+
+    assert hits[0].entry.tool.server == "right"
+
+
+@pytest.mark.requirement("REL-46")
+@pytest.mark.parametrize("request_", ["ls -la", "ps aux", "rm CA sid", "list indices"])
+def test_commands_are_not_taken_for_another_language(request_: str) -> None:
+    assert default_lexicon().detect_language(request_) is None

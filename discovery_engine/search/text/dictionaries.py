@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _DATA = Path(__file__).parents[1] / "data" / "languages"
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})  # for keyboards without them
 
+COLLOQUIAL = "en"
+"""The code of the table of colloquial English."""
+
 Translation = tuple[str, ...]
 """The English words for a word; empty for a stop word."""
 

@@ -20,6 +20,7 @@ import Stemmer
 
 from discovery_engine._util import digests
 from discovery_engine.search.text import languages
+from discovery_engine.search.text.dictionaries import COLLOQUIAL, WordTable
 from discovery_engine.search.text.languages import English, Language, Languages, Token
 from discovery_engine.search.text.phrases import Phrase, Phrases
 from discovery_engine.search.text.tokenizer import compounds, is_unspaced, runs, words
@@ -76,11 +77,12 @@ class Lexicon:
             for stem in dict.fromkeys(stemmer.stemWords(line)):
                 self._subjects[stem].append(SUBJECT + line[0])
         listed = (word for line in (*shipped, *topics) for word in line)
-        english = frozenset((*self._stop_words, *listed))
+        colloquial = WordTable(COLLOQUIAL).words  # ls, ps, rm: `ls -la` is not French
+        english = frozenset((*self._stop_words, *listed, *colloquial))
         stems = frozenset(stemmer.stemWords(list(english)))
         known = English(self._stop_words, english, stems, self.stem)
         self.languages = Languages(known)
-        self._colloquial = Language("en", known)
+        self._colloquial = Language(COLLOQUIAL, known)
         self._own = tuple(groups)
         for own in self._own:
             self._merge(own)
