@@ -136,7 +136,7 @@ class Engine(ScopedEngine):
         await self._core.configuration.reload()
 
     async def apply_decisions(self) -> None:
-        """Apply approvals, revocations and acceptances made meanwhile; no-op if there are none.
+        """Apply what the owner decided, and had written for tools, meanwhile; no-op if nothing.
 
         Raises:
             ConfigurationError: If a lock file that is needed cannot be used any more.

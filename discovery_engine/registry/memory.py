@@ -18,6 +18,7 @@ from discovery_engine.registry.records import (
     Record,
     RevocationRecord,
 )
+from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import (
@@ -41,6 +42,8 @@ class MemoryRegistry:
         self._vectors: dict[tuple[str, bytes], bytes] = {}
         self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
         self._counted: dict[str, dict[ToolKey, UseCount]] = {}
+        self._written: dict[tuple[str, str, str], WrittenRequests] = {}
+        self._writes = 0
         self._turn = threading.Lock()
 
     def load(self, scope: str) -> Snapshot | None:
@@ -193,6 +196,26 @@ class MemoryRegistry:
             if snapshot and any(server.name == key.server for server in snapshot.settings.servers):
                 counted = self._counted.setdefault(scope, {})
                 counted[key] = counted.get(key, UseCount(0.0, at)).incremented(at)
+
+    def requests_mark(self) -> str:
+        return str(self._writes) if self._written else ""
+
+    def written_requests(self) -> tuple[WrittenRequests, ...]:
+        with self._turn:
+            return tuple(self._written.values())
+
+    def save_requests(self, written: Iterable[WrittenRequests]) -> None:
+        with self._turn:
+            self._written |= {(one.server, one.tool, one.fingerprint): one for one in written}
+            self._writes += 1
+
+    def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
+        with self._turn:
+            gone = [key for key in self._written if tools is None or key[:2] in tools]
+            for key in gone:
+                del self._written[key]
+            self._writes += 1
+            return len(gone)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -9,6 +9,7 @@ cannot be used.
     DecisionStore   approvals of servers, acceptances of tools, losses of either
     VectorStore     the vectors of texts, by embedding model
     UsageStore      how often tools were used that a search had found
+    RequestStore    typical requests that a language model wrote for tools
     ChangeFeed      when other processes decide something
     EraStore        which revision of the protocol a server used last
     IndexStore      the search index; only a back-end on this machine, for this user, has one
@@ -25,6 +26,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
@@ -140,9 +142,30 @@ class UsageStore(Protocol):
         """
 
 
+class RequestStore(Protocol):
+    """They belong to no scope, and stay when a server or its listing is dropped."""
+
+    def requests_mark(self) -> str:
+        """Another text whenever something else is written; empty if nothing is."""
+
+    def written_requests(self) -> tuple[WrittenRequests, ...]:
+        """All that is written."""
+
+    def save_requests(self, written: Iterable[WrittenRequests]) -> None:
+        """Add these, each in place of what was written for the same definition of a tool."""
+
+    def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
+        """Drop what was written for tools (all with None), by server and its name of the tool.
+
+        Returns for how many definitions something was written.
+        """
+
+
 class ChangeFeed(Protocol):
     def changes(self) -> AsyncGenerator[None]:
-        """Yield soon after another process has decided something; for ever.
+        """Yield soon after another process has decided something, or had requests written.
+
+        For ever.
 
         It yields once at first, for what was decided before it was called. Several decisions may
         be one change, and a change may turn out to be none or this process's own: who follows
@@ -178,7 +201,14 @@ class IndexStore(Protocol):
 
 
 class Registry(
-    SnapshotStore, DecisionStore, ChangeFeed, VectorStore, UsageStore, EraStore, Protocol
+    SnapshotStore,
+    DecisionStore,
+    ChangeFeed,
+    VectorStore,
+    UsageStore,
+    RequestStore,
+    EraStore,
+    Protocol,
 ):
     @property
     def indexes(self) -> IndexStore | None:

@@ -35,6 +35,7 @@ from discovery_engine.runtime.restore import newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.search.examples.book import ExampleBook
+from discovery_engine.search.examples.written import WrittenBook
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.view import View
@@ -70,6 +71,7 @@ class CatalogState:
         self._secrets = secrets or EnvironmentResolver(environ)
         self.trust_store = TrustStore(store, secrets=self._secrets, environ=environ, clock=clock)
         self._ingestor = Ingestor(Rulebook(settings))
+        self._written: WrittenBook | None = None
         self._logged: set[Diagnostic] = set()
         self.is_complete = True
         """Whether the settings have transports; `restore_unchanged` goes without."""
@@ -104,6 +106,7 @@ class CatalogState:
             return False
         async with self._changing():
             self._set_trust(settings, trust)
+            self._written = await self._store.written_book(self._written)
             self.is_complete = False
             parts, revision = stored.catalog.parts.values(), stored.catalog.revision + 1
             await self._replace_catalog(Catalog.of(parts, revision=revision), settings, index)
@@ -191,6 +194,14 @@ class CatalogState:
             await self._store.forget(self._known, names)
             await self._load_usage()
         return known - len(self.view.catalog)
+
+    async def apply_requests(self) -> None:
+        """Find tools by the requests that were written for them meanwhile, here or elsewhere."""
+        async with self._changing():
+            written = await self._store.written_book(self._written)
+            if written != self._written:
+                self._written = written
+                await self._replace_catalog(self.view.catalog)
 
     async def knows_decisions(self) -> bool:
         """Whether all decisions so far are in effect."""
@@ -280,6 +291,7 @@ class CatalogState:
         trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
         self._set_trust(settings, trust)
         self.is_complete = True
+        self._written = await self._store.written_book(self._written)
         parts = await anyio.to_thread.run_sync(carried_over, known, self._ingestor)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
@@ -310,7 +322,7 @@ class CatalogState:
         """
         before = self.view
         view = replace(before, settings=settings or before.settings)
-        book = ExampleBook.of(view.settings.search)
+        book = ExampleBook.of(view.settings.search, self._written)
         source = SearcherSource(
             catalog, view.settings, book=book, stored=index, previous=self._searcher
         )

@@ -6,7 +6,7 @@ A failed write is logged. It only means that the next start has to list the serv
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import anyio.to_thread
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import RegistryError
 from discovery_engine.runtime.restore import stored_index
+from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
@@ -83,6 +84,24 @@ class CatalogStore:
         except RegistryError as error:
             logger.warning("The use counts cannot be loaded: %s", error)
             return {}
+
+    async def written_book(self, known: WrittenBook | None) -> WrittenBook | None:
+        """What was written for tools; the `known` one if nothing else was, or it cannot be read."""
+        try:
+            mark = await anyio.to_thread.run_sync(self._registry.requests_mark)
+        except RegistryError as error:
+            logger.warning("The requests that were written for tools cannot be read: %s", error)
+            return known
+        if known and known.mark == mark:
+            return known
+        return WrittenBook(mark, self._written_requests) if mark else None
+
+    def _written_requests(self) -> Sequence[WrittenRequests]:
+        try:
+            return self._registry.written_requests()
+        except RegistryError as error:
+            logger.warning("The requests that were written for tools cannot be read: %s", error)
+            return ()
 
     async def _write(self, write: Callable[[], object]) -> bool:
         try:

@@ -70,6 +70,7 @@ class ConfigurationLoader:
 
     async def apply_decisions(self) -> None:
         """As `Engine.apply_decisions`."""
+        await self._state.apply_requests()
         async with self._changing:
             if not (self._state.is_complete or await self._state.knows_decisions()):
                 await self._complete()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from discovery_engine.config.loading.untrusted import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
 from discovery_engine.search.examples.book import ExampleBook
+from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
@@ -67,6 +68,7 @@ def stored_view(
             snapshot, index = store.load(name), stored_index(store, name)
             uses = store.uses(name) if snapshot and snapshot.settings.search.learn else {}
             lost_at = _lost_at(store, snapshot.settings) if snapshot else None
+            mark = store.requests_mark()
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
@@ -76,7 +78,8 @@ def stored_view(
     if newly_configured(snapshot.settings, snapshot.catalog, secrets):
         return None
     _warn_of_loss(lost_at)
-    book = ExampleBook.of(snapshot.settings.search)
+    written = WrittenBook(mark, partial(_written_requests, url)) if mark else None
+    book = ExampleBook.of(snapshot.settings.search, written)
     open_searcher = partial(_searcher, snapshot, book, index, partial(_keep_index, url, name))
     usage = usage_shares(uses, time.time())
     return View(
@@ -160,6 +163,15 @@ def _searcher(
 def stored_index(registry: Registry, scope: str) -> bytes | None:
     """The search index of a scope, where the registry may have one."""
     return registry.indexes.load_index(scope) if registry.indexes else None
+
+
+def _written_requests(url: str) -> Sequence[WrittenRequests]:
+    try:
+        with _opened(url) as store:
+            return store.written_requests()
+    except RegistryError as error:
+        logger.warning("The requests that were written for tools cannot be read: %s", error)
+        return ()
 
 
 def _opened(url: str) -> closing[Registry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Registry, Snapshot
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
@@ -479,3 +481,54 @@ def test_uses_go_with_their_server(store: Registry) -> None:
     assert set(store.uses(SCOPE)) == {_key("b", "x")}
     store.forget(SCOPE)
     assert store.uses(SCOPE) == {}
+
+
+def _written(server: str, tool: str, fingerprint: str = "f", *texts: str) -> WrittenRequests:
+    return WrittenRequests(server, tool, fingerprint, texts or ("do it",), "m", 1, 5.0)
+
+
+@pytest.mark.requirement("ENR-24")
+def test_written_requests_are_kept_once_for_each_definition(store: Registry) -> None:
+    assert (store.written_requests(), store.requests_mark()) == ((), "")
+
+    store.save_requests([_written("a", "x"), _written("a", "\udc80", "g")])
+    store.save_requests([_written("a", "x", "f", "again"), _written("a", "x", "g")])
+
+    found = {(one.tool, one.fingerprint): one for one in store.written_requests()}
+    assert found == {
+        ("x", "f"): _written("a", "x", "f", "again"),
+        ("x", "g"): _written("a", "x", "g"),
+        ("\udc80", "g"): _written("a", "\udc80", "g"),
+    }
+
+
+@pytest.mark.requirement("ENR-24")
+def test_every_change_of_written_requests_shows_in_their_mark(store: Registry) -> None:
+    marks = [store.requests_mark()]
+    for change in (
+        lambda: store.save_requests([_written("a", "x")]),
+        lambda: store.save_requests([_written("a", "x", "f", "other")]),
+        lambda: store.save_requests([_written("b", "y")]),
+        lambda: store.forget_requests([("b", "y")]),
+        lambda: store.save_requests([_written("b", "y")]),
+    ):
+        change()
+        marks.append(store.requests_mark())
+
+    assert all(one != other for one, other in pairwise(marks))
+    assert store.requests_mark() not in marks[:-1]
+
+
+@pytest.mark.requirement("ENR-24", "ENR-29")
+def test_written_requests_stay_when_servers_go_and_are_forgotten_by_name(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    store.save_requests([_written("a", "x"), _written("a", "y"), _written("a", "y", "g")])
+
+    store.forget(SCOPE)
+    store.save_settings(SCOPE, make_settings())
+
+    assert len(store.written_requests()) == 3
+    assert store.forget_requests([("a", "y"), ("b", "x")]) == 2
+    assert store.written_requests() == (_written("a", "x"),)
+    assert store.forget_requests() == 1
+    assert store.requests_mark() == ""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
 from discovery_engine._util.folder_watch import FolderWatch, nearest_folder
 from discovery_engine.errors import RegistryError
-
-if TYPE_CHECKING:
-    from discovery_engine.registry.sqlite.journal import JournalHead
 
 logger = logging.getLogger(__name__)
 
@@ -21,18 +17,19 @@ _LOOK_EVERY = 30.0  # seconds between two looks, for disks that report nothing (
 
 
 async def decision_changes(
-    path: Path, newest: Callable[[], JournalHead], *, look_every: float = _LOOK_EVERY
+    path: Path, newest: Callable[[], object], *, look_every: float = _LOOK_EVERY
 ) -> AsyncGenerator[None]:
     """Yield once at first, and then soon after each decision; see `protocols.ChangeFeed`.
 
     Args:
         path: Of the database.
-        newest: Reads the number and the checksum of the newest decision; it may block.
+        newest: Reads the number and the checksum of the newest decision, and the mark of written
+            requests; it may block.
         look_every: Seconds after which it is read although nothing was written in the folder.
     """
     # Not `PRAGMA data_version`: that changes with every listing that another process saves, and
     # then all decisions would be read again. The newest one is a row and 80 bytes of a file.
-    known: JournalHead | str | None = None
+    known: object = None
     watch = FolderWatch()
     try:
         while True:
@@ -49,7 +46,7 @@ async def decision_changes(
         watch.close()
 
 
-def _newest(read: Callable[[], JournalHead]) -> JournalHead | str:
+def _newest(read: Callable[[], object]) -> object:
     """What was read, or why nothing could be: who reads the decisions then reports it once."""
     try:
         return read()

@@ -19,6 +19,7 @@ from discovery_engine.registry.sqlite import (
     era_table,
     index_table,
     listing_tables,
+    request_table,
     snapshot_tables,
     usage_table,
     vector_tables,
@@ -26,6 +27,8 @@ from discovery_engine.registry.sqlite import (
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at
 from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
+from discovery_engine.registry.sqlite.journal import JournalHead
+from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
@@ -194,7 +197,11 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
         from discovery_engine.registry.sqlite.changes import decision_changes  # noqa: PLC0415
 
         database = self._database
-        return decision_changes(database.path, lambda: database.read_newest(decision_tables.head))
+
+        def newest() -> tuple[JournalHead, str]:
+            return database.read_newest(decision_tables.head), database.read(request_table.mark)
+
+        return decision_changes(database.path, newest)
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         return self._database.read(lambda db: vector_tables.vectors(db, model, digests))
@@ -210,6 +217,19 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
         self._database.write(lambda db: usage_table.count(db, scope, key, at))
+
+    def requests_mark(self) -> str:
+        return self._database.read(request_table.mark)
+
+    def written_requests(self) -> tuple[WrittenRequests, ...]:
+        return self._database.read(request_table.load)
+
+    def save_requests(self, written: Iterable[WrittenRequests]) -> None:
+        kept = tuple(written)
+        self._database.write(lambda db: request_table.save(db, kept))
+
+    def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
+        return self._database.write(lambda db: request_table.forget(db, tools))
 
     def _save(self, scope: str, work: Callable[[sqlite3.Connection, bool], None]) -> None:
         """Save with `work`, which is given whether all that is saved of the scope is known."""

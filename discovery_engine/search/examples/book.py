@@ -7,10 +7,13 @@ definition replace the shipped ones.
 from __future__ import annotations
 
 import logging
+import time
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from discovery_engine.search.examples.written import WrittenBook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,20 +53,28 @@ class ExampleBook(Struct, frozen=True):
 
     is_shipped: bool = True
     """Whether the pack is used."""
+    written: WrittenBook | None = None
+    """What a language model wrote; None if that is nothing."""
 
     @classmethod
-    def of(cls, settings: SearchSettings) -> ExampleBook:
-        return cls(is_shipped=settings.shipped_examples)
+    def of(cls, settings: SearchSettings, written: WrittenBook | None = None) -> ExampleBook:
+        return cls(is_shipped=settings.shipped_examples, written=written)
 
     @property
     def digest(self) -> str:
         """Of what it knows besides the owner's: equal if every tool has the same requests."""
-        return PACK_VERSION if self.is_shipped else ""
+        shipped = PACK_VERSION if self.is_shipped else ""
+        return f"{shipped} {self.written.mark}" if self.written else shipped
 
     def of_tools(self, tools: Sequence[Tool]) -> dict[str, Examples]:
         """What is known of one server's tools, by the names that their server gave them."""
         found = self._shipped(tools) if self.is_shipped else {}
+        known = self.written.by_tool if self.written else {}
         for tool in tools:
+            by_definition = known.get((tool.server, tool.upstream_name))
+            if by_definition and (one := by_definition.get(tool.fingerprint)):
+                note = f"{one.model}, {time.strftime('%Y-%m-%d', time.gmtime(one.at))}"
+                found[tool.upstream_name] = Examples(one.requests, ExampleSource.ENRICHED, note)
             if tool.overridden.examples:
                 found[tool.upstream_name] = Examples(tool.overridden.examples, ExampleSource.OWNER)
         return found
