@@ -316,7 +316,7 @@ async def recalled_with_odd_index() -> CatalogState:
     settings, store = make_settings("a", "b"), MemoryRegistry()
     before = await current_view(settings, store)
     await before.apply_listing(lists(settings.servers[0], "x"))
-    payload = marshal.dumps(([("a", 0, 1)], pack_buckets({"x": (3, 3)}), {}))
+    payload = marshal.dumps(([("a", 0, 1)], pack_buckets({"x": (3, 3)}), {}, b""))
     digest = storage._digest(payload, before.view.searcher.index.servers, default_lexicon())
     store.save_index(scope_of(None), digest + payload)
     return await current_view(settings, store)
