@@ -7,6 +7,7 @@ from enum import IntEnum
 import click
 
 from discovery_cli.errors import UnlistedServerError
+from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
@@ -53,6 +54,7 @@ _EXIT_CODES: dict[type[BaseException], ExitCode] = {
     InvalidSecretError: ExitCode.USAGE,
     DisabledError: ExitCode.DISABLED,
     UpstreamError: ExitCode.UNREACHABLE,
+    EnrichmentError: ExitCode.UNREACHABLE,
     UpstreamProtocolError: ExitCode.TOOL_FAILED,
     InputRequiredError: ExitCode.TOOL_FAILED,
     NeedsConfigError: ExitCode.SECRET_MISSING,

@@ -57,6 +57,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "lint": "Find rules without effect, and tools that are hard to find.",
         "eval": "Run your own queries, and measure the answers.",
         "tokens": "Show what the tools take of an agent's context.",
+        "enrich": "Have a language model write typical requests for tools.",
         "why": "Explain why a tool, resource or prompt is enabled or disabled.",
         "cache": "Show or delete stored tools.",
         "completion": "Print a script that completes words in a shell.",

@@ -11,7 +11,13 @@ from msgspec.structs import fields, replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.redaction import redact_args, redact_transport, redact_url
-from discovery_engine.config.settings import INTERNAL, RemoteTransport, ServerSettings, Settings
+from discovery_engine.config.settings import (
+    INTERNAL,
+    EnrichSettings,
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+)
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import REDACTED, redact_literals
@@ -142,8 +148,14 @@ def _without_secrets(settings: Settings) -> Settings:
     return replace(
         settings,
         search=replace(settings.search, embeddings=redacted),
+        enrich=_without_key(settings.enrich),
         server=replace(server, on_list_changed=redact_args(server.on_list_changed)),
     )
+
+
+def _without_key(enrich: EnrichSettings) -> EnrichSettings:
+    url = redact_url(enrich.url) if enrich.url else ""
+    return replace(enrich, url=url, api_key=redact_literals(enrich.api_key))
 
 
 def _redacted(override: Override) -> Override:

@@ -243,6 +243,21 @@ class SearchSettings(_Section, frozen=True):
     """Whether tools that were found and then used come before others that fit as well."""
 
 
+class EnrichSettings(_Section, frozen=True):
+    """Who writes typical requests for tools; `url` and `api_key` may hold `${references}`."""
+
+    url: str = ""
+    model: str = ""
+    api_key: str = ""
+    languages: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Codes of languages in which one more request is written, beside those in English."""
+    concurrency: Annotated[int, AT_MOST_DEFAULT] = 4
+    """Tools that are written about at the same time."""
+    requests_per_minute: Annotated[int, AT_MOST_DEFAULT] = 60
+    timeout: Annotated[float, UNTRUSTED] = 60.0
+    """Seconds that the endpoint has for an answer."""
+
+
 class PoolWeights(_Section, frozen=True):
     """What keeps a tool in the pool of a client; see `discovery_server.tool_pool`."""
 
@@ -371,6 +386,7 @@ class Settings(_Section, frozen=True, dict=True):
     overrides: Annotated[tuple[Override, ...], UNTRUSTED] = ()
     """The approval of each server of an untrusted file is bound to all of them."""
     search: SearchSettings = SearchSettings()
+    enrich: EnrichSettings = EnrichSettings()
     server: ServeSettings = ServeSettings()
     views: Annotated[tuple[ViewSettings, ...], UNTRUSTED] = ()
     view: Annotated[str, INTERNAL] = ""

@@ -318,6 +318,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "a reference in a pinned argument has no value",
             "`export` the named variable",
         ),
+        "ENRICH_VALUE_UNSET": (
+            "error",
+            "a reference in `enrich` has no value",
+            "`export` the named variable, then run `discovery enrich` again",
+        ),
     },
     "Tools": {
         "TOOL_DISABLED": (
@@ -446,6 +451,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "ask again in a few seconds",
         ),
         "ANSWER_NO_TOOLS": ("info", "no server in question has an enabled tool", "nothing"),
+        "ENRICHMENT_ERROR": (
+            "error",
+            "the language model that writes typical requests cannot be used",
+            "follow the hint; what was written before is kept",
+        ),
         "EMBEDDING_ERROR": (
             "warning",
             "search by meaning is configured and failed; words alone were used",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
@@ -21,6 +21,7 @@ from discovery_engine.view.status import Observation, ServerReport
 if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
     from discovery_engine.owner.catalog_lock import CatalogLock
+    from discovery_engine.owner.enrichment import Enrichment, EnrichmentReport
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.server_logins import ServerLogins
     from discovery_engine.runtime.refresh_report import RefreshReport
@@ -58,6 +59,38 @@ class Engine(ScopedEngine):
         from discovery_engine.owner.reviews import Reviews  # noqa: PLC0415
 
         return Reviews(self, self._core.state.trust_store, self._core.events)
+
+    @cached_property
+    def enrichment(self) -> Enrichment:
+        """Typical requests, written by a language model: `plan`, `run`, `written`, `forget`."""
+        from discovery_engine.owner.enrichment import Enrichment  # noqa: PLC0415
+
+        return Enrichment(
+            self,
+            self._core.store,
+            self._apply_requests,
+            secrets=self._environment.secrets,
+            clock=self._environment.clock,
+        )
+
+    async def enrich(
+        self, servers: Collection[str] = (), *, tools: Collection[str] = (), again: bool = False
+    ) -> EnrichmentReport:
+        """Have typical requests written for the tools that have none, and find tools by them.
+
+        It sends what `enrichment.plan` shows to the endpoint of `enrich` in the configuration.
+
+        Args:
+            servers: Only their tools; those of all servers if none is named.
+            tools: Only these.
+            again: Also tools that have typical requests already.
+
+        Raises:
+            NotFoundError: If a server or a tool is not known.
+            ConfigurationError: If no endpoint is configured, or its key has no value.
+        """
+        plan = await self.enrichment.plan(servers, tools=tools, again=again)
+        return await self.enrichment.run(plan)
 
     @cached_property
     def lock(self) -> CatalogLock:
@@ -142,6 +175,10 @@ class Engine(ScopedEngine):
             ConfigurationError: If a lock file that is needed cannot be used any more.
         """
         await self._core.configuration.apply_decisions()
+
+    async def _apply_requests(self) -> None:
+        await self._core.state.apply_requests()
+        await self._core.state.save_index()
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
         """Delete the tools of servers (all if None); returns how many there were.

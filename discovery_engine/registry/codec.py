@@ -43,6 +43,9 @@ _Reader: TypeAlias = Callable[[JSONValue], Any]
 def without_secrets(settings: Settings) -> Settings:
     """What may be remembered: no transport, no pinned value, no key, no command, and no excerpt."""
     search, embeddings, server = settings.search, settings.search.embeddings, settings.server
+    enrich = settings.enrich
+    if enrich.url or enrich.api_key:
+        enrich = replace(enrich, url="", api_key="")
     if embeddings.url or embeddings.api_key:
         search = replace(search, embeddings=replace(embeddings, url="", api_key=""))
     if server.on_list_changed:
@@ -50,6 +53,7 @@ def without_secrets(settings: Settings) -> Settings:
     return replace(
         settings,
         search=search,
+        enrich=enrich,
         server=server,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.records import EffectiveDecisions
+from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 
@@ -29,6 +30,10 @@ class FallbackRegistry(MemoryRegistry):
             message = f"what is remembered cannot be forgotten: {self._reason}"
             raise RegistryError(message, hint=self._hint)
         return super().forget(scope, servers)
+
+    def save_requests(self, written: Iterable[WrittenRequests]) -> None:  # noqa: ARG002 - the same
+        message = f"what is written for tools cannot be kept: {self._reason}"
+        raise RegistryError(message, hint=self._hint)
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - it never comes to that
         raise self._refusal()

@@ -305,6 +305,10 @@ SHOWN_BY: dict[str, str] = {
     "test_no_other_client_sees_answers_or_cancels_a_task",
     "MODEL_ERROR": "tests/unit/search/model/test_installation.py::"
     "test_a_base_of_other_content_is_refused_with_the_next_step",
+    "ENRICHMENT_ERROR": "tests/contract/test_enrichment.py::"
+    "test_an_endpoint_that_refuses_ends_it_with_5_and_a_hint",
+    "ENRICH_VALUE_UNSET": "tests/contract/test_enrichment.py::"
+    "test_without_an_endpoint_nothing_is_sent",
     "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
     "NOT_RECORDED": RECORDINGS + "test_what_was_not_recorded_is_a_clear_error",
     "RECORDING_ERROR": RECORDINGS + "test_a_damaged_file_is_named",

@@ -27,6 +27,7 @@ from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, 
 from discovery_engine.config.model.views import ViewEntry
 from discovery_engine.config.settings import (
     CacheSettings,
+    EnrichSettings,
     LogSettings,
     SearchSettings,
     ServerSettings,
@@ -221,6 +222,7 @@ class _Parser:
             sources=tuple(source.to_settings(Source) for source in written.sources),
             cache=written.cache.to_settings(CacheSettings),
             search=written.search.to_settings(SearchSettings),
+            enrich=written.enrich.to_settings(EnrichSettings),
             server=written.server.to_settings(ServeSettings),
             log=written.log.to_settings(LogSettings),
             trust=written.trust,

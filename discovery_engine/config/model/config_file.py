@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from discovery_engine._util.suggestions import did_you_mean
+from discovery_engine.config.model.enrich_section import EnrichSection
 from discovery_engine.config.model.field_types import (
     Flag,
     Number,
@@ -166,6 +167,12 @@ class Configuration(Section):
     )
     search: Annotated[SearchSection, mapping_or_nothing] = Field(
         default=SearchSection(), description="How tools are searched for.", examples=[{"limit": 5}]
+    )
+    enrich: Annotated[EnrichSection, mapping_or_nothing] = Field(
+        default=EnrichSection(),
+        description="The language model that writes typical requests for tools, with "
+        "`discovery enrich` alone.",
+        examples=[{"url": "http://localhost:11434/v1", "model": "llama3.1"}],
     )
     server: Annotated[ServeSection, mapping_or_nothing] = Field(
         default=ServeSection(),

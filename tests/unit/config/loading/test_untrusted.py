@@ -16,6 +16,7 @@ from discovery_engine.config.loading.untrusted import is_untrusted_origin, restr
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
+    EnrichSettings,
     Limits,
     LogSettings,
     Permission,
@@ -44,6 +45,7 @@ SECTIONS = {
     SearchSettings: ("search",),
     Weights: ("search", "weights"),
     EmbeddingsSettings: ("search", "embeddings"),
+    EnrichSettings: ("enrich",),
     ServeSettings: ("server",),
     PoolWeights: ("server", "pool_weights"),
     LogSettings: ("log",),
@@ -58,6 +60,9 @@ OWNERS_ALONE = {
     (EmbeddingsSettings, "path"),
     (EmbeddingsSettings, "url"),
     (EmbeddingsSettings, "api_key"),
+    (EnrichSettings, "url"),
+    (EnrichSettings, "model"),
+    (EnrichSettings, "api_key"),
     (LogSettings, "file"),
     (ServeSettings, "on_list_changed"),
 }

@@ -1,0 +1,246 @@
+"""`discovery enrich`: typical requests for tools, written by the owner's language model."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation, named
+from discovery_cli.options import complete_server, complete_target, pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import counted
+from discovery_engine._util.text import one_line
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.owner.enrichment import EnrichedTool, EnrichmentPlan, EnrichmentReport
+    from discovery_engine.search.examples.written import WrittenRequests
+
+_SENT = (
+    "Each request has a tool's name, description and parameters as its server lists them, and the"
+    " names of its siblings. Nothing else is sent."
+)
+
+
+@click.command("enrich")
+@click.option(
+    "--server",
+    "servers",
+    metavar="SERVER",
+    multiple=True,
+    shell_complete=complete_server,
+    help="Only its tools; repeatable.",
+)
+@click.option(
+    "--tool",
+    "tools",
+    metavar="TOOL",
+    multiple=True,
+    shell_complete=complete_target,
+    help="Only this one, as `server:tool`; repeatable.",
+)
+@click.option("--again", is_flag=True, help="Also tools that have typical requests already.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--show", is_flag=True, help="Show what was written, and send nothing.")
+@click.option("--forget", is_flag=True, help="Delete what was written, and send nothing.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    *,
+    servers: tuple[str, ...],
+    tools: tuple[str, ...],
+    again: bool,
+    dry_run: bool,
+    yes: bool,
+    show: bool,
+    forget: bool,
+) -> ExitCode:
+    """Have a language model write typical requests for tools that have none.
+
+    Search then finds a tool by requests that are like them; agents never see one. The model is
+    that of `enrich` in the configuration: `url`, `model`, `apiKey`. First it is shown what would be
+    sent, and how much; without a terminal and without --yes nothing is, and the exit code is 4.
+
+    Each answer is kept at once, for this definition of the tool. Run it again to go on after an
+    interruption, and for tools that are new or changed. `examples` under `overrides` replace what
+    was written. The exit code is 5 if the model cannot be asked, or writes nothing of use.
+    """
+    if show or forget:
+        if (show and forget) or again or dry_run:
+            raise click.UsageError("--show and --forget go with --server and --tool alone")
+        return _kept(invocation, servers, tools, is_over=forget, yes=yes)
+    plan = invocation.run(lambda engine: engine.enrichment.plan(servers, tools=tools, again=again))
+    output = invocation.output
+    if not output.as_json:
+        _show_plan(output, plan, whole=dry_run)
+    if dry_run or not plan.requests:
+        if output.as_json:
+            output.answer(_plan_form(plan))
+        return ExitCode.OK
+    if not (yes or _is_confirmed(output, len(plan.requests))):
+        if output.as_json:
+            output.answer(_plan_form(plan))
+        else:
+            output.say("nothing was sent; --yes sends it")
+        return ExitCode.DISABLED
+    shown = (lambda _: None) if output.as_json else partial(_show_tool, output)
+    report = invocation.run(lambda engine: engine.enrichment.run(plan, shown))
+    return _answer(output, plan, report)
+
+
+def _kept(
+    invocation: Invocation,
+    servers: tuple[str, ...],
+    tools: tuple[str, ...],
+    *,
+    is_over: bool,
+    yes: bool,
+) -> ExitCode:
+    output = invocation.output
+    found = invocation.run(lambda engine: engine.enrichment.written(servers, tools=tools))
+    forms = list(map(_written_form, found))
+    if not output.as_json:
+        for one in found:
+            _show_written(output, one)
+    if not is_over:
+        if output.as_json:
+            output.answer({"tools": forms})
+        elif not found:
+            output.say("nothing was written; `discovery enrich` has it written")
+        return ExitCode.OK
+    question = f"Delete what was written for {counted(len(found), 'definition')}?"
+    is_agreed = bool(found) and (yes or _may_go_on(output, question))
+    forgotten = invocation.run(lambda engine: engine.enrichment.forget(found)) if is_agreed else 0
+    if output.as_json:
+        output.answer({"tools": forms, "forgotten_count": forgotten})
+    elif is_agreed or not found:
+        output.say(f"deleted what was written for {counted(forgotten, 'definition')}")
+    else:
+        output.say("nothing was deleted; --yes deletes what is shown")
+    return ExitCode.OK if is_agreed or not found else ExitCode.DISABLED
+
+
+def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
+    for source, count in sorted(plan.skipped.items()):
+        output.say(f"{counted(count, 'tool')} left out, with typical requests already ({source})")
+    if not plan.requests:
+        output.say("no tool lacks typical requests; --again has them written anew")
+        return
+    servers = {one.entry.tool.server for one in plan.requests}
+    is_set = plan.address and plan.model
+    where = f"{plan.model} at {plan.address}" if is_set else "nowhere, since `enrich` is not set"
+    output.say(
+        f"{counted(len(plan.requests), 'request')} about {counted(len(plan.requests), 'tool')} of"
+        f" {named(servers)}, to {one_line(where)}: about {plan.tokens:,} tokens with the answers"
+    )
+    output.say(_SENT)
+    if not whole:
+        output.say("`--dry-run` shows every word of it.")
+        return
+    output.line("instructions", "strong")
+    output.text(plan.instructions)
+    for one in plan.requests:
+        output.line(one.entry.key.label, "strong")
+        output.line(f"  {one.message}")
+
+
+def _show_tool(output: Output, tool: EnrichedTool) -> None:
+    if tool.problem:
+        output.say(f"{tool.key.label}: {tool.problem}")
+        return
+    output.table([[output.mark(good=True), Cell(tool.key.label, "strong")]])
+    for text in tool.requests:
+        output.line(f"    {one_line(text)}")
+
+
+def _show_written(output: Output, written: WrittenRequests) -> None:
+    label = f"{one_line(written.server)}:{one_line(written.tool)}"
+    output.line(label, "strong")
+    output.line(f"  {one_line(written.model)}, {_day(written.at)}", "faint")
+    for text in written.requests:
+        output.line(f"    {one_line(text)}")
+
+
+def _answer(output: Output, plan: EnrichmentPlan, report: EnrichmentReport) -> ExitCode:
+    done = [one for one in report.tools if one.requests]
+    failed = [one for one in report.tools if one.problem]
+    left = len(plan.requests) - len(done)
+    if output.as_json:
+        output.answer(_plan_form(plan) | _report_form(report, left))
+    else:
+        output.say(
+            f"{counted(len(done), 'tool')} with typical requests now; {left} without an answer of"
+            f" use; {report.tokens:,} tokens by the endpoint's count"
+        )
+        if report.failure:
+            output.say(f"ended early: {report.failure.message}")
+            if report.failure.hint:
+                output.say(f"hint: {report.failure.hint}")
+        elif failed:
+            output.say("run it again to ask about those once more")
+    return ExitCode.UNREACHABLE if left else ExitCode.OK
+
+
+def _is_confirmed(output: Output, count: int) -> bool:
+    return _may_go_on(output, f"Send {counted(count, 'request')}?")
+
+
+def _may_go_on(output: Output, question: str) -> bool:
+    from discovery_cli.client_files import may_ask
+
+    return not output.as_json and may_ask() and click.confirm(question, err=True)
+
+
+def _plan_form(plan: EnrichmentPlan) -> JSONObject:
+    return {
+        "address": plan.address,
+        "model": plan.model,
+        "instructions": plan.instructions,
+        "planned": [
+            {"server": one.entry.tool.server, "tool": one.entry.tool.name, "message": one.message}
+            for one in plan.requests
+        ],
+        "skipped": dict(plan.skipped),
+        "estimated_tokens": plan.tokens,
+    }
+
+
+def _report_form(report: EnrichmentReport, left: int) -> JSONObject:
+    failure = report.failure
+    return {
+        "tools": [
+            {
+                "server": one.key.server,
+                "tool": one.key.tool,
+                "requests": list(one.requests),
+                "problem": one.problem,
+            }
+            for one in report.tools
+        ],
+        "left_count": left,
+        "tokens": report.tokens,
+        "code": failure.code if failure else None,
+        "message": failure.message if failure else "",
+        "hint": failure.hint if failure else "",
+    }
+
+
+def _written_form(written: WrittenRequests) -> JSONObject:
+    return {
+        "server": written.server,
+        "tool": written.tool,
+        "fingerprint": written.fingerprint,
+        "requests": list(written.requests),
+        "model": written.model,
+        "instructions_version": written.instructions,
+        "written_at": written.at,
+    }
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))

@@ -1,0 +1,174 @@
+"""The HTTP client of an endpoint, against a real one that answers as it is told."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from itertools import chain, repeat
+
+import anyio
+import httpx2
+import pytest
+
+from discovery_engine.enrichment.endpoint import Completion, Endpoint, open_endpoint
+from discovery_engine.enrichment.enrichment_error import EnrichmentError
+from tests.servers.chat_endpoint import TOKENS, Answer, Reply, chat_endpoint, saying
+
+pytestmark = pytest.mark.anyio
+
+BUSY = Answer(b"{}", 429, {"Retry-After": "7"})
+
+
+def in_turn(*answers: Answer) -> Reply:
+    """These, and then the last one for ever."""
+    following = chain(answers, repeat(answers[-1]))
+    return lambda _: next(following)
+
+
+async def completed(url: str, slept: list[float], *, key: str = "") -> Completion:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with anyio.fail_after(20):
+        async with httpx2.AsyncClient(timeout=5) as client:
+            endpoint = Endpoint(
+                client, url, model="m", key=key, per_minute=6_000, sleep=sleep, clock=lambda: 0.0
+            )
+            return await endpoint.complete("be brief", "say it")
+
+
+@pytest.mark.requirement("ENR-20")
+async def test_a_message_is_sent_with_the_model_and_the_key() -> None:
+    with chat_endpoint(in_turn(saying("hello"))) as (url, asked):
+        found = await completed(f"{url}/", [], key="sesame")
+
+    assert found == Completion("hello", TOKENS)
+    [one] = asked
+    assert (one.path, one.key) == ("/v1/chat/completions", "Bearer sesame")
+    assert one.body == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "say it"},
+        ],
+    }
+
+
+@pytest.mark.requirement("ENR-25")
+async def test_what_may_pass_is_tried_again_as_late_as_the_endpoint_asks() -> None:
+    later = formatdate(time.time() + 60, usegmt=True)
+    at_a_time = Answer(b"{}", 503, {"Retry-After": later})
+    slept: list[float] = []
+    answers = in_turn(BUSY, at_a_time, Answer(b"{}", 500), saying("hello"))
+    with chat_endpoint(answers) as (url, asked):
+        found = await completed(url, slept)
+
+    assert found.text == "hello"
+    assert len(asked) == 4
+    waits = [seconds for seconds in slept if seconds > 0.1]
+    assert waits[0] == 7
+    assert 30 < waits[1] <= 60
+    assert waits[2] == 4  # the third pause of the backoff
+
+
+@pytest.mark.requirement("ENR-25")
+async def test_a_connection_that_is_cut_is_tried_again() -> None:
+    cut = Answer(saying("hello").content, is_cut=True)
+    with chat_endpoint(in_turn(cut, saying("hello"))) as (url, asked):
+        found = await completed(url, [])
+
+    assert (found.text, len(asked)) == ("hello", 2)
+
+
+@pytest.mark.requirement("ENR-25")
+@pytest.mark.parametrize(
+    ("answer", "tries", "message", "hint", "is_final"),
+    [
+        (Answer(b"{}", 503), 5, "status 503", "again later", True),
+        (Answer(b"{}", 429, {"Retry-After": "3600"}), 1, "status 429", "again later", True),
+        (Answer(b"secret words", 401), 1, "status 401", "enrich.apiKey", True),
+        (Answer(b"{}", 404), 1, "status 404", "enrich.url", True),
+        (Answer(b"{}", 302, {"Location": "http://x/"}), 1, "status 302", "enrich.url", False),
+        (Answer(b"{}", 400), 1, "status 400", "enrich.model", False),
+        (Answer(b"<html>"), 1, "no chat completion", "chat/completions", False),
+        (Answer(b"[" * 100_000), 1, "no chat completion", "chat/completions", False),
+        (Answer(b'{"choices": []}'), 1, "no chat completion", "chat/completions", False),
+        (
+            Answer(b'{"choices": [{"message": {"content": null}}]}'),
+            1,
+            "has no text",
+            "",
+            False,
+        ),
+        (saying("x" * 300_000), 1, "too long", "", False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+async def test_an_answer_of_no_use_is_an_error_without_its_words(
+    answer: Answer, tries: int, message: str, hint: str, is_final: bool
+) -> None:
+    with chat_endpoint(in_turn(answer)) as (url, asked), pytest.raises(EnrichmentError) as raised:
+        await completed(url, [])
+
+    assert len(asked) == tries
+    assert message in raised.value.message
+    assert hint in raised.value.hint
+    assert "secret words" not in str(raised.value)
+    assert raised.value.is_final == is_final
+
+
+@pytest.mark.requirement("ENR-25")
+async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
+    with chat_endpoint(in_turn(BUSY)) as (url, _):
+        pass
+    slept: list[float] = []
+
+    with pytest.raises(EnrichmentError, match="cannot be reached") as raised:
+        await completed(url, slept)
+
+    assert raised.value.is_final
+    assert [seconds for seconds in slept if seconds > 0.1] == [1, 2, 4, 8]
+
+
+@pytest.mark.requirement("ENR-25")
+async def test_an_endpoint_that_is_silent_is_given_up() -> None:
+    slept: list[float] = []
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener:
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+
+        async with httpx2.AsyncClient(timeout=0.05) as client:
+            url = f"http://127.0.0.1:{port}/v1"
+            endpoint = Endpoint(client, url, model="m", per_minute=6_000, sleep=sleep)
+            with anyio.fail_after(20), pytest.raises(EnrichmentError, match="in time"):
+                await endpoint.complete("", "")
+
+
+@pytest.mark.requirement("ENR-25")
+async def test_requests_start_no_more_often_than_the_owner_allows() -> None:
+    now, slept = [0.0], []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    with chat_endpoint(in_turn(saying("hello"))) as (url, asked), anyio.fail_after(20):
+        async with httpx2.AsyncClient(timeout=5) as client:
+            endpoint = Endpoint(
+                client, url, model="m", per_minute=30, sleep=sleep, clock=lambda: now[0]
+            )
+            async with anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(endpoint.complete, "", "")
+
+    assert len(asked) == 4
+    assert slept == [2, 2, 2]
+
+
+async def test_an_endpoint_is_opened_with_the_settings() -> None:
+    with chat_endpoint(in_turn(saying("hello"))) as (url, _), anyio.fail_after(20):
+        async with open_endpoint(url, model="m", key="", per_minute=60, timeout=5) as endpoint:
+            assert (await endpoint.complete("", "")).text == "hello"

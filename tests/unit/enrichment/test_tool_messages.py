@@ -1,0 +1,90 @@
+"""What of a tool is sent to a language model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.enrichment.tool_messages import system_message, tool_message
+from discovery_engine.tools.model import AppliedOverride, Tool, ToolName
+from tests.factories import make_tool
+
+SCHEMA = {
+    "type": "object",
+    "required": ["title"],
+    "properties": {
+        "title": {"type": "string", "description": "Of the issue"},
+        "state": {"type": "string", "enum": ["open", "closed", 3]},
+        "owner": {"type": "string"},
+    },
+}
+TOOL = make_tool("create_issue", "our-tracker", description="Opens one.", inputSchema=SCHEMA)
+
+
+def message(tool: Tool, *siblings: Tool) -> dict[str, Any]:
+    sent: dict[str, Any] = json.loads(tool_message(tool, siblings, lambda text: text))
+    return sent
+
+
+@pytest.mark.requirement("ENR-21")
+def test_a_message_has_what_the_server_lists_and_nothing_of_the_owner() -> None:
+    own = AppliedOverride(
+        name=ToolName("report_to_jane"),
+        description="Goes to Jane.",
+        examples=("tell Jane",),
+        pinned={"owner": 0},
+        by=(0,),
+    )
+
+    sent = message(replace(TOOL, overridden=own), TOOL, make_tool("close_issue", "our-tracker"))
+
+    assert sent == {
+        "tool": {
+            "name": "create_issue",
+            "description": "Opens one.",
+            "parameters": [
+                {"name": "title", "type": "string", "description": "Of the issue"},
+                {"name": "state", "type": "string", "values": ["open", "closed"]},
+            ],
+        },
+        "siblings": [{"name": "close_issue", "description": ""}],
+    }
+
+
+@pytest.mark.requirement("ENR-21")
+def test_the_siblings_that_are_most_alike_are_named_first_and_not_all() -> None:
+    others = [make_tool(f"list_thing_{n}", "our-tracker") for n in range(99)]
+    near = make_tool("update_issue", "our-tracker")
+
+    names = [one["name"] for one in message(TOOL, *others, near)["siblings"]]
+
+    assert names[0] == "update_issue"
+    assert len(names) == 25
+
+
+@pytest.mark.requirement("ENR-21")
+def test_long_definitions_are_cut() -> None:
+    properties = {f"p{n:03}": {"type": "string", "description": "x" * 9_000} for n in range(200)}
+    long = make_tool(description="y" * 90_000, inputSchema={"properties": properties})
+
+    assert len(json.dumps(message(long))) < 10_000
+
+
+@pytest.mark.requirement("ENR-21")
+def test_every_text_of_a_message_is_redacted() -> None:
+    parameter = {"description": "s3cret", "enum": ["s3cret"], "type": "s3cret"}
+    schema = {"properties": {"s3cret": parameter}}
+    tool = make_tool("s3cret_tool", description="s3cret", title="s3cret", inputSchema=schema)
+    sibling = make_tool("s3cret_b", description="s3cret")
+
+    sent = tool_message(tool, [sibling], lambda text: text.replace("s3cret", "*"))
+
+    assert "s3cret" not in sent
+
+
+def test_instructions_name_the_languages_that_are_asked_for() -> None:
+    assert "languages, by their codes: de, pt-BR." in system_message(["de", "pt-BR"])
+    assert "languages" not in system_message([])
