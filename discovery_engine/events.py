@@ -83,6 +83,10 @@ class OfferingsChanged(Struct, frozen=True):
     kinds: frozenset[OfferingKind]
 
 
+class RequestsWritten(Struct, frozen=True):
+    """Other typical requests are known of tools: some were written, or forgotten."""
+
+
 class ConfigurationReloaded(Struct, frozen=True):
     servers: int
 
@@ -136,6 +140,7 @@ Event: TypeAlias = (
     | CatalogChanged
     | OfferingsChanged
     | ResourceUpdated
+    | RequestsWritten
     | ConfigurationReloaded
     | ConfigurationRejected
     | ToolCalled

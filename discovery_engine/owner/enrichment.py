@@ -189,7 +189,7 @@ class Enrichment:
             per_minute=enrich.requests_per_minute,
             timeout=enrich.timeout,
         ) as endpoint:
-            run = _Run(
+            run = _EnrichmentRun(
                 endpoint, plan.instructions, settings, self._store, redactor, self._clock, on_done
             )
             try:
@@ -246,7 +246,7 @@ class Enrichment:
         return {(tool.server, tool.upstream_name) for tool in found}
 
 
-class _Run:
+class _EnrichmentRun:
     """One run, with what came of it so far."""
 
     def __init__(

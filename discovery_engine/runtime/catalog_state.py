@@ -23,7 +23,7 @@ from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
-from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged
+from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged, RequestsWritten
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.catalog_store import CatalogStore
 from discovery_engine.runtime.ingestion.carry_over import carried_over
@@ -202,6 +202,7 @@ class CatalogState:
             if written != self._written:
                 self._written = written
                 await self._replace_catalog(self.view.catalog)
+                self._events.publish(RequestsWritten())
 
     async def knows_decisions(self) -> bool:
         """Whether all decisions so far are in effect."""

@@ -18,7 +18,13 @@ from cachetools import LRUCache
 from msgspec import Struct
 
 from discovery_engine.config.files.location import catalog_key_of
-from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
+from discovery_engine.events import (
+    CatalogChanged,
+    ConfigurationReloaded,
+    EventBus,
+    RequestsWritten,
+    Subscription,
+)
 from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.examples.book import ExampleBook
@@ -29,7 +35,7 @@ from discovery_engine.view.notices import Notice, by_words
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import EmbeddingsSettings, Settings
+    from discovery_engine.config.settings import EmbeddingsSettings
     from discovery_engine.registry.protocols import VectorStore
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.view.view import View
@@ -77,16 +83,16 @@ class _Wanted(Struct, frozen=True):
     """A text is read with them before it is translated."""
 
     @classmethod
-    def by(cls, settings: Settings) -> _Wanted:
+    def by(cls, view: View) -> _Wanted:
+        settings = view.settings
         scope = catalog_key_of(settings)
         base_dir = Path(settings.path).parent if settings.path else Path()
-        book = ExampleBook.of(settings.search)
         return cls(
             settings.search.embeddings,
             base_dir,
             settings.is_untrusted_origin,
             scope,
-            book,
+            view.book,
             settings.search.synonyms,
         )
 
@@ -140,9 +146,11 @@ class SemanticSearch:
 
     async def run(self) -> NoReturn:
         """Follow the settings and the catalog; runs in a task of the engine."""
-        with self._events.subscribe(CatalogChanged, ConfigurationReloaded) as events:
+        with self._events.subscribe(
+            CatalogChanged, ConfigurationReloaded, RequestsWritten
+        ) as events:
             while True:
-                wanted = _Wanted.by(self._view().settings)
+                wanted = _Wanted.by(self._view())
                 try:
                     await self._serve(wanted, events)
                 except EmbeddingError as error:
@@ -192,7 +200,7 @@ class SemanticSearch:
         if self._problem and self._clock() < self._retry_at:
             raise self._problem
         try:
-            read = _Wanted.by(self._view().settings).read
+            read = _Wanted.by(self._view()).read
             vectors, is_whole = await query_vectors(query, embedder, timeout=timeout, read=read)
         except EmbeddingError as error:
             self._back_off(error)
@@ -231,7 +239,7 @@ class SemanticSearch:
             )
             self._queries.clear()
             await embedder.embed([WARM_UP])
-            while _Wanted.by(self._view().settings) == wanted:
+            while _Wanted.by(self._view()) == wanted:
                 catalog = self._view().catalog
                 async for vectors in tools.update(catalog):
                     await self._set_vectors(vectors)
@@ -244,7 +252,7 @@ class SemanticSearch:
     async def _without(self, wanted: _Wanted, events: Subscription) -> None:
         await self._set_vectors(None)
         self._settle(self._view().catalog)
-        while _Wanted.by(self._view().settings) == wanted:
+        while _Wanted.by(self._view()) == wanted:
             await _next_change(events)
 
     def _fail(self, error: EmbeddingError) -> None:

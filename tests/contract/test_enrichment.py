@@ -343,6 +343,21 @@ async def test_a_running_gateway_finds_tools_by_what_another_process_had_written
                 tasks.cancel_scope.cancel()
 
 
+@pytest.mark.requirement("ENR-24", "EMB-5")
+async def test_what_was_written_has_vectors_too(garden: Folder) -> None:
+    search = {"embeddings": {"provider": "hash", "timeout": 10}}
+    with chat_endpoint(lambda _: writing(*WATERED)) as (url, _):
+        garden.write(listing(garden.path, "garden", GARDEN), **enrich(url), search=search)
+        async with garden.open() as engine:
+            await engine.refresh()
+            await engine.wait_embedded(timeout=20)
+            before = engine.view.vectors
+            await engine.enrich(tools=["garden:water_it"])
+            await eventually(lambda: engine.view.vectors is not before)
+
+    assert before
+
+
 class TestCommand:
     @pytest.fixture
     def home(self, tmp_path: Path, forked: Preloaded) -> Discovery:
