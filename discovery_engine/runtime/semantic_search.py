@@ -48,6 +48,7 @@ Reader: TypeAlias = Callable[[str], str]
 WARM_UP = "a text to begin with"
 """The first text for an embedder: afterwards its model is loaded and its dimensions known."""
 
+_CHANGES = (CatalogChanged, ConfigurationReloaded, RequestsWritten)
 _QUERIES_KEPT = 256
 _LONGEST_QUERY = 2_000  # characters that are embedded
 _FIRST_PAUSE = 1.0  # seconds of backoff after a failure of the embedder; doubled each time
@@ -146,9 +147,7 @@ class SemanticSearch:
 
     async def run(self) -> NoReturn:
         """Follow the settings and the catalog; runs in a task of the engine."""
-        with self._events.subscribe(
-            CatalogChanged, ConfigurationReloaded, RequestsWritten
-        ) as events:
+        with self._events.subscribe(*_CHANGES) as events:
             while True:
                 wanted = _Wanted.by(self._view())
                 try:

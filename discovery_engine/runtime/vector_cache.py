@@ -35,7 +35,7 @@ _Texts: TypeAlias = dict[bytes, tuple[str, ...]]
 _GROWTH = 1.5  # growth of the number of vectors after which they are published early
 
 
-class _Entry(NamedTuple):
+class _TextKeys(NamedTuple):
     """A tool, and what its vectors are stored under."""
 
     tool: Tool
@@ -75,7 +75,7 @@ class VectorCache:
         self._batch = batch
         self._book = book
         self._read_example = read
-        self._parts: dict[ServerName, tuple[ServerPart, list[_Entry]]] = {}
+        self._parts: dict[ServerName, tuple[ServerPart, list[_TextKeys]]] = {}
         self._known: dict[bytes, bytes] = {}
         self._kept: frozenset[bytes] | None = None
 
@@ -114,7 +114,9 @@ class VectorCache:
             self._parts[server] = part, entries
         return texts | examples
 
-    def _entries(self, tools: Sequence[Tool], texts: _Texts, examples: _Texts) -> Iterator[_Entry]:
+    def _entries(
+        self, tools: Sequence[Tool], texts: _Texts, examples: _Texts
+    ) -> Iterator[_TextKeys]:
         """What each tool's vectors are stored under; adds the texts to `texts` and `examples`."""
         known = self._book.of_tools(tools)
         for tool in tools:
@@ -125,7 +127,7 @@ class VectorCache:
             of_requests = text_digest(*requests) if requests else None
             if of_requests is not None:
                 examples[of_requests] = requests
-            yield _Entry(tool, digest, of_requests)
+            yield _TextKeys(tool, digest, of_requests)
 
     async def _load(self, texts: _Texts) -> None:
         wanted = [digest for digest in texts if digest not in self._known]
@@ -168,7 +170,7 @@ class VectorCache:
             await _from_registry(keep)
         self._kept = used
 
-    def _all(self) -> Iterator[_Entry]:
+    def _all(self) -> Iterator[_TextKeys]:
         return chain.from_iterable(entries for _, entries in self._parts.values())
 
 
