@@ -134,6 +134,8 @@ OTHERS = [
     ["config", "path"],
     ["config", "reload"],
     ["doctor", "--exit-zero"],
+    ["enrich", "--show"],
+    ["enrich", "--dry-run"],
     ["completion", "zsh"],
     ["import", "--dry-run"],
     ["init", "--dry-run"],
@@ -172,6 +174,7 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     assert list(details) == [
         *tool, "title", "description", "signature", "parameters", "annotations",
         "input_schema", "output_schema", "examples", "fingerprint", "findings", "overridden",
+        "typical_requests",
     ]  # fmt: skip
     assert [p["name"] for p in details["parameters"]] == ["text", "loud", "tags", "times"]
 
