@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from discovery_engine.sync.blocking_engine import SyncScopedEngine
     from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
 
+_LIMITS = ("max_tokens", "model_context_window_exceeded")
+"""Why an answer may have ended in the middle of a call."""
 _GONE = "This tool is not available any more."
 _CUT = "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
 
@@ -107,7 +109,7 @@ class AnthropicTools:
             on_progress: Awaited with the progress of each call.
         """
         uses = [block for block in message.content if block.type == "tool_use"]
-        cut = uses[-1] if uses and message.stop_reason == "max_tokens" else None
+        cut = uses[-1] if uses and message.stop_reason in _LIMITS else None
         answers: dict[str, ToolResultBlockParam] = {}
 
         async def answer(use: ToolUseBlock) -> None:

@@ -171,7 +171,8 @@ class ResponsesTools:
         by_server: dict[str, list[JSONObject]] = {}
         for tool in tools:
             server = tool.origin.server if tool.origin else ""
-            by_server.setdefault(server, []).append(openai_function(tool, "responses"))
+            function = {**openai_function(tool, "responses"), "defer_loading": True}
+            by_server.setdefault(server, []).append(function)
         return [
             self._namespace(server, number, functions[start : start + _MOST_FUNCTIONS])
             for server, functions in by_server.items()
@@ -220,7 +221,7 @@ def _tool_search() -> ToolParam:
         "type": "tool_search",
         "execution": "client",
         "description": POOL_SEARCH.description,
-        "parameters": POOL_SEARCH.input_schema,
+        "parameters": {**POOL_SEARCH.input_schema, "additionalProperties": False},
     }
 
 

@@ -95,3 +95,7 @@ def test_the_adapter_and_its_example_are_typed(claude: Framework) -> None:
     claude.check_types(
         INTEGRATIONS / "anthropic.py", EXAMPLES / "with_anthropic.py", PROGRAMS / PROGRAM
     )
+
+
+def test_no_other_scenario_fails(claude: Framework) -> None:
+    claude.passes(PROGRAM)

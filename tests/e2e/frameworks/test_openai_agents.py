@@ -70,3 +70,7 @@ def test_the_adapter_and_its_example_are_typed(agents: Framework) -> None:
         EXAMPLES / "with_openai_agents.py",
         PROGRAMS / PROGRAM,
     )
+
+
+def test_no_other_scenario_fails(agents: Framework) -> None:
+    agents.passes(PROGRAM)

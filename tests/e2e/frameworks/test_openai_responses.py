@@ -98,3 +98,7 @@ def test_the_adapter_and_its_example_are_typed(openai: Framework) -> None:
         EXAMPLES / "with_openai_responses.py",
         PROGRAMS / PROGRAM,
     )
+
+
+def test_no_other_scenario_fails(openai: Framework) -> None:
+    openai.passes(PROGRAM)

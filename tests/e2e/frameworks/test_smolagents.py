@@ -66,3 +66,7 @@ def test_failures_questions_progress_and_interrupts(smolagents: Framework) -> No
 @pytest.mark.requirement("FRM-31")
 def test_the_adapter_is_typed(smolagents: Framework) -> None:
     smolagents.check_types(INTEGRATIONS / "smolagents.py", INTEGRATIONS / "smolagents_inputs.py")
+
+
+def test_no_other_scenario_fails(smolagents: Framework) -> None:
+    smolagents.passes(PROGRAM)

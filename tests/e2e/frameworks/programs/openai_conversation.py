@@ -7,7 +7,7 @@ import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import anyio
@@ -129,26 +129,33 @@ class OpenAI:
 
 def refusal(tools: list[Item], items: list[Item]) -> str:
     """Why the API refuses a request; empty if it does not."""
+    return next(chain(wrong_items(tools, items), wrong_tools([*tools, *loaded(items)])), "")
+
+
+def wrong_items(tools: list[Item], items: list[Item]) -> Iterator[str]:
     answered = {i["call_id"] for i in items if str(i.get("type")).endswith("_output")}
     called = {i["call_id"] for i in items if i.get("type") in ("function_call", "tool_search_call")}
     if missing := called - answered:
-        return f"No tool output found for {missing}"
-    for tool in (*tools, *loaded(items)):
-        if tool["type"] == "namespace":
-            if len(tool["tools"]) >= 10 or not NAME.match(tool["name"]):
-                return f"Invalid namespace {tool['name']}"
-            continue
-        if tool["type"] != "function":
-            continue
-        schema = tool["parameters"]
-        if schema["type"] != "object" or {"anyOf", "oneOf", "allOf", "enum", "not"} & set(schema):
-            return f"Invalid schema for function {tool['name']}"
-        for name, value in schema["properties"].items():
-            if value.get("type") == "array" and "items" not in value:
-                return f"Invalid schema for function {tool['name']}: {name}: array without items"
-        if not NAME.match(tool["name"]):
-            return f"Invalid tools.name {tool['name']}"
-    return ""
+        yield f"No tool output found for {missing}"
+    found = list(loaded(items))
+    if any(not tool.get("defer_loading") for tool in found if "parameters" in tool):
+        yield "The functions that a search has loaded are deferred."
+    if found and not any(tool["type"] == "tool_search" for tool in tools):
+        yield "Deferred tools require tools.tool_search."
+
+
+def wrong_tools(tools: list[Item]) -> Iterator[str]:
+    for tool in tools:
+        if "name" in tool and not NAME.match(tool["name"]):
+            yield f"Invalid name {tool['name']}"
+        if tool["type"] == "namespace" and len(tool["tools"]) >= 10:
+            yield f"Namespace {tool['name']} has too many functions"
+        if tool["type"] == "function":
+            schema = tool["parameters"]
+            refused = {"anyOf", "oneOf", "allOf", "enum", "not"} & set(schema)
+            lists = [one for one in schema["properties"].values() if one.get("type") == "array"]
+            if refused or schema["type"] != "object" or any("items" not in one for one in lists):
+                yield f"Invalid schema for function {tool['name']}"
 
 
 def loaded(items: list[Item]) -> Iterator[Item]:
@@ -182,6 +189,7 @@ async def a_search_loads_functions_in_namespaces(world: World) -> None:
 
     tool_search = openai.requests[0]["tools"][0]
     assert (tool_search["type"], tool_search["execution"]) == ("tool_search", "client")
+    assert tool_search["parameters"]["additionalProperties"] is False
     (output,) = openai.outputs(1)
     assert (output["call_id"], output["status"]) == ("call_1", "completed")
     (shop,) = output["tools"]
