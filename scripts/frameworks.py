@@ -41,6 +41,13 @@ EXTRAS = (
 CLIENTS = {
     "clients": ["fastmcp==4.1.2", "openai-agents==0.24.0", "pydantic-ai-slim[mcp]==2.68.0"],
     "langchain-mcp-adapters": ["langchain-mcp-adapters==0.3.2"],
+    "recipes": ["agno==3.1.10", "fastmcp-slim[client]==4.1.2", "mcp-haystack==2.1.1"],
+    "recipes-mcp-1": [
+        "autogen-agentchat==0.7.5",
+        "autogen-ext[mcp]==0.7.5",
+        "mcp<2",
+        "strands-agents==1.62.0",
+    ],
 }
 """Programs that connect to `discovery serve`, without this project beside them."""
 _AT_ONCE = 3  # installations; beyond that the disk is what they wait for

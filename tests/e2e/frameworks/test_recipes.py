@@ -1,0 +1,60 @@
+"""Frameworks without an adapter: the recipes of the page, with models that are scripted."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.frameworks.conftest import EXAMPLES, PROGRAMS, Framework
+from tests.engines import good
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+PAGE = (EXAMPLES / "README.md").read_text("utf-8")
+RECIPES: dict[str, str] = dict(
+    re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+)
+TESTED = {
+    "AutoGen": "recipes-mcp-1",
+    "Strands": "recipes-mcp-1",
+    "Haystack": "recipes",
+    "Agno": "recipes",
+}
+
+
+@pytest.mark.requirement("FRM-170")
+@pytest.mark.parametrize("name", TESTED)
+def test_a_recipe_reaches_the_tools_through_the_gateway(
+    framework: Callable[[str], Framework], name: str
+) -> None:
+    used = framework(TESTED[name])
+    used.folder.write(good())
+    recipe = RECIPES[name].replace("/path/to/discovery.yaml", str(used.folder.config))
+    environ = used.environ
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+
+    done = subprocess.run(
+        [used.python, PROGRAMS / "recipe.py", name, recipe],
+        capture_output=True, check=False, text=True, env=environ, cwd=used.folder.path, timeout=240,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "good:echo" in done.stdout
+
+
+@pytest.mark.requirement("FRM-170")
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_has_at_most_fifteen_lines_of_code(name: str) -> None:
+    ast.parse(RECIPES[name])
+
+    assert len([line for line in RECIPES[name].splitlines() if line]) <= 15
+
+
+def test_each_framework_that_has_no_adapter_has_a_recipe() -> None:
+    assert list(RECIPES) == [*TESTED, "Semantic Kernel", "CrewAI", "Claude Agent SDK"]
