@@ -56,6 +56,8 @@ class RequestReading(NamedTuple):
     """Whether words are in the plural, or `all`; None if that cannot be seen."""
     is_of_one: bool
     """An argument identifies the one thing that it is about."""
+    is_single: bool
+    """Whether it is one sentence; several may be about several tools, each with its arguments."""
     is_short: bool
     """One sentence of no more than `_SHORT` characters: it is about one thing, or one kind."""
     given: int
@@ -79,8 +81,9 @@ def read_request(
     else:
         wish = read_english(intent, lexicon, unknown)
     is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
-    is_short = len(intent) <= _SHORT and not _SENTENCE_END.search(intent.strip())
-    return RequestReading(*wish, is_of_one, is_short, given, found)
+    is_single = not _SENTENCE_END.search(intent.strip())
+    is_short = is_single and len(intent) <= _SHORT
+    return RequestReading(*wish, is_of_one, is_single, is_short, given, found)
 
 
 def without(text: str, arguments: Sequence[Argument]) -> str:

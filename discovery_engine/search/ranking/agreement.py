@@ -89,7 +89,8 @@ def traits(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
         yield related
     if reading.is_short:
         yield from _of_number(reading, tool)
-    yield from _of_kinds(reading.given, tool)
+    if reading.is_single:
+        yield from _of_kinds(reading.given, tool)
 
 
 def _of_number(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
