@@ -7,8 +7,8 @@ only the servers that changed.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from functools import cached_property, lru_cache
-from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,11 @@ from discovery_engine.search.ranking.confidence import (
 )
 from discovery_engine.search.ranking.fusion import Fusion
 from discovery_engine.search.ranking.hit import Hit
-from discovery_engine.search.ranking.relevance import relevance_parts, usage_part
+from discovery_engine.search.ranking.relevance import (
+    name_likeness,
+    relevance_parts,
+    usage_part,
+)
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 
 if TYPE_CHECKING:
@@ -169,12 +173,18 @@ class Searcher:
             by_usage = 0.0
             if usage and kind is NameMatchKind.NONE:  # no other tool passes one that is named
                 by_usage = usage_part(parts, usage.get(entry.key, 0.0))
-            tool = entry.tool
-            order = (-kind, -sum(parts) - by_usage, tool.server, tool.name)
+            order = (-kind, -sum(parts) - by_usage)
             meaning_share = by_meaning / partial if partial else 0.0
             agreement_share = (partial - fused) / partial if partial else 0.0
             ranked.append((order, entry, parts, meaning_share, agreement_share, by_usage))
-        best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
+        equal = Counter(order for order, *_ in ranked)
+        likeness = name_likeness(query.text) if len(equal) < len(ranked) else _no_likeness
+
+        def place(order: tuple[int, float], tool: Tool) -> tuple[int, float, int, str, str]:
+            unlikeness = -likeness(tool.name) if equal[order] > 1 else 0
+            return (*order, unlikeness, tool.server, tool.name)
+
+        best = heapq.nsmallest(limit, ranked, key=lambda one: place(one[0], one[1].tool))
         return tuple(Hit.from_parts(entry, parts, *others) for _, entry, parts, *others in best)
 
     def candidates(self, query: AnalyzedQuery) -> list[tuple[ToolKey, float, int]]:
@@ -279,6 +289,10 @@ def _best(
         return scores
     bar = sorted(moved)[-limit] * _ROUNDED
     return [one for one, score in zip(scores, moved, strict=True) if score >= bar]
+
+
+def _no_likeness(_: str) -> int:
+    return 0
 
 
 def _words_alone(words: float, _: Tool) -> tuple[float, float]:

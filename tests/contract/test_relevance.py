@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 from rapidfuzz.distance import OSA
 
 from discovery_engine.config.settings import SearchSettings, Weights
 from discovery_engine.search.ranking.hit import Hit
+from discovery_engine.search.ranking.relevance import name_likeness
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.text.spelling import name_spellings
@@ -101,9 +103,28 @@ def test_the_parts_are_joined_by_noisy_or() -> None:
 @given(catalogs(), st.sampled_from(QUERIES))
 def test_hits_fall_in_relevance_and_ties_are_in_the_order_of_names(catalog, query) -> None:
     hits = [hit for hit in search(catalog, query) if not hit.parts.exact]
+    likeness = name_likeness(query)
 
-    order = [(-hit.relevance, hit.entry.tool.server, hit.entry.tool.name) for hit in hits]
+    order = [
+        (-hit.relevance, -likeness(hit.entry.tool.name), *astuple(hit.entry.key)) for hit in hits
+    ]
     assert order == sorted(order)
+
+
+@pytest.mark.requirement("REL-3")
+@pytest.mark.parametrize(
+    ("query", "right", "twin"),
+    [
+        ("turn text to speech", "text_to_speech", "speech_to_text"),
+        ("turn speech to text", "speech_to_text", "text_to_speech"),
+        ("euro into dollar", "euro_dollar", "dollar_euro"),
+        ("dollar into euro", "dollar_euro", "euro_dollar"),
+    ],
+)
+def test_of_twins_the_one_with_the_order_of_the_query_is_first(
+    query: str, right: str, twin: str
+) -> None:
+    assert found(make_catalog(make_part("a", right, twin)), query)[0] == f"a:{right}"
 
 
 @pytest.mark.requirement("REL-2")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from discovery_engine.search.text.tokenizer import words
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discovery_engine.config.settings import Weights
 
 _USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
@@ -23,3 +28,18 @@ def relevance_parts(
 def usage_part(parts: tuple[float, ...], share: float) -> float:
     """What a tool's share of usage, from 0 to 1, adds; nothing if it does not fit at all."""
     return (1 - sum(parts)) * _USAGE_SHARE * share if any(parts) else 0.0
+
+
+def name_likeness(query: str) -> Callable[[str], int]:
+    """How many words of a name a query has in the same form, and how many pairs in that order.
+
+    It decides between equal hits alone: those of `text_to_speech` and `speech_to_text`, or of
+    `get_issue` and `get_issues`.
+    """
+    places = {word: place for place, word in reversed(list(enumerate(words(query))))}
+
+    def likeness(name: str) -> int:
+        held = [places[word] for word in words(name) if word in places]
+        return len(held) + sum(one < other for one, other in pairwise(held))
+
+    return likeness
