@@ -31,6 +31,7 @@ EXTRAS = (
     "agent-framework",
     "anthropic",
     "google-adk",
+    "langchain",
     "llama-index",
     "openai",
     "openai-agents",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -169,21 +169,31 @@ class Toolset:
         return self._bound_tools()
 
     async def search(
-        self, queries: str | Sequence[str], *, limit: int | None = None
+        self,
+        queries: str | Sequence[str],
+        *,
+        limit: int | None = None,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        min_relevance: float = 0.0,
     ) -> list[AgentTool]:
         """The tools that fit, the best first, those of several queries in turn; none is bound.
 
         Args:
             queries: What to do, in a few words each.
             limit: The most tools; `search.limit` for each query if None.
+            server: Only this server's tools.
+            tags: Only tools that carry all of these.
+            min_relevance: Only tools that are at least as relevant, from 0 to 1.
 
         Raises:
             InputTooLongError: If a query is longer than any may be.
         """
         asked = [queries] if isinstance(queries, str) else queries
-        answers = [await self._find(query, limit) for query in asked if query.strip()]
+        filters: Any = {"server": server, "tags": tags}
+        answers = [await self._find(query, limit, **filters) for query in asked if query.strip()]
         in_turn = filter(None, chain.from_iterable(zip_longest(*(one.hits for one in answers))))
-        entries = {hit.entry.key: hit.entry for hit in in_turn}
+        entries = {hit.entry.key: hit.entry for hit in in_turn if hit.relevance >= min_relevance}
         return self._of(entries.values())[:limit]
 
     async def answer_search(
@@ -367,9 +377,17 @@ class Toolset:
         self._turn += 1
         return self._bound.register(answers)
 
-    async def _find(self, query: str, limit: int | None) -> SearchAnswer:
+    async def _find(
+        self,
+        query: str,
+        limit: int | None,
+        *,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+    ) -> SearchAnswer:
         await self.wait_listed()
-        return await self._current.engine.search(query, limit=limit)
+        engine = self._current.engine
+        return await engine.search(query, limit=limit, server=server, tags=tags)
 
     def _meta(self, tool: MetaTool) -> AgentTool:
         return AgentTool(

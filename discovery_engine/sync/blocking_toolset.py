@@ -147,9 +147,18 @@ class SyncToolset:
         """As `Toolset.select`."""
         return self._tools(run_blocking(self.portal, self.wrapped.select, request, limit=limit))
 
-    def search(self, queries: str | Sequence[str], *, limit: int | None = None) -> list[SyncTool]:
+    def search(
+        self,
+        queries: str | Sequence[str],
+        *,
+        limit: int | None = None,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        min_relevance: float = 0.0,
+    ) -> list[SyncTool]:
         """As `Toolset.search`."""
-        return self._tools(run_blocking(self.portal, self.wrapped.search, queries, limit=limit))
+        search = partial(self.wrapped.search, server=server, tags=tags, min_relevance=min_relevance)
+        return self._tools(run_blocking(self.portal, search, queries, limit=limit))
 
     def use(self, name: str) -> None:
         """As `Toolset.use`."""

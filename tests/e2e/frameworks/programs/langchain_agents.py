@@ -1,0 +1,367 @@
+"""Agents of LangChain, with a model that answers from a script and records what was bound to it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from discovery_engine.engine import Engine
+from discovery_engine.integrations.langchain import (
+    DiscoveryMiddleware,
+    abind_discovered_tools_to_llm,
+    bind_discovered_tools_to_llm,
+    langchain_tool,
+    langchain_tools,
+)
+from discovery_engine.rpc.client import CallbackClient
+from discovery_engine.sync import SyncClient, open_engine
+from tests.e2e.frameworks.programs.scenarios import ROOT, World, run
+
+ORDER = "order a product from the warehouse"
+
+
+class Scripted(GenericFakeChatModel):
+    """A model that says what a script has; what was bound to it is kept."""
+
+    bound: list[list[str]] = []
+    definitions: list[Any] = []
+    seen: list[list[BaseMessage]] = []
+
+    @classmethod
+    def saying(cls, *messages: AIMessage) -> Scripted:
+        return cls(messages=iter(messages), bound=[], definitions=[], seen=[])
+
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any
+    ) -> Runnable[Any, AIMessage]:
+        names = [one.name if isinstance(one, BaseTool) else str(one) for one in tools]
+        self.bound.append(names)
+        self.definitions.append(
+            [one.tool_call_schema if isinstance(one, BaseTool) else one for one in tools]
+        )
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self.seen.append(list(messages))
+        return super()._generate(messages, *args, **kwargs)
+
+
+def calls(*named: tuple[str, dict[str, Any]]) -> AIMessage:
+    return AIMessage(
+        "",
+        tool_calls=[
+            {"name": name, "args": given, "id": f"{name} {number}", "type": "tool_call"}
+            for number, (name, given) in enumerate(named)
+        ],
+    )
+
+
+def asked(text: str = ORDER) -> Any:
+    return {"messages": [("user", text)]}
+
+
+async def talk(
+    engine: Engine, *script: AIMessage, text: str = ORDER, **options: Any
+) -> tuple[Scripted, list[AnyMessage]]:
+    """What the model was given, and the messages of the conversation."""
+    model = Scripted.saying(*script, AIMessage("done"))
+    agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine, **options)])
+    state = await agent.ainvoke(asked(text))
+    return model, state["messages"]
+
+
+def results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+def ours(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name.startswith("shop__")]
+
+
+def the_example_runs_as_it_is(world: World) -> None:
+    world.write("draw_chart")
+    sys.argv = ["with_langchain.py", "draw a chart of the revenue"]
+    runpy.run_path(str(ROOT / "examples/frameworks/with_langchain.py"))
+
+
+async def the_fitting_tools_are_bound_at_each_turn(world: World) -> None:
+    async with world.open() as engine:
+        order = calls(("shop__place_order", {"product": "lamp"}))
+        model, messages = await talk(engine, order)
+
+    assert model.bound[0][:2] == ["search_tools", "read_result"]
+    assert model.bound[0][2] == "shop__place_order"
+    assert len(model.bound[0]) < 12
+    assert model.bound[1] == model.bound[0]
+    assert model.definitions[0] == model.definitions[1]
+    [result] = results(messages)
+    assert result.status == "success"
+    assert "Ordered." in result.text
+    assert result.artifact["structured_content"] == {"order": 7, "product": "lamp"}
+
+
+async def what_the_model_finds_is_bound_behind_what_was_there(world: World) -> None:
+    async with world.open() as engine:
+        search = calls(("search_tools", {"query": "draw a chart of the revenue"}))
+        draw = calls(("shop__draw_chart", {}))
+        model, messages = await talk(engine, search, draw)
+
+    before, after, _ = model.bound
+    assert "shop__draw_chart" not in before
+    assert after[: len(before)] == before
+    assert "shop__draw_chart" in after
+    found, drawn = results(messages)
+    assert "shop__draw_chart" in found.text
+    assert "(1 new" in found.text
+    assert drawn.status == "success"
+
+
+async def images_arrive_as_blocks_and_what_is_none_as_text(world: World) -> None:
+    async with world.open() as engine:
+        draw = calls(("shop__draw_chart", {}), ("shop__print_invoice", {"order": "7"}))
+        _, messages = await talk(engine, draw)
+
+    drawn, printed = results(messages)
+    assert [block["type"] for block in drawn.content if isinstance(block, dict)] == [
+        *("text", "image", "text")
+    ]
+    assert drawn.content_blocks[1]["type"] == "image"
+    assert drawn.content_blocks[1]["mime_type"] == "image/png"
+    assert printed.content_blocks[0]["type"] == "file"
+
+
+async def a_tool_that_fails_is_a_result(world: World) -> None:
+    async with world.open() as engine:
+        refund = calls(
+            ("shop__refund_payment", {}),
+            ("shop__place_order", {}),
+            ("shop__place_ordr", {"product": "x"}),
+        )
+        _, messages = await talk(engine, refund)
+
+    failed, invalid, unknown = results(messages)
+    assert [one.status for one in (failed, invalid, unknown)] == ["error"] * 3
+    assert failed.text == "The bank says no."
+    assert "product is missing" in invalid.text
+    assert "did you mean 'shop__place_order'" in unknown.text
+
+
+async def progress_is_in_the_stream_of_the_run(world: World) -> None:
+    async with world.open() as engine:
+        model = Scripted.saying(calls(("shop__count_stock", {})), AIMessage("done"))
+        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
+        told = [one async for one in agent.astream(asked(), stream_mode="custom")]
+
+    assert [(one["progress"], one["total"], one["message"]) for one in told] == [
+        (1, 3, "hall 1"),
+        (2, 3, "hall 2"),
+        (3, 3, "hall 3"),
+    ]
+    assert {one["tool_call_id"] for one in told} == {"shop__count_stock 0"}
+
+
+async def a_question_in_a_call_is_answered_by_the_client(world: World) -> None:
+    async def answer(_: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"yes": params["message"] == "Do you sign?"}}
+
+    client = CallbackClient(answer, capabilities={"elicitation": {"form": {}}})
+    async with world.open() as engine:
+        _, messages = await talk(engine, calls(("shop__sign_contract", {})), client=client)
+
+    assert '"yes": true' in results(messages)[0].text
+
+
+async def a_cancelled_run_cancels_its_calls(world: World) -> None:
+    async with world.open() as engine:
+        model = Scripted.saying(calls(("shop__wait_forever", {})))
+        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
+        with anyio.CancelScope() as scope:
+            async for _ in agent.astream(asked(), stream_mode="custom"):
+                scope.cancel()
+        assert scope.cancelled_caught
+        result = await engine.execute("shop", "list_cancelled", {})
+
+    assert len(json.loads(result["content"][0]["text"])) == 1
+
+
+async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) -> None:
+    async with world.open() as engine:
+        burn = calls(("shop__burn_down", {}))
+        order = calls(("shop__place_order", {"product": "lamp"}))
+        _, messages = await talk(engine, burn, order)
+
+    burnt, ordered = results(messages)
+    assert burnt.status == "error"
+    assert "TOOL_OUTCOME_UNKNOWN" in burnt.text
+    assert ordered.status == "success"
+
+
+async def a_changed_catalog_is_used_in_the_next_turn(world: World) -> None:
+    async with world.open("place_order", "draw_chart") as engine:
+        memory = {"configurable": {"thread_id": "1"}}
+        model = Scripted.saying(AIMessage("one"), AIMessage("two"))
+        agent: Any = create_agent(
+            model, middleware=[DiscoveryMiddleware(engine)], checkpointer=InMemorySaver()
+        )
+        await agent.ainvoke(asked(), memory)
+        world.has("draw_chart", "cancel_order")
+        await engine.refresh()
+        await agent.ainvoke(asked("cancel the order of a customer"), memory)
+
+    assert ours(model.bound[0]) == ["shop__place_order"]
+    assert "shop__place_order" not in model.bound[1]
+    assert "shop__cancel_order" in model.bound[1]
+
+
+async def two_agents_share_an_engine_and_one_agent_has_many_conversations(world: World) -> None:
+    async with world.open() as engine:
+        scripts = [calls(("shop__meet_colleague", {"name": name})) for name in ("ann", "bob")]
+        outcomes: dict[str, list[AnyMessage]] = {}
+
+        async def one(name: str, script: AIMessage, text: str) -> None:
+            _, outcomes[name] = await talk(engine, script, text=text)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(one, "ann", scripts[0], ORDER)
+            group.start_soon(one, "bob", scripts[1], "draw a chart of the revenue")
+
+        model = Scripted.saying(*[AIMessage("done") for _ in range(2)])
+        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
+        await agent.ainvoke(asked())
+        await agent.ainvoke(asked("draw a chart of the revenue"))
+
+    assert {results(messages)[0].text for messages in outcomes.values()} == {"met ann", "met bob"}
+    assert "shop__place_order" not in model.bound[1]
+
+
+async def the_tools_of_the_program_are_left_to_it(world: World) -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    async with world.open() as engine:
+        model = Scripted.saying(calls(("add", {"a": 1, "b": 2})), AIMessage("done"))
+        agent: Any = create_agent(model, tools=[add], middleware=[DiscoveryMiddleware(engine)])
+        state = await agent.ainvoke(asked())
+
+    assert model.bound[0][:2] == ["add", "search_tools"]
+    assert results(state["messages"])[0].text == "3"
+
+
+async def the_meta_tools_are_the_same_in_every_turn(world: World) -> None:
+    async with world.open() as engine:
+        execute = {"tool": "shop:place_order", "arguments": {"product": "lamp"}}
+        script = calls(("execute_tool", execute))
+        model = Scripted.saying(script, AIMessage("done"))
+        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine.toolset())])
+        state = await agent.ainvoke(asked())
+        plain = langchain_tools(engine)
+        answer = await plain[1].ainvoke({"query": ORDER})
+
+    assert model.bound[0] == [one.name for one in plain]
+    assert model.bound[0] == model.bound[1]
+    assert "Ordered." in results(state["messages"])[0].text
+    assert "shop:place_order" in answer
+
+
+def an_agent_without_async_stands_on_an_engine_without_async(world: World) -> None:
+    def answer(_: str, __: dict[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"yes": True}}
+
+    client = SyncClient(answer, capabilities={"elicitation": {"form": {}}})
+    told: list[Any] = []
+    with open_engine(world.write(), data_dir=world.folder / "data") as engine:
+        engine.refresh()
+        script = calls(("shop__count_stock", {}), ("shop__sign_contract", {}))
+        model = Scripted.saying(script, AIMessage("done"))
+        middleware = DiscoveryMiddleware(engine, client=client)
+        agent: Any = create_agent(model, middleware=[middleware])
+        for mode, one in agent.stream(asked(), stream_mode=["custom", "values"]):
+            told.append(one) if mode == "custom" else None
+            state = one
+        again = Scripted.saying(script, AIMessage("done"))
+        other: Any = create_agent(again, middleware=[middleware])
+        anyio.run(other.ainvoke, asked())
+        bound = bind_discovered_tools_to_llm(again, engine, ORDER, top_k=1, tool_choice="any")
+        ordered = bound.tools[0].invoke({"product": "lamp"})
+
+    assert [one["progress"] for one in told] == [1, 2, 3]
+    counted, signed = results(state["messages"])
+    assert (counted.text, signed.status) == ("300 pieces", "success")
+    assert again.bound[0] == model.bound[0]
+    assert [one.name for one in bound.tools] == ["shop__place_order"]
+    assert ordered == "Ordered."
+
+
+async def discovered_tools_are_bound_to_a_model_with_all_their_arguments(world: World) -> None:
+    rules = [{"pattern": "query_records", "tags": ["crm"]}]
+    async with world.open(toolRules=rules) as engine:
+        model = Scripted.saying()
+        bound = await abind_discovered_tools_to_llm(
+            model, engine, ["order a product", "filter the records of customers"], top_k=2
+        )
+        tagged = await abind_discovered_tools_to_llm(model, engine, "records", tags=["crm"])
+        none = await abind_discovered_tools_to_llm(model, engine, ORDER, min_score=1.1)
+        message: Any = {
+            **{"type": "tool_call", "id": "1", "name": bound.tools[1].name},
+            "args": {"filter": "a", "top": 2, "fields": ["config"]},
+        }
+        answer = await bound.tools[1].ainvoke(message)
+
+    assert bound.llm is model
+    assert [one.name for one in bound.tools] == ["shop__place_order", "shop__query_records"]
+    assert set(bound.tools[1].args) == {"filter", "top", "fields"}
+    assert json.loads(answer.text) == {"$filter": "a", "$top": 2, "fields": ["config"]}
+    assert [one.name for one in tagged.tools] == ["shop__query_records"]
+    assert none.tools == []
+
+
+async def arguments_have_any_names(world: World) -> None:
+    async with world.open("wait_forever") as engine:
+        [found] = engine.toolset(mode="select").available()
+        given = {"config": 1, "self": 2, "run_manager": 3, "callbacks": 4}
+        seen: list[Any] = []
+
+        class Calls:
+            async def run_as_result(self, _: Any, arguments: Any, *rest: Any) -> dict[str, Any]:
+                seen.append(arguments)
+                return {"content": []}
+
+        odd = type(found)(
+            *(getattr(found, name) for name in found.__struct_fields__[:7]), Calls()
+        )
+        await langchain_tool(odd).ainvoke(given)  # type: ignore[arg-type]
+
+    assert seen == [given]
+
+
+async def an_async_engine_says_how_it_is_used(world: World) -> None:
+    async with world.open() as engine:
+        agent: Any = create_agent(Scripted.saying(), middleware=[DiscoveryMiddleware(engine)])
+        wrong: list[Callable[[], Any]] = [
+            lambda: agent.invoke(asked()),
+            lambda: langchain_tools(engine)[0].invoke({}),
+        ]
+        for one in wrong:
+            try:
+                one()
+            except TypeError as error:
+                assert "use `ainvoke`" in str(error)  # noqa: PT017 - pytest is not here
+            else:
+                raise AssertionError("it was not refused")
+
+
+if __name__ == "__main__":
+    run(globals())
