@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import Toolset, toolset_of
+from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
 from discovery_engine.sync import SyncClient, SyncTool, SyncToolset
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
@@ -46,7 +47,6 @@ ToolErrorHandling: TypeAlias = bool | str | Callable[[ToolException], Any] | Non
 ToolAnswer: TypeAlias = "ToolMessage | Command[Any]"
 Report: TypeAlias = Callable[[float, float | None, str | None], None]
 
-_PDF = "application/pdf"
 _ASYNC_ENGINE = (
     "this engine is async: use `ainvoke` or `astream`, or open the engine with"
     " `discovery_engine.sync.open_engine`"
@@ -318,9 +318,11 @@ def _content(content: ResultContent) -> str | list[str | dict[Any, Any]]:
 
 def _block(part: ResultPart) -> dict[Any, Any]:
     """A block of LangChain; what models refuse in the result of a tool is named instead."""
-    if isinstance(part, MediaPart) and (part.kind == "image" or part.media_type == _PDF):
-        kind = "image" if part.kind == "image" else "file"
-        return {"type": kind, "base64": part.data, "mime_type": part.media_type}
+    if isinstance(part, MediaPart):
+        if media_type := image_type(part):
+            return {"type": "image", "base64": part.data, "mime_type": media_type}
+        if part.media_type == PDF:
+            return {"type": "file", "base64": part.data, "mime_type": PDF}
     return {"type": "text", "text": part_text(part)}
 
 
@@ -345,7 +347,7 @@ def _stream_report(name: str) -> Report:
     """The same for a tool that is called by itself; no-op outside a graph."""
     try:
         write = get_stream_writer()
-    except RuntimeError:  # it is not called in a graph
+    except (RuntimeError, KeyError):  # it is not called in a graph
         return lambda *_: None
 
     def report(progress: float, total: float | None, message: str | None) -> None:

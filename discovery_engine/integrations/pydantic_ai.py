@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import toolset_of
+from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
@@ -217,8 +218,9 @@ def _returned(result: JSONObject, content: ResultContent) -> ToolReturn[Any]:
 
 
 def _value(part: ResultPart) -> str | BinaryContent:
+    """Text, or what models take; a request with a file of any other kind is refused whole."""
     if isinstance(part, MediaPart):
-        binary = BinaryContent(part.content, media_type=part.media_type)
-        if binary.is_image or binary.is_audio or binary.is_document:
-            return BinaryContent.narrow_type(binary)
-    return part_text(part)  # models refuse a request with a file of any other kind
+        media_type = image_type(part) or part.media_type
+        if part.kind == "audio" or media_type == PDF or image_type(part):
+            return BinaryContent.narrow_type(BinaryContent(part.content, media_type=media_type))
+    return part_text(part)

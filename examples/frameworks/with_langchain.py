@@ -1,30 +1,29 @@
-"""LangChain: python with_langchain.py REQUEST [MODEL]; without a model `Offline` stands in."""
+"""LangChain: python with_langchain.py REQUEST [MODEL]; without a model `Offline` is used."""
 
 import asyncio
 import sys
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.chat_models import init_chat_model
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
 
 from discovery_engine import open_engine
 from discovery_engine.integrations.langchain import DiscoveryMiddleware
 
 
 class Offline(GenericFakeChatModel):
-    def bind_tools(self, tools: Any, **_: Any) -> Any:  # calls the first tool that is bound
-        call = {"name": tools[-1].name, "args": {}, "id": "1", "type": "tool_call"}
-        return self.model_copy(update={"messages": iter([AIMessage("", tool_calls=[call])])})
+    def bind_tools(self, tools: Any, **_: Any) -> Any:  # calls the tool that is bound last
+        ask = [{"name": tools[-1].name, "args": {}, "id": "1"}]
+        return RunnableLambda(lambda m: AIMessage(m[-1].text, tool_calls=[] if m[2:] else ask))
 
 
-async def main(request: str, model: str = "") -> None:
+async def main(request: str, model: Any = None) -> None:
     async with open_engine() as engine:
-        llm = init_chat_model(model) if model else Offline(messages=iter([]))
+        llm = model or Offline(messages=iter([]))
         agent: Any = create_agent(llm, middleware=[DiscoveryMiddleware(engine)])
-        async for step in agent.astream({"messages": [("user", request)]}, stream_mode="updates"):
-            print(step)
+        print((await agent.ainvoke({"messages": [("user", request)]}))["messages"][-1].text)
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import runpy
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ from discovery_engine.integrations.langchain import (
 )
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.sync import SyncClient, open_engine
-from tests.e2e.frameworks.programs.scenarios import ROOT, World, run
+from tests.e2e.frameworks.programs.scenarios import World, run
 
 ORDER = "order a product from the warehouse"
 
@@ -34,9 +33,9 @@ ORDER = "order a product from the warehouse"
 class Scripted(GenericFakeChatModel):
     """A model that says what a script has; what was bound to it is kept."""
 
-    bound: list[list[str]] = []
-    definitions: list[Any] = []
-    seen: list[list[BaseMessage]] = []
+    bound: list[list[str]]
+    definitions: list[Any]
+    seen: list[list[BaseMessage]]
 
     @classmethod
     def saying(cls, *messages: AIMessage) -> Scripted:
@@ -81,18 +80,17 @@ async def talk(
     return model, state["messages"]
 
 
+async def answered(engine: Engine, tool: str) -> str:
+    result = await engine.execute("shop", tool, {})
+    return str(result["content"][0]["text"])
+
+
 def results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     return [message for message in messages if isinstance(message, ToolMessage)]
 
 
 def ours(names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith("shop__")]
-
-
-def the_example_runs_as_it_is(world: World) -> None:
-    world.write("draw_chart")
-    sys.argv = ["with_langchain.py", "draw a chart of the revenue"]
-    runpy.run_path(str(ROOT / "examples/frameworks/with_langchain.py"))
 
 
 async def the_fitting_tools_are_bound_at_each_turn(world: World) -> None:
@@ -186,13 +184,20 @@ async def a_cancelled_run_cancels_its_calls(world: World) -> None:
     async with world.open() as engine:
         model = Scripted.saying(calls(("shop__wait_forever", {})))
         agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
-        with anyio.CancelScope() as scope:
-            async for _ in agent.astream(asked(), stream_mode="custom"):
-                scope.cancel()
-        assert scope.cancelled_caught
-        result = await engine.execute("shop", "list_cancelled", {})
+        begun = asyncio.Event()
 
-    assert len(json.loads(result["content"][0]["text"])) == 1
+        async def talk() -> None:
+            async for _ in agent.astream(asked(), stream_mode="custom"):
+                begun.set()
+
+        run = asyncio.create_task(talk())
+        await begun.wait()
+        run.cancel()
+        await asyncio.wait([run])
+        while len(json.loads(await answered(engine, "list_cancelled"))) != 1:  # noqa: ASYNC110
+            await anyio.sleep(0.01)  # a graph does not wait for what it has cancelled
+
+    assert run.cancelled()
 
 
 async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) -> None:
@@ -302,7 +307,7 @@ def an_agent_without_async_stands_on_an_engine_without_async(world: World) -> No
     assert (counted.text, signed.status) == ("300 pieces", "success")
     assert again.bound[0] == model.bound[0]
     assert [one.name for one in bound.tools] == ["shop__place_order"]
-    assert ordered == "Ordered."
+    assert ordered.startswith("Ordered.")
 
 
 async def discovered_tools_are_bound_to_a_model_with_all_their_arguments(world: World) -> None:
@@ -315,7 +320,9 @@ async def discovered_tools_are_bound_to_a_model_with_all_their_arguments(world: 
         tagged = await abind_discovered_tools_to_llm(model, engine, "records", tags=["crm"])
         none = await abind_discovered_tools_to_llm(model, engine, ORDER, min_score=1.1)
         message: Any = {
-            **{"type": "tool_call", "id": "1", "name": bound.tools[1].name},
+            "type": "tool_call",
+            "id": "1",
+            "name": bound.tools[1].name,
             "args": {"filter": "a", "top": 2, "fields": ["config"]},
         }
         answer = await bound.tools[1].ainvoke(message)
@@ -339,9 +346,7 @@ async def arguments_have_any_names(world: World) -> None:
                 seen.append(arguments)
                 return {"content": []}
 
-        odd = type(found)(
-            *(getattr(found, name) for name in found.__struct_fields__[:7]), Calls()
-        )
+        odd = type(found)(*(getattr(found, name) for name in found.__struct_fields__[:7]), Calls())
         await langchain_tool(odd).ainvoke(given)  # type: ignore[arg-type]
 
     assert seen == [given]
