@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.events import Event, Subscription
     from discovery_engine.runtime.executor import OnUnchecked
+    from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.tools.client_names import Style
     from discovery_engine.view.scope import Scope
@@ -237,6 +238,11 @@ class SyncEngine(SyncScopedEngine):
     def lock(self) -> SyncCatalogLock:
         """As `Engine.lock`."""
         return SyncCatalogLock(self.wrapped.lock, self.portal)
+
+    @property
+    def secrets(self) -> OwnerSecrets:
+        """As `Engine.secrets`, whose verbs wait for no loop."""
+        return self.wrapped.secrets
 
     @cached_property
     def logins(self) -> SyncLogins:
