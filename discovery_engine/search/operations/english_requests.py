@@ -29,23 +29,12 @@ _CREATED = int(Operation.CREATE)
 _CHANGED = int(CHANGING)
 _QUESTIONS = frozenset(
     (
-        *(
-            "what",
-            "whats",
-            "which",
-            "who",
-            "whos",
-            "whose",
-            "where",
-            "wheres",
-            "when",
-            "why",
-            "how",
-        ),
-        *("is", "are", "does", "do", "did", "has", "have", "was", "were", "any", "am", "will"),
+        *("what", "whats", "which", "who", "whos", "whose", "where", "wheres", "when", "why"),
+        *("how", "is", "are", "does", "do", "did", "has", "have", "was", "were", "any", "am"),
+        "will",
     )
 )
-_COUNTING = frozenset(("number of",))
+_COUNTING = "number of"
 _POLITE = re.compile(
     r"(?:can|could|would|will) (?:you|u|we|i|someone|somebody)"
     r"(?: (?:please|kindly|just|quickly|maybe))*\s"
@@ -145,7 +134,7 @@ def _head(
     """What a request asks for that begins with a verb, with a question, or with a noun."""
     verbs, nouns, phrases = operation_words()
     first, *others = said
-    if first in _QUESTIONS or " ".join(said[:2]) in _COUNTING:
+    if first in _QUESTIONS or " ".join(said[:2]) == _COUNTING:
         return ASKED, True
     if len(said) > 1 and (found := phrases.get((stem(first), stem(said[1])), 0)):
         return found, True

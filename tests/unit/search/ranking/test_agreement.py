@@ -37,7 +37,7 @@ def first(query: str, *names: str) -> str:
     [
         ("erase the old draft", "remove_draft", "add_draft"),
         ("please get rid of my webhook", "delete_webhook", "create_webhook"),
-        ("yank the tag off", "delete_tag", "add_tag"),
+        ("take down the banner", "delete_banner", "add_banner"),
         ("set up a webhook", "create_webhook", "delete_webhook"),
         ("which labels exist", "list_labels", "apply_labels"),
         ("show me the secrets", "secret_list", "secret_put"),
