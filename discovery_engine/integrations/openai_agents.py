@@ -10,7 +10,7 @@ one agent can be run many times at once. Any other agent takes `function_tools(t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from discovery_engine.agent.agent_tool import AgentTool
     from discovery_engine.rpc.client import Client
 
+ClientOf = Callable[[RunContextWrapper[Any]], "Client | None"]
+Step = str | tuple[str, str]
+"""Of a conversation: what a user wrote, or the name of a tool with the arguments of a call."""
 Output = str | list[ToolOutputText | ToolOutputImage | ToolOutputFileContent]
 
 _FAILED = "The call failed:"
@@ -70,8 +73,8 @@ class DiscoveryAgent(Agent[TContext]):
 
     discovery: ScopedEngine | Toolset = field(kw_only=True)
     """An engine, or one of its toolsets: with the mode `meta` the agent has the meta-tools."""
-    discovery_client: Client | None = field(default=None, kw_only=True)
-    """As `AgentTool.call` takes it."""
+    discovery_client: Client | ClientOf | None = field(default=None, kw_only=True)
+    """Who calls are made for, as `AgentTool.call` takes it; of a function, each run has its own."""
     on_tool_progress: OnCallProgress | None = field(default=None, kw_only=True)
     """Awaited with the progress of each call."""
     _runs: WeakKeyDictionary[RunContextWrapper[Any], _Run] = field(
@@ -86,11 +89,10 @@ class DiscoveryAgent(Agent[TContext]):
             run = self._runs.get(run_context)
             if run is None:
                 run = self._runs[run_context] = _Run(toolset.fresh())
-            toolset = await run.toolset_for(_request(run_context.turn_input))
-        bound = function_tools(
-            toolset, client=self.discovery_client, on_progress=self.on_tool_progress
-        )
-        return [*own, *bound]
+            toolset = await run.toolset_for(list(_history(run_context.turn_input)))
+        client = self.discovery_client
+        client = client(run_context) if callable(client) else client
+        return [*own, *function_tools(toolset, client=client, on_progress=self.on_tool_progress)]
 
 
 class _Run:
@@ -98,26 +100,26 @@ class _Run:
 
     def __init__(self, toolset: Toolset) -> None:
         self._toolset = toolset
-        self._request = ""
+        self._history: list[Step] = []
 
-    async def toolset_for(self, request: str) -> Toolset:
-        """Bind the tools that fit a request, once: the same tools stay while it is worked on."""
-        if request != self._request:
-            self._request = request
-            await self._toolset.select(request)
+    async def toolset_for(self, history: list[Step]) -> Toolset:
+        """Bind what fits the conversation before the run, once: it stays while the run goes on."""
+        if history != self._history:
+            self._history = history
+            self._toolset = await self._toolset.replay(history)
         return self._toolset
 
 
-def _request(items: Sequence[Any]) -> str:
-    """What the user wrote last."""
-    for item in reversed(items):
-        if isinstance(item, Mapping) and item.get("role") == "user":
-            content = item.get("content")
-            if isinstance(content, str):
-                return content
-            parts = content if isinstance(content, list) else []
-            return "\n".join(part["text"] for part in parts if part.get("type") == "input_text")
-    return ""
+def _history(items: Iterable[Any]) -> Iterator[Step]:
+    """What users wrote, and the calls of tools, as `Toolset.replay` takes them."""
+    for item in items:
+        match item:
+            case {"role": "user", "content": str(text)}:
+                yield text
+            case {"role": "user", "content": list(parts)}:
+                yield "\n".join(part.get("text", "") for part in parts)
+            case {"type": "function_call", "name": name, "arguments": arguments}:
+                yield name, arguments
 
 
 def _function_tool(

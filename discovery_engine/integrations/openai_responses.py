@@ -15,8 +15,8 @@ remembered here: one `ResponsesTools` serves any number of conversations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import anyio
@@ -119,13 +119,12 @@ class ResponsesTools:
             client: As `AgentTool.call` takes it.
             on_progress: Awaited with the progress of each call.
         """
-        last = response.output[-1] if response.status == "incomplete" else None
+        last = response.output[-1:] if response.status == "incomplete" else []
         calls = list(self._calls(response))
         outputs: list[list[ResponseInputItemParam]] = [[] for _ in calls]
 
         async def answer(position: int, call: Call) -> None:
-            is_cut = call is last or call.status == "incomplete"
-            if is_cut:
+            if call in last or call.status == "incomplete":
                 outputs[position] = [_cut(call)]
             elif call.type == "tool_search_call":
                 outputs[position] = await self._found(call)
@@ -173,21 +172,18 @@ class ResponsesTools:
             server = tool.origin.server if tool.origin else ""
             function = {**openai_function(tool, "responses"), "defer_loading": True}
             by_server.setdefault(server, []).append(function)
-        return [
-            self._namespace(server, number, functions[start : start + _MOST_FUNCTIONS])
-            for server, functions in by_server.items()
-            for number, start in enumerate(range(0, len(functions), _MOST_FUNCTIONS), 1)
-        ]
-
-    def _namespace(self, server: str, number: int, functions: list[JSONObject]) -> NamespaceTool:
-        name = _NOT_IN_NAMES.sub("_", server)[:_LONGEST_NAMESPACE]
-        purpose = one_line(self._toolset.purpose_of(server)) or f"Tools of {one_line(server)}"
-        return {
-            "type": "namespace",
-            "name": name if number == 1 else f"{name}_{number}",
-            "description": purpose,
-            "tools": cast("list[Any]", functions),
-        }
+        made: dict[str, NamespaceTool] = {}
+        for server, functions in by_server.items():
+            purpose = one_line(self._toolset.purpose_of(server)) or f"Tools of {one_line(server)}"
+            for start in range(0, len(functions), _MOST_FUNCTIONS):
+                name = _free_name(server, made)
+                made[name] = {
+                    "type": "namespace",
+                    "name": name,
+                    "description": purpose,
+                    "tools": cast("list[Any]", functions[start : start + _MOST_FUNCTIONS]),
+                }
+        return list(made.values())
 
 
 class SyncResponsesTools:
@@ -223,6 +219,13 @@ def _tool_search() -> ToolParam:
         "description": POOL_SEARCH.description,
         "parameters": {**POOL_SEARCH.input_schema, "additionalProperties": False},
     }
+
+
+def _free_name(server: str, taken: Container[str]) -> str:
+    """The name of a namespace for a server, beside those that are taken: `github`, `github_2`."""
+    name = _NOT_IN_NAMES.sub("_", server)[:_LONGEST_NAMESPACE]
+    numbered = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(one for one in numbered if one not in taken)
 
 
 def _search_output(

@@ -25,6 +25,7 @@ def test_an_agent_has_the_tools_that_fit_and_those_that_it_finds(agents: Framewo
         "the_example_runs_as_it_is",
         "an_agent_has_the_tools_that_fit_and_those_that_it_finds",
         "another_request_has_other_tools",
+        "a_conversation_goes_on_with_the_tools_that_it_has_found",
         "a_changed_catalog_is_there_in_the_next_turn",
         "a_hidden_tool_is_not_there",
         "an_agent_keeps_its_own_tools_and_hands_over",
@@ -59,6 +60,7 @@ def test_failures_questions_progress_and_cancellation(agents: Framework) -> None
         "whatever_fails_is_an_output_that_the_model_reads",
         "a_run_that_is_cancelled_cancels_its_calls",
         "questions_and_progress_reach_the_program",
+        "each_run_can_have_a_client_of_its_own",
     )
 
 

@@ -12,7 +12,7 @@ import anyio
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
-from agents import Agent, Runner, SQLiteSession, function_tool
+from agents import Agent, RunContextWrapper, Runner, SQLiteSession, function_tool
 from agents.testing import ModelCall, ScriptedModel, assistant_message, function_call
 
 from discovery_engine.integrations.call_progress import CallProgress
@@ -84,6 +84,22 @@ async def another_request_has_other_tools(world: World) -> None:
 
     assert "shop__place_order" in names(model.calls[0])
     assert "shop__print_invoice" in names(model.calls[1])
+
+
+async def a_conversation_goes_on_with_the_tools_that_it_has_found(world: World) -> None:
+    find = use("search_tools", 1, query="draw a chart")
+    async with world.open() as engine:
+        shopper, model = agent(engine, [find], [ORDER], DONE, DONE, DONE)
+        first = await Runner.run(shopper, "order a product")
+        items: Any = [*first.to_input_list(), {"role": "user", "content": "yes, go on"}]
+
+        await Runner.run(shopper, items)
+        await Runner.run(shopper, "yes, go on")
+
+    found = names(model.calls[2])
+    assert {"shop__place_order", "shop__draw_chart"} <= set(found)
+    assert names(model.calls[3]) == found
+    assert "shop__place_order" not in names(model.calls[4])
 
 
 async def runs_at_once_share_no_tools(world: World) -> None:
@@ -294,6 +310,23 @@ async def questions_and_progress_reach_the_program(world: World) -> None:
 
     assert [(one.call_id, one.tool) for one in seen] == [("call_1", "shop__count_stock")] * 3
     assert '"yes": true' in outputs(model.calls[2])[1]
+
+
+async def each_run_can_have_a_client_of_its_own(world: World) -> None:
+    def asked(context: RunContextWrapper[str]) -> CallbackClient:
+        async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            return {"action": "accept", "content": {"name": context.context}}
+
+        return CallbackClient(ask, id=context.context, capabilities={"elicitation": {"form": {}}})
+
+    sign = [use("shop__sign_contract")]
+    async with world.open() as engine:
+        shopper, model = agent(engine, sign, DONE, sign, DONE, discovery_client=asked)
+        for user in ("Ann", "Bob"):
+            await Runner.run(shopper, "sign the contract", context=user)
+
+    assert "Ann" in outputs(model.calls[1])[0]
+    assert "Bob" in outputs(model.calls[3])[0]
 
 
 async def only_a_schema_that_is_strict_is_one(world: World) -> None:

@@ -137,6 +137,10 @@ def wrong_items(tools: list[Item], items: list[Item]) -> Iterator[str]:
     called = {i["call_id"] for i in items if i.get("type") in ("function_call", "tool_search_call")}
     if missing := called - answered:
         yield f"No tool output found for {missing}"
+    for item in items:
+        names = [tool["name"] for tool in item.get("tools", ())]
+        if len(set(names)) < len(names):
+            yield f"Namespaces of one name: {names}"
     found = list(loaded(items))
     if any(not tool.get("defer_loading") for tool in found if "parameters" in tool):
         yield "The functions that a search has loaded are deferred."
@@ -207,15 +211,17 @@ async def many_functions_are_several_namespaces(world: World) -> None:
     told = world.folder / "told.json"
     told.write_text(json.dumps({"instructions": "", "pages": [tools]}), "utf-8")
     office = {"command": sys.executable, "args": [str(TOLD_SERVER), str(told)]}
-    async with world.open(servers={"office": office}) as engine:
-        openai = OpenAI([search(query="write a report", limit=12)], [say("done")])
+    async with world.open(servers={"office": office, "office_2": office}) as engine:
+        openai = OpenAI([search(query="write a report", limit=24)], [say("done")])
 
-        await openai.talk(ResponsesTools(engine.toolset(mode="select", limit=12)))
+        await openai.talk(ResponsesTools(engine.toolset(mode="select", limit=24)))
 
     namespaces = openai.outputs(1)[0]["tools"]
     assert [(one["name"], len(one["tools"])) for one in namespaces] == [
         ("office", 9),
         ("office_2", 3),
+        ("office_2_2", 9),
+        ("office_2_3", 3),
     ]
 
 
