@@ -81,9 +81,13 @@ def read_request(
     else:
         wish = read_english(intent, lexicon, unknown)
     is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
-    is_single = not _SENTENCE_END.search(intent.strip())
+    is_single = is_one_sentence(intent)
     is_short = is_single and len(intent) <= _SHORT
     return RequestReading(*wish, is_of_one, is_single, is_short, given, found)
+
+
+def is_one_sentence(text: str) -> bool:
+    return not _SENTENCE_END.search(text.strip())
 
 
 def without(text: str, arguments: Sequence[Argument]) -> str:

@@ -20,6 +20,7 @@ from discovery_engine.search.operations.request_arguments import find_arguments
 from discovery_engine.search.operations.request_reading import (
     RequestReading,
     intent_of,
+    is_one_sentence,
     read_request,
 )
 from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundaries
@@ -145,7 +146,9 @@ class QueryAnalyzer:
         for token in tokens:
             if token.is_colloquial and self._has(token.text):
                 self._weigh_colloquial(token, english, weights)
-        if arguments := find_arguments(text):
+        # What several sentences quote may be what they are about: without this condition the
+        # NDCG@10 of whole task descriptions is 0.005 to 0.007 lower.
+        if is_one_sentence(text) and (arguments := find_arguments(text)):
             self._weigh_arguments(_with_sites(intent_of(text, arguments)), language, weights)
         for phrase in phrases:
             self._weigh(phrase, weights)
