@@ -7,7 +7,7 @@ ADK has a `DiscoveryEngineSearchTool` of its own, which searches Google's produc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 ClientOf: TypeAlias = "Callable[[ToolContext], Client | None]"
 
 _USER = "user"
+# Of a session; each is replayed before each request to the model. They are dropped by the hundred,
+# because tools change their places where the history begins elsewhere, and prompt caches break.
+_MOST_EVENTS, _DROPPED_AT_ONCE = 300, 100
 
 
 class DiscoveryToolset(BaseToolset):
@@ -82,10 +85,12 @@ class DiscoveryToolset(BaseToolset):
         shown = [DiscoveryTool(tool, self._client, self._on_progress) for tool in toolset.tools()]
         return [tool for tool in shown if self._is_tool_selected(tool, readonly_context)]
 
-    def _history(self, events: Iterable[Event]) -> Iterator[str | tuple[str, JSONObject]]:
-        """What the user wrote and the model called, as `Toolset.replay` takes it."""
+    def _history(self, events: Sequence[Event]) -> Iterator[str | tuple[str, JSONObject]]:
+        """What the user wrote and the model called of late, as `Toolset.replay` takes it."""
         prefix = f"{self.tool_name_prefix}_" if self.tool_name_prefix else ""
-        for event in events:
+        surplus = max(0, len(events) - _MOST_EVENTS)
+        dropped = -(-surplus // _DROPPED_AT_ONCE) * _DROPPED_AT_ONCE
+        for event in events[dropped:]:
             parts = event.content.parts if event.content and event.content.parts else []
             if event.author == _USER and (text := "\n".join(one.text for one in parts if one.text)):
                 yield text

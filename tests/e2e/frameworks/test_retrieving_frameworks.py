@@ -103,6 +103,7 @@ def test_what_a_session_of_adk_found_follows_from_its_events(framework: Get) -> 
         "another_process_continues_a_session",
         "a_prefix_and_a_filter_hold",
         "tools_can_be_listed_without_a_session",
+        "a_long_session_is_replayed_from_its_last_hundreds_of_events",
     )
 
 
