@@ -26,7 +26,6 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    RetryPromptPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -118,18 +117,14 @@ class Searching:
         self._known |= {tool["name"] for tool in bound}
         last = messages[-1]
         assert isinstance(last, ModelRequest)
-        refused = [
-            part.model_response() for part in last.parts if isinstance(part, RetryPromptPart)
-        ]
         returned = [part for part in last.parts if isinstance(part, ToolReturnPart)]
-        answers = refused or [part.model_response_str() for part in returned]
-        if answers:
-            names = [tool["name"] for tool in bound]
-            self.searches.append(search(self.arguments, answers[0], bound, names))
+        if returned:
+            text, names = returned[0].model_response_str(), [tool["name"] for tool in bound]
+            self.searches.append(search(self.arguments, text, bound, names))
         else:
             self.surface = bound
-        # A request without a letter of the Latin alphabet is refused, the second one with an error.
-        if refused or len(self.searches) == 2:
+        # Its description says: if no tools are found, do not retry.
+        if len(self.searches) == 2 or (returned and not bound):
             return ModelResponse(parts=[TextPart("done")])
         return ModelResponse(parts=[ToolCallPart("search_tools", self.arguments)])
 

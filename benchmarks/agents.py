@@ -8,8 +8,9 @@ Asked are the development requests of `benchmarks/everyday` and, with a FOLDER a
 The agent is simulated, the same for all. It searches with the words of the request. It recognises a
 right tool when it is shown one, and then takes the next step that its tools document for a tool
 whose schema it has not read (`get_tool_details`). If none is shown, it searches once more: with a
-larger `limit` where the search has one, again where a repeated search shows the next tools, else
-with the five longest words of the request. After that it gives up: *never*.
+larger `limit` where the search has one, again where a repeated search shows the next tools (but not
+where it is told not to), else with the five longest words of the request. After that it gives up:
+*never*.
 
 Tokens are estimated alike for all (`agent/token_estimate.py`), each text once: the definitions at
 the first turn, its calls, their answers, and the definitions that they add. They are counted until
