@@ -51,6 +51,8 @@ CLIENTS = {
     ],
 }
 """Programs that connect to `discovery serve`, without this project beside them."""
+BESIDE = {"mcp-1": ["mcp<2"]}
+"""Packages that this project shares an environment with."""
 _AT_ONCE = 3  # installations; beyond that the disk is what they wait for
 _SHOWN = 15  # lines of what an installer wrote
 
@@ -74,6 +76,8 @@ def python_with(name: str) -> Path:
 def _requirements(name: str) -> list[str]:
     if name in EXTRAS:
         return ["--editable", f"{ROOT}[{name}]", "mypy"]
+    if name in BESIDE:
+        return ["--editable", str(ROOT), *BESIDE[name]]
     return CLIENTS[name]
 
 
@@ -85,9 +89,9 @@ def _is_ready(name: str) -> bool:
 def _stamp(name: str) -> str:
     """What an environment is made of: for an extra, also what the project depends on."""
     parts = [sys.version, *_requirements(name)]
-    if name in EXTRAS:
+    if name not in CLIENTS:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-        parts += project["dependencies"] + project["optional-dependencies"][name]
+        parts += project["dependencies"] + project["optional-dependencies"].get(name, [])
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -157,4 +161,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [*CLIENTS, *EXTRAS])
+    main(sys.argv[1:] or [*CLIENTS, *BESIDE, *EXTRAS])

@@ -18,6 +18,7 @@ from discovery_engine.upstream.call import QuestionsOf
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
+from discovery_engine.upstream.http.missing_sdk import missing_sdk
 from discovery_engine.upstream.stdio.message_reader import OnFault
 from discovery_engine.upstream.stdio.pipe_transport import StdioCallbacks, open_pipe_transport
 from discovery_engine.upstream.stdio.reaper import Reaper
@@ -86,7 +87,10 @@ def open_transport(
             callbacks=StdioCallbacks(*callbacks, partial(context.on_stderr, name)),
         )
     # Importing the SDK takes longer than everything else; local servers do not need it.
-    from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
+    try:
+        from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_sdk(name) from error
 
     login = context.logins.login_of(name, resolved) if context.logins else None
     handlers = MessageHandlers(
