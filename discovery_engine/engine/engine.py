@@ -21,7 +21,8 @@ from discovery_engine.view.status import Observation, ServerReport
 if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
     from discovery_engine.owner.catalog_lock import CatalogLock
-    from discovery_engine.owner.enrichment import Enrichment, EnrichmentReport
+    from discovery_engine.owner.enrichment import Enrichment
+    from discovery_engine.owner.enrichment_run import EnrichmentReport
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.server_logins import ServerLogins
     from discovery_engine.runtime.refresh_report import RefreshReport

@@ -14,8 +14,13 @@ import pytest
 from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.config.settings import EnrichSettings, ServerSettings
-from discovery_engine.errors import ConfigurationError, RegistryError, ToolNotFoundError
-from discovery_engine.owner.enrichment import EnrichmentReport
+from discovery_engine.errors import (
+    ConfigurationError,
+    RegistryError,
+    ToolDisabledError,
+    ToolNotFoundError,
+)
+from discovery_engine.owner.enrichment_run import EnrichmentReport
 from discovery_engine.runtime.restore import stored_view
 from discovery_engine.search.examples.book import ExampleSource
 from discovery_engine.view.view import View
@@ -258,6 +263,41 @@ async def test_what_has_requests_is_left_out_unless_the_owner_wants_it_again(
     assert (cut.source, cut.texts) == (ExampleSource.OWNER, ("snip snip",))
     assert status.source is ExampleSource.ENRICHED
     assert status.note.startswith("m, 20")
+
+
+@pytest.mark.requirement("ENR-21", "ENR-27")
+async def test_a_tool_that_is_named_starts_no_server_but_its_own(garden: Folder) -> None:
+    with chat_endpoint(about_each_tool) as (url, asked):
+        garden.write(
+            listing(garden.path, "garden", GARDEN),
+            listing(garden.path, "shed", [tool("rake_it", "Rakes.")]),
+            **enrich(url),
+            toolRules=[{"pattern": "cut_it", "enabled": False}],
+        )
+        async with garden.open() as engine:
+            report = await engine.enrich(tools=["garden:water_it"])
+            listed = [engine.is_listed(server) for server in ("garden", "shed")]
+            with pytest.raises(ToolDisabledError):
+                await engine.enrich(tools=["garden:cut_it"])
+
+    assert names(report) == ["water_it"]
+    assert listed == [True, False]
+    assert [one.message["tool"]["name"] for one in asked] == ["water_it"]
+
+
+@pytest.mark.requirement("ENR-29")
+async def test_what_was_written_for_a_tool_that_is_gone_can_be_forgotten(garden: Folder) -> None:
+    with chat_endpoint(about_each_tool) as (url, _):
+        garden.write(listing(garden.path, "garden", GARDEN), **enrich(url))
+        async with garden.open() as engine:
+            await engine.enrich()
+        garden.write(**enrich(url))
+        async with garden.open() as engine:
+            gone = await engine.enrichment.written(tools=["garden:water_it"])
+            forgotten = await engine.enrichment.forget(gone)
+            left = await engine.enrichment.written(["garden"])
+
+    assert (forgotten, [one.tool for one in left]) == (1, ["cut_it", "sow_it"])
 
 
 @pytest.mark.requirement("ENR-28")

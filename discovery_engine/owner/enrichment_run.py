@@ -1,0 +1,144 @@
+"""One run of enrichment: a language model is asked about each planned tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from msgspec import Struct
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.enrichment.answer import AnswerError, Checks
+from discovery_engine.enrichment.enrichment_error import EnrichmentError
+from discovery_engine.enrichment.tool_messages import VERSION
+from discovery_engine.search.examples.written import WrittenRequests
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.enrichment.endpoint import Endpoint
+    from discovery_engine.redaction.redactor import Redactor
+    from discovery_engine.registry.protocols import RequestStore
+    from discovery_engine.tools.model import Tool, ToolKey
+
+_TRIES = 2  # answers for one tool, of which one must be of use
+_FAILURES = 5  # tools in a row without an answer of use, after which the rest would fail, too
+
+
+class PlannedRequest(Struct, frozen=True):
+    """What will be sent about one tool."""
+
+    entry: Entry
+    message: str
+
+
+class EnrichedTool(Struct, frozen=True):
+    """What became of one tool."""
+
+    key: ToolKey
+    requests: tuple[str, ...] = ()
+    problem: str = ""
+    """Why nothing was written, in a few words."""
+
+
+class EnrichmentReport(Struct, frozen=True):
+    tools: tuple[EnrichedTool, ...]
+    tokens: int
+    """As the endpoint counts them."""
+    failure: EnrichmentError | None = None
+    """Why not all tools were asked about; what was written is kept."""
+
+
+class EnrichmentRun:
+    """One run, with what came of it so far."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        instructions: str,
+        settings: Settings,
+        store: RequestStore,
+        redactor: Redactor,
+        clock: Callable[[], float],
+        on_done: Callable[[EnrichedTool], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._instructions = instructions
+        self._settings = settings
+        self._servers = [server.name for server in settings.servers]
+        self._store = store
+        self._redactor = redactor
+        self._clock = clock
+        self._on_done = on_done
+        self._done: list[EnrichedTool] = []
+        self._tokens = 0
+        self._failed = 0
+        """Tools in a row without an answer of use."""
+        self._failure: EnrichmentError | None = None
+
+    async def ask_all(self, requests: Sequence[PlannedRequest]) -> None:
+        waiting = iter(requests)
+
+        async def work() -> None:
+            for request in waiting:
+                if self._failure:
+                    return
+                await self._ask(request)
+
+        async with open_task_group() as tasks:
+            for _ in range(min(self._settings.enrich.concurrency, len(requests))):
+                tasks.start_soon(work)
+
+    def report(self) -> EnrichmentReport:
+        return EnrichmentReport(tuple(self._done), self._tokens, self._failure)
+
+    async def _ask(self, request: PlannedRequest) -> None:
+        tool = request.entry.tool
+        try:
+            requests = await self._requests(tool, request.message)
+        except EnrichmentError as error:
+            self._fail(request.entry.key, error)
+            return
+        enrich = self._settings.enrich
+        written = WrittenRequests(
+            tool.server,
+            tool.upstream_name,
+            tool.fingerprint,
+            requests,
+            enrich.model,
+            VERSION,
+            self._clock(),
+        )
+        await anyio.to_thread.run_sync(self._store.save_requests, [written])
+        self._failed = 0
+        self._add(EnrichedTool(request.entry.key, requests))
+
+    async def _requests(self, tool: Tool, message: str) -> tuple[str, ...]:
+        """The requests that a model wrote for a tool, once they are of use.
+
+        Raises:
+            EnrichmentError: If none are.
+        """
+        languages = self._settings.enrich.languages
+        checks = Checks(tool, languages, self._servers, self._redactor.redact)
+        problem = ""
+        for _ in range(_TRIES):
+            completion = await self._endpoint.complete(self._instructions, message)
+            self._tokens += completion.tokens
+            try:
+                # The scanner takes some milliseconds for each.
+                return await anyio.to_thread.run_sync(checks.accepted, completion.text)
+            except AnswerError as error:
+                problem = str(error)
+        raise EnrichmentError.of_answer(f"the answer is of no use: {problem}")
+
+    def _fail(self, key: ToolKey, error: EnrichmentError) -> None:
+        self._failed += 1
+        if error.is_final or self._failed >= _FAILURES:
+            self._failure = self._failure or error
+        self._add(EnrichedTool(key, problem=error.message))
+
+    def _add(self, tool: EnrichedTool) -> None:
+        self._done.append(tool)
+        self._on_done(tool)
