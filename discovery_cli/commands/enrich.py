@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.examples.written import WrittenRequests
 
 _SENT = (
-    "Each request has a tool's name, description and parameters as its server lists them, and the"
-    " names of its siblings. Nothing else is sent."
+    "Each request has a tool's name, description and parameters as its server lists them, and names"
+    " and first sentences of its siblings. Nothing else is sent."
 )
 
 
