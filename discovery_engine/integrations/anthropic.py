@@ -87,7 +87,8 @@ class AnthropicTools:
         found, and is gone or hidden now, is defined as not available.
         """
         found = [name for name in _referenced(messages) if name not in self._own]
-        listed = [tool for tool in self._toolset.tools() if tool.name not in found]
+        others = self._own.union(found)
+        listed = [tool for tool in self._toolset.tools() if tool.name not in others]
         forms = [anthropic_tool(tool) for tool in listed] + [self._deferred(one) for one in found]
         return cast("list[ToolParam]", forms)
 

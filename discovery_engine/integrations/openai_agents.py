@@ -92,7 +92,9 @@ class DiscoveryAgent(Agent[TContext]):
             toolset = await run.toolset_for(list(_history(run_context.turn_input)))
         client = self.discovery_client
         client = client(run_context) if callable(client) else client
-        return [*own, *function_tools(toolset, client=client, on_progress=self.on_tool_progress)]
+        bound = function_tools(toolset, client=client, on_progress=self.on_tool_progress)
+        taken = {tool.name for tool in own}
+        return [*own, *(tool for tool in bound if tool.name not in taken)]
 
 
 class _Run:

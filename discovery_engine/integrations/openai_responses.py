@@ -99,6 +99,7 @@ class ResponsesTools:
             if self._searches and tool.name == POOL_SEARCH.name
             else openai_function(tool, "responses")
             for tool in self._toolset.tools()
+            if tool.name not in self._own
         ]
         return cast("list[ToolParam]", forms)
 

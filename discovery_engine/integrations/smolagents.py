@@ -144,8 +144,7 @@ def discovery_tools(
     Raises:
         ValueError: If a name is none that smolagents takes.
     """
-    made = {"client": client, "on_progress": on_progress}
-    return [DiscoveryTool(tool, **made) for tool in toolset.tools()]  # type: ignore[arg-type]
+    return [DiscoveryTool(one, client=client, on_progress=on_progress) for one in toolset.tools()]
 
 
 class _Discovering:
@@ -177,7 +176,9 @@ class _Discovering:
             options: As the agent of smolagents takes them.
         """
         self._toolset = sync_toolset_of(discovery, name_style="gemini").fresh()
-        self._made: dict[str, Any] = {"client": client, "on_progress": on_progress}
+        self._client = client
+        self._on_progress = on_progress
+        self._bound: dict[str, DiscoveryTool] = {}
         super().__init__(tools=[*tools], model=model, **options)  # type: ignore[call-arg]
         self.step_callbacks.register(ActionStep, self._bind_found)
         self._bind()
@@ -196,9 +197,10 @@ class _Discovering:
 
     def _bind(self) -> None:
         """Have the tools of the toolset as they are now, behind the agent's own."""
-        own = {n: tool for n, tool in self.tools.items() if not isinstance(tool, DiscoveryTool)}
-        found = {tool.name: tool for tool in discovery_tools(self._toolset, **self._made)}
-        self.tools = own | {name: tool for name, tool in found.items() if name not in own}
+        own = {n: tool for n, tool in self.tools.items() if tool is not self._bound.get(n)}
+        tools = discovery_tools(self._toolset, client=self._client, on_progress=self._on_progress)
+        self._bound = {tool.name: tool for tool in tools if tool.name not in own}
+        self.tools = own | self._bound
         if executor := getattr(self, "python_executor", None):
             executor.send_tools({**self.tools, **self.managed_agents})
 

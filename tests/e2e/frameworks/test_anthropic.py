@@ -54,7 +54,7 @@ def test_what_is_not_there_is_neither_found_nor_called_and_no_request_is_refused
     )
 
 
-@pytest.mark.requirement("FRM-113", "FRM-14")
+@pytest.mark.requirement("FRM-113", "FRM-105", "FRM-14")
 def test_calls_are_made_side_by_side_and_whole_and_only_ours(claude: Framework) -> None:
     claude.passes(
         PROGRAM,

@@ -18,7 +18,7 @@ def agents(framework: Callable[[str], Framework]) -> Framework:
     return framework("openai-agents")
 
 
-@pytest.mark.requirement("FRM-30", "FRM-130", "FRM-13")
+@pytest.mark.requirement("FRM-30", "FRM-130", "FRM-13", "FRM-105")
 def test_an_agent_has_the_tools_that_fit_and_those_that_it_finds(agents: Framework) -> None:
     agents.passes(
         PROGRAM,

@@ -49,7 +49,7 @@ def test_what_is_not_there_is_neither_loaded_nor_called(openai: Framework) -> No
     )
 
 
-@pytest.mark.requirement("FRM-123", "FRM-14")
+@pytest.mark.requirement("FRM-123", "FRM-105", "FRM-14")
 def test_calls_are_made_side_by_side_and_whole_and_only_ours(openai: Framework) -> None:
     openai.passes(
         PROGRAM,

@@ -18,13 +18,14 @@ def smolagents(framework: Callable[[str], Framework]) -> Framework:
     return framework("smolagents")
 
 
-@pytest.mark.requirement("FRM-30", "FRM-140", "FRM-13", "FRM-14")
+@pytest.mark.requirement("FRM-30", "FRM-140", "FRM-105", "FRM-13", "FRM-14")
 def test_an_agent_has_the_tools_that_fit_and_those_that_it_finds(smolagents: Framework) -> None:
     smolagents.passes(
         PROGRAM,
         "the_example_runs_as_it_is",
         "an_agent_has_the_tools_that_fit_and_those_that_it_finds",
         "a_changed_catalog_is_there_after_the_step",
+        "an_agent_keeps_its_own_tools",
         "agents_side_by_side_share_an_engine",
         "calls_of_one_step_are_made_side_by_side",
     )

@@ -421,7 +421,7 @@ async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
 
 async def the_tools_of_the_program_are_left_to_it(world: World) -> None:
     async with world.open() as engine:
-        tools = AnthropicTools(engine, own=["my_tool"])
+        tools = AnthropicTools(engine, own=["my_tool", "read_result"])
         claude = Claude([use("my_tool", 1), use("shop__count_stock", 2)])
         message = await claude.client.messages.create(
             model="m", max_tokens=9, messages=[{"role": "user", "content": "?"}],
@@ -431,6 +431,7 @@ async def the_tools_of_the_program_are_left_to_it(world: World) -> None:
         results = await tools.results(message)
 
     assert [result["tool_use_id"] for result in results] == ["toolu_2"]
+    assert "read_result" not in names(claude.requests[0])
 
 
 async def schemas_that_the_api_refuses_are_written_otherwise(world: World) -> None:

@@ -162,20 +162,26 @@ async def an_agent_keeps_its_own_tools_and_hands_over(world: World) -> None:
         """What day it is."""
         return "Monday"
 
+    @function_tool
+    def read_result() -> str:
+        """Its own, by a name of ours."""
+        return "mine"
+
     async with world.open() as engine:
         toolset = engine.toolset(mode="select")
         clerk, clerk_model = agent(toolset, [use("shop__count_stock", 3)], DONE)
         shopper, model = agent(
             toolset,
-            [use("today", 1)],
+            [use("today", 1), use("read_result", 4)],
             [use("transfer_to_clerk", 2)],
-            tools=[today],
+            tools=[today, read_result],
             handoffs=[clerk.clone(name="clerk")],
         )
 
         result = await Runner.run(shopper, "count the stock")
 
-    assert names(model.calls[0])[0] == "today"
+    assert names(model.calls[0])[:2] == ["today", "read_result"]
+    assert outputs(model.calls[1]) == ["Monday", "mine"]
     assert result.last_agent.name == "clerk"
     assert "shop__count_stock" in names(clerk_model.calls[0])
     assert "300 pieces" in outputs(clerk_model.calls[1])

@@ -430,7 +430,7 @@ async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
 async def the_functions_of_the_program_are_left_to_it(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([call("my_tool", 1), call("shop__count_stock", 2)])
-        tools = ResponsesTools(engine, own=["my_tool"])
+        tools = ResponsesTools(engine, own=["my_tool", "read_result"])
         response = await openai.client.responses.create(
             model="m", input="?", tools=tools.definitions()
         )
@@ -438,6 +438,7 @@ async def the_functions_of_the_program_are_left_to_it(world: World) -> None:
         outputs: list[Any] = await tools.outputs(response)
 
     assert [output["call_id"] for output in outputs] == ["call_2"]
+    assert [tool["type"] for tool in openai.requests[0]["tools"]] == ["tool_search"]
 
 
 async def a_program_of_the_model_gets_its_outputs(world: World) -> None:

@@ -205,6 +205,18 @@ def a_changed_catalog_is_there_after_the_step(world: World) -> None:
     assert "The revenue:" in model.seen[2]
 
 
+def an_agent_keeps_its_own_tools(world: World) -> None:
+    with opened(world) as engine:
+        own = [tool(engine, "shop_count_stock"), tool(engine, "shop_place_order")]
+        model = Script([("search_tools", {"query": "draw a chart"})], final())
+        agent = DiscoveryToolCallingAgent(model, discovery=engine, tools=own, **QUIET)
+        agent.run("order a product")
+
+    assert model.tools[1][:3] == ["shop_count_stock", "shop_place_order", "final_answer"]
+    assert agent.tools["shop_place_order"] is own[1]
+    assert "shop_draw_chart" in model.tools[1]
+
+
 def agents_side_by_side_share_an_engine(world: World) -> None:
     find = [("search_tools", {"query": "draw a chart"})]
     with opened(world) as engine:
