@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import zipfile
+import zlib
 from collections import defaultdict
 from functools import cached_property, lru_cache
 from io import BytesIO
@@ -51,7 +52,7 @@ class Pack:
         """Read what tools are recognised by.
 
         Raises:
-            OSError, KeyError, ValueError, zipfile.BadZipFile: If it cannot be read.
+            UNREADABLE: If it cannot be read.
         """
         # In memory, half a megabyte: reading its directory for each server doubled the time.
         self._files = zipfile.ZipFile(BytesIO(file.read_bytes()))
@@ -79,22 +80,30 @@ class Pack:
         """The requests of a server's tools, by the plain names of these.
 
         Raises:
-            OSError, KeyError, ValueError, zipfile.BadZipFile: If they cannot be read.
+            UNREADABLE: If they cannot be read.
         """
         text = self._files.read(f"{server}.json")
         tools = msgspec.json.decode(text, type=dict[str, tuple[str, ...]])
         return {plain_name(name): requests for name, requests in tools.items()}
 
 
-UNREADABLE = (OSError, KeyError, ValueError, zipfile.BadZipFile, zipfile.LargeZipFile)
+UNREADABLE = (
+    *(OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # as if it were encrypted, or of a later version of the format
+)
 """What is raised by a pack that is missing or damaged."""
 
 
 @lru_cache(maxsize=1)
 def shipped_pack() -> Pack | None:
     """The pack of this program; None if it cannot be read, which is logged once."""
+    return opened(FILE)
+
+
+def opened(file: Path) -> Pack | None:
+    """A pack; None if it cannot be read, which is logged."""
     try:
-        return Pack(FILE)
+        return Pack(file)
     except UNREADABLE as error:
         logger.warning("The typical requests of tools cannot be read: %s", error)
         return None

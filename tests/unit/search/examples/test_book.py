@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog
@@ -107,3 +110,23 @@ def test_a_damaged_pack_is_logged_and_search_goes_on_without(
     assert [record.message for record in caplog.records] == [
         "The typical requests of tools cannot be read: File is not a zip file"
     ]
+
+
+@pytest.mark.requirement("ENR-8")
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_pack_with_changed_bytes_is_at_worst_none(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    chance, data = random.Random(seed), bytearray(pack.FILE.read_bytes())
+    for _ in range(200):
+        data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
+    file = tmp_path_factory.mktemp("pack") / "changed.zip"
+    file.write_bytes(data)
+    tools = listed(definitions_of("git"))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pack, "shipped_pack", lambda: pack.opened(file))
+        found = SHIPPED.of_tools(tools)
+
+    assert all(len(examples.texts) == 6 for examples in found.values())
