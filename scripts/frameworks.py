@@ -51,8 +51,8 @@ CLIENTS = {
     ],
 }
 """Programs that connect to `discovery serve`, without this project beside them."""
-BESIDE = {"mcp-1": ["mcp<2"]}
-"""Packages that this project shares an environment with."""
+BESIDE = {"mcp-1": ["json5<0.11", "mcp<2", "pydantic<2.13"]}
+"""Packages that this project shares an environment with: as old as CrewAI 1.15 wants them."""
 _AT_ONCE = 3  # installations; beyond that the disk is what they wait for
 _SHOWN = 15  # lines of what an installer wrote
 
