@@ -35,7 +35,6 @@ from discovery_engine.agent.definitions import (
     meta_tools,
 )
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
-from discovery_engine.agent.first_listing import wait_for_first_listing
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.meta_arguments import MetaArgumentsError
 from discovery_engine.agent.portable_schema import PortableSchema
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
 
 ToolsetMode: TypeAlias = Literal["meta", "select"]
 
+_FIRST_LISTING = 30.0  # seconds; an agent that starts without tools does not look for them again
 _NAME_LENGTH = 64  # characters that every API takes
 _FRESH_TURNS = 10  # in which the freshness of a tool falls to zero; a clock would move bytes
 _EXECUTE = META_TOOLS["execute_tool"]
@@ -149,8 +149,9 @@ class Toolset:
         return list(known[2])
 
     async def wait_listed(self) -> None:
-        """Wait a few seconds for servers that were never listed, if none was."""
-        await wait_for_first_listing(self._engine, None)
+        """Wait for servers that were never listed, if none was: at most half a minute."""
+        if not self._engine.has_listings:
+            await self._engine.wait_listed(timeout=_FIRST_LISTING)
 
     async def select(self, request: str, *, limit: int | None = None) -> list[AgentTool]:
         """Find the tools that fit a request and bind them; returns all that are bound now.

@@ -367,6 +367,15 @@ async def test_an_answer_of_the_search_comes_with_tools_that_are_not_listed(fold
         assert nothing == []
 
 
+@pytest.mark.requirement("FRM-8")
+async def test_the_first_selection_waits_for_servers_that_were_never_listed(
+    folder: Folder,
+) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        assert names(await engine.toolset(mode="select").select("echo a text")) == ["good__echo"]
+
+
 @pytest.mark.requirement("FRM-7")
 async def test_a_view_shows_finds_and_calls_its_own_tools_only(folder: Folder) -> None:
     async with world(folder, views={"air": {"servers": ["sky"]}}) as engine:

@@ -53,6 +53,8 @@ async def without_the_sdk_the_remembered_catalog_is_searched_and_local_tools_cal
 @asynccontextmanager
 async def engine_of(world: World, config: Path) -> AsyncIterator[Toolset]:
     async with open_engine(config, data_dir=world.folder / "data") as engine:
+        report = await engine.refresh()
+        assert [server for server, failure in report.servers if failure] == ["far"]
         yield engine.toolset()
 
 
