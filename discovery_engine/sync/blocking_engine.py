@@ -13,6 +13,7 @@ from discovery_engine.engine import open_engine as open_async_engine
 from discovery_engine.engine.server_offerings import ServerOfferings
 from discovery_engine.owner.approvals import Approvals
 from discovery_engine.owner.catalog_lock import CatalogLock
+from discovery_engine.owner.enrichment import Enrichment
 from discovery_engine.owner.reviews import Reviews
 from discovery_engine.owner.server_logins import ServerLogins
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
@@ -92,6 +93,15 @@ class SyncReviews(_OnLoop):
     accept = verb(Reviews.accept)
     history = verb(Reviews.history)
     end_loss = verb(Reviews.end_loss)
+
+
+class SyncEnrichment(_OnLoop):
+    """As `Enrichment`."""
+
+    plan = verb(Enrichment.plan)
+    run = verb(Enrichment.run)
+    written = verb(Enrichment.written)
+    forget = verb(Enrichment.forget)
 
 
 class SyncCatalogLock(_OnLoop):
@@ -216,6 +226,7 @@ class SyncEngine(SyncScopedEngine):
     wrapped: Engine
 
     refresh = verb(Engine.refresh)
+    enrich = verb(Engine.enrich)
     health = verb(Engine.health)
     reload = verb(Engine.reload)
     forget = verb(Engine.forget)
@@ -233,6 +244,11 @@ class SyncEngine(SyncScopedEngine):
     def review(self) -> SyncReviews:
         """As `Engine.review`."""
         return SyncReviews(self.wrapped.review, self.portal)
+
+    @cached_property
+    def enrichment(self) -> SyncEnrichment:
+        """As `Engine.enrichment`."""
+        return SyncEnrichment(self.wrapped.enrichment, self.portal)
 
     @cached_property
     def lock(self) -> SyncCatalogLock:
