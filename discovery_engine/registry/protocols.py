@@ -19,17 +19,19 @@ cannot be used.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
+
+if TYPE_CHECKING:
+    from discovery_engine.search.examples.written import WrittenRequests
 
 
 class Snapshot(Struct, frozen=True):

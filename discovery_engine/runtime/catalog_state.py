@@ -328,7 +328,7 @@ class CatalogState:
             catalog, view.settings, book=book, stored=index, previous=self._searcher
         )
         self._searcher = source
-        self.view = replace(view, catalog=catalog, open_searcher=source, book=book)
+        self.view = replace(view, catalog=catalog, open_searcher=source, open_book=lambda: book)
         self._log_slow_rules()
         if self._events.has_subscribers:
             diff = await anyio.to_thread.run_sync(before.catalog.diff, catalog)

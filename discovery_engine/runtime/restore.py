@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,6 @@ from discovery_engine.config.files.location import catalog_key, decision_scopes,
 from discovery_engine.config.loading.untrusted import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
-from discovery_engine.search.examples.book import ExampleBook
-from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.protocols import DecisionStore, Registry, Snapshot
+    from discovery_engine.search.examples.book import ExampleBook
+    from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.tools.model import ServerName
 
@@ -78,12 +78,15 @@ def stored_view(
     if newly_configured(snapshot.settings, snapshot.catalog, secrets):
         return None
     _warn_of_loss(lost_at)
-    written = WrittenBook(mark, partial(_written_requests, url)) if mark else None
-    book = ExampleBook.of(snapshot.settings.search, written)
-    open_searcher = partial(_searcher, snapshot, book, index, partial(_keep_index, url, name))
-    usage = usage_shares(uses, time.time())
+    open_book = cache(partial(_book, snapshot.settings, mark, url))
+    open_searcher = partial(_searcher, snapshot, open_book, index, partial(_keep_index, url, name))
     return View(
-        snapshot.settings, snapshot.catalog, open_searcher, usage=usage, lost_at=lost_at, book=book
+        snapshot.settings,
+        snapshot.catalog,
+        open_searcher,
+        open_book=open_book,
+        usage=usage_shares(uses, time.time()),
+        lost_at=lost_at,
     )
 
 
@@ -140,13 +143,16 @@ def newly_configured(
 
 
 def _searcher(
-    snapshot: Snapshot, book: ExampleBook, index: bytes | None, keep: Callable[[bytes], None]
+    snapshot: Snapshot,
+    open_book: Callable[[], ExampleBook],
+    index: bytes | None,
+    keep: Callable[[bytes], None],
 ) -> Searcher:
     """The searcher from its stored index; if that does not fit, built again and stored."""
     # Most reads do not search, and importing the search takes a tenth of their time.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
-    settings, catalog = snapshot.settings, snapshot.catalog
+    settings, catalog, book = snapshot.settings, snapshot.catalog, open_book()
     described = {server.name: server.description for server in settings.servers}
     known = (
         load_searcher(index, catalog, settings.search, descriptions=described, book=book)
@@ -163,6 +169,15 @@ def _searcher(
 def stored_index(registry: Registry, scope: str) -> bytes | None:
     """The search index of a scope, where the registry may have one."""
     return registry.indexes.load_index(scope) if registry.indexes else None
+
+
+def _book(settings: Settings, mark: str, url: str) -> ExampleBook:
+    # As the search: most reads need none.
+    from discovery_engine.search.examples.book import ExampleBook  # noqa: PLC0415
+    from discovery_engine.search.examples.written import WrittenBook  # noqa: PLC0415
+
+    written = WrittenBook(mark, partial(_written_requests, url)) if mark else None
+    return ExampleBook.of(settings.search, written)
 
 
 def _written_requests(url: str) -> Sequence[WrittenRequests]:

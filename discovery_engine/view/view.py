@@ -24,7 +24,6 @@ from discovery_engine.errors import (
     concerning,
 )
 from discovery_engine.rules.rule_explanation import public_decider
-from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import StateInfo
@@ -42,13 +41,15 @@ from discovery_engine.view.tool_search import SearchMemo, ToolSearch, may_be_lis
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding
     from discovery_engine.search.embedders import Vector
+    from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.view.scoped_offerings import UriGuard
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]
+    OpenBook: TypeAlias = Callable[[], ExampleBook]
 else:  # `help(View)` needs the names; loading the search for them would make every start slower
-    OpenSearcher, Vectors, UriGuard = Callable, object, object
+    OpenSearcher, OpenBook, Vectors, UriGuard = Callable, Callable, object, object
 
 
 _SHARED = ("addresses", "offerings", "connectable", "_memos")
@@ -89,8 +90,8 @@ class View(Struct, frozen=True, dict=True):
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
     """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
-    book: ExampleBook = OWN_EXAMPLES
-    """Knows the typical requests by which search finds tools."""
+    open_book: OpenBook | None = None
+    """Opens what knows the typical requests of tools; None for the owner's alone."""
     whole: View | None = None
     """The view of which this one shows a part; None if it shows all."""
     guards: tuple[UriGuard, ...] = ()
@@ -99,6 +100,15 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def searcher(self) -> Searcher:
         return self.open_searcher()
+
+    @property
+    def book(self) -> ExampleBook:
+        """Knows the typical requests by which search finds tools."""
+        if self.open_book:
+            return self.open_book()
+        from discovery_engine.search.examples.book import OWN_EXAMPLES  # noqa: PLC0415 - as above
+
+        return OWN_EXAMPLES
 
     def within(self, catalog: Catalog, settings: Settings, *guards: UriGuard) -> View:
         """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import ServerPart
@@ -28,10 +29,12 @@ from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_hand
 from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.registry.sqlite.journal import JournalHead
-from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
+
+if TYPE_CHECKING:
+    from discovery_engine.search.examples.written import WrittenRequests
 
 logger = logging.getLogger(__name__)
 

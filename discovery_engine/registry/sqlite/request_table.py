@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
-from discovery_engine.search.examples.written import WrittenRequests
+
+if TYPE_CHECKING:
+    from discovery_engine.search.examples.written import WrittenRequests
 
 _Row: TypeAlias = tuple[str | bytes, str | bytes, str, str, str, int, float]
 
@@ -63,6 +65,9 @@ def forget(connection: sqlite3.Connection, tools: Collection[tuple[str, str]] | 
 
 def _written(rows: Iterable[_Row]) -> Iterator[WrittenRequests]:
     """What the rows hold; a damaged one is left out, and can be written again."""
+    # Most starts read none, and a class costs each of them a quarter of a millisecond.
+    from discovery_engine.search.examples.written import WrittenRequests  # noqa: PLC0415
+
     for server, tool, fingerprint, text, model, instructions, at in rows:
         try:
             requests = json.loads(text)
