@@ -12,8 +12,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 # `scripts/fit_ranking.py --embedder` shows what each is worth.
-_WEIGHT = 0.7  # of the vectors; that of words is 1
-_STEEPNESS = 1.25  # of the fall from the most similar tool to one of mean similarity
+_WEIGHT = 1.0  # of the vectors; that of words is 1
+_STEEPNESS = 1.8  # of the fall from the most similar tool to one of mean similarity
 _LEAST_BEST = 0.1  # taken for the best score by words where it is lower
 _LEAST_SPREAD = 0.15  # between the best and the mean similarity, where all are much alike
 
