@@ -24,6 +24,7 @@ from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.search.ranking.hit import Hit
+from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_settings
@@ -192,7 +193,10 @@ async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -
 @pytest.mark.requirement("EMB-15")
 @pytest.mark.parametrize(
     ("provider", "texts"),
-    [("discovery", ["show open task"]), ("onnx", ["zeige mir die offenen Aufgaben"])],
+    [
+        ("discovery", [default_lexicon().in_english("zeige mir die offenen Aufgaben")]),
+        ("onnx", ["zeige mir die offenen Aufgaben"]),
+    ],
 )
 async def test_a_model_that_knows_english_alone_gets_requests_in_english(
     provider: str, texts: list[str]
