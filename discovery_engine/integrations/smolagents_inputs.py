@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.tools.signature import type_text
+from discovery_engine.tools.signature import most_looked_at, type_text
 
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _TYPE_OF = {
@@ -27,16 +27,18 @@ _TYPE_OF = {
 }
 _KEPT = ("enum", "const", "items", "properties", "required", "additionalProperties", "default")
 _DEPTH = 4  # branches within branches whose types are named
+_VALUES = 32  # of an enum, whose types take no longer to name than to look at a subschema
 
 
 def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dict[str, Any]:
     """An argument; `root` is where references of its schema lead into."""
     facts = schema if isinstance(schema, dict) else {}
-    found = set(_types(facts, root, _DEPTH))
+    most = most_looked_at(root)
+    found = _types(facts, root, most)
     kinds = [kind for kind in _TYPES if kind in found] or list(_TYPES)
     made: dict[str, Any] = {
         "type": kinds[0] if len(kinds) == 1 else kinds,
-        "description": _description(facts, root, kinds),
+        "description": _description(facts, root, kinds, most),
     }
     if not is_required or "null" in found:
         made["nullable"] = True
@@ -45,21 +47,46 @@ def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dic
     return made
 
 
-def _types(schema: JSONValue, root: JSONObject, depth: int) -> Iterator[str]:
-    """The types that a schema names; none if it allows any."""
-    facts = _resolved(schema, root)
+def _types(schema: JSONValue, root: JSONObject, most: int) -> set[str]:
+    """The types that a schema names; none if it allows any, or needs more than `most` looks.
+
+    References may lead from thousands of branches to one subschema; its types are read once.
+    """
+    found: set[str] = set()
+    read: set[int] = set()
+    branches = [schema]
+    for _ in range(_DEPTH + 1):
+        nested: list[JSONValue] = []
+        for branch in branches:
+            facts = _resolved(branch, root)
+            values = _list(facts, "type") or _list(facts, "enum")
+            most -= 1 + len(values) // _VALUES
+            if most < 0:
+                return set()
+            if id(facts) not in read:
+                read.add(id(facts))
+                found.update(_named(facts))
+                nested += _list(facts, "anyOf") + _list(facts, "oneOf")
+        branches = nested
+    return found
+
+
+def _named(facts: JSONObject) -> Iterator[str]:
+    """The types that a subschema names, without those of its branches."""
     kind = facts.get("type")
+    if kind is None:
+        values = facts.get("enum", [facts["const"]] if "const" in facts else [])
+        yield from map(_type_of, values if isinstance(values, list) else [])
+        return
     named = kind if isinstance(kind, list) else [kind]
     yield from (one for one in named if isinstance(one, str))
     if "number" in named and isinstance(kind, list):
         yield "integer"  # which smolagents takes for a number only where it is the one type
-    if kind is None:
-        values = facts.get("enum", [facts["const"]] if "const" in facts else [])
-        yield from map(_type_of, values if isinstance(values, list) else [])
-    for key in ("anyOf", "oneOf"):
-        branches = facts.get(key)
-        for branch in branches if isinstance(branches, list) and depth else ():
-            yield from _types(branch, root, depth - 1)
+
+
+def _list(facts: JSONObject, key: str) -> list[JSONValue]:
+    found = facts.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _type_of(value: JSONValue) -> str:
@@ -78,9 +105,9 @@ def _resolved(schema: JSONValue, root: JSONObject) -> JSONObject:
     return target if isinstance(target, dict) else {}
 
 
-def _description(facts: JSONObject, root: JSONObject, kinds: list[str]) -> str:
+def _description(facts: JSONObject, root: JSONObject, kinds: list[str], most: int) -> str:
     """Its own description, then its type if that says more than a word."""
     text = facts.get("description") or facts.get("title")
-    written = type_text(facts, root)
+    written = type_text(facts, root, most=most)
     more = f"({written})" if written not in (*_TYPES, "any", "|".join(kinds)) else ""
     return " ".join(filter(None, (text if isinstance(text, str) else "", more)))

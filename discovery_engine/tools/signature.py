@@ -37,9 +37,13 @@ def typed(parameter: Parameter, tool: Tool) -> str:
     """For instance `state?: "open"|"closed"`."""
     mark = "" if parameter.required else "?"
     root = tool.input_schema
-    share = _LOOKED_AT // max(1, len(root.get("properties") or ()))
-    text = type_text(parameter.schema, root, most=max(share, _LEAST_LOOKED_AT))
+    text = type_text(parameter.schema, root, most=most_looked_at(root))
     return f"{named(parameter.name)}{mark}: {text}"
+
+
+def most_looked_at(root: JSONObject) -> int:
+    """How many subschemas may be looked at for one parameter of a tool."""
+    return max(_LOOKED_AT // max(1, len(root.get("properties") or ())), _LEAST_LOOKED_AT)
 
 
 def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
