@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, parse_json
@@ -60,6 +61,8 @@ ToolsetMode: TypeAlias = Literal["meta", "select"]
 _FIRST_LISTING = 30.0  # seconds; an agent that starts without tools does not look for them again
 _NAME_LENGTH = 64  # characters that every API takes
 _FRESH_TURNS = 10  # in which the freshness of a tool falls to zero; a clock would move bytes
+_REPLAYED = 50  # searches of a conversation, at some 2 ms each; what is older is bound no more
+_SEARCHES = (POOL_SEARCH.name,)
 _EXECUTE = META_TOOLS["execute_tool"]
 
 
@@ -116,15 +119,20 @@ class Toolset:
 
         Args:
             history: What the user wrote as text, and each call of a tool as its name and its
-                arguments, the oldest first.
+                arguments, the oldest first. Of texts and searches the last fifty count.
         """
         made = self.fresh()
-        for one in history:
+        told = list(history)
+        searches = [n for n, one in enumerate(told) if isinstance(one, str) or one[0] in _SEARCHES]
+        forgotten = set(searches[:-_REPLAYED])
+        for number, one in enumerate(told):
+            if number in forgotten:
+                continue
+            await checkpoint()  # a search never waits, so many in a row would block other tasks
             if isinstance(one, str):
                 await made.select(one)
-            elif one[0] in made._meta_tools:  # noqa: SLF001 - of this class
-                if one[0] == POOL_SEARCH.name:
-                    await made.call_as_result(*one)
+            elif one[0] in _SEARCHES:
+                await made.call_as_result(*one)
             else:
                 made.use(one[0])
         return made

@@ -581,6 +581,31 @@ async def test_two_agents_on_one_engine_share_no_list_and_have_sessions_of_their
         assert int(pids["ann"]) == await pid_of(engine, "good", "ann")
 
 
+@pytest.mark.requirement("FRM-9")
+async def test_a_conversation_is_replayed_to_the_same_tools_within_a_bound_of_searches() -> None:
+    tools = [make_tool(name, "s", description=f"Do {name}.") for name in ("one", "two", "three")]
+    engine = make_engine(make_part("s", *tools))
+    made = toolset(engine, mode="select")
+    asked: list[str] = []
+    search = engine.search
+
+    async def counted(query: str, **given: Any) -> Any:
+        asked.append(query)
+        return await search(query, **given)
+
+    engine.search = counted  # type: ignore[method-assign]
+    begun = await made.replay(["one", ("search_tools", {"query": "two"})])
+    again = await made.replay(["one", ("search_tools", '{"query": "two"}'), ("s__three", {})])
+    asked.clear()
+    await made.replay([("s__one", {}), *["two"] * 200, ("execute_tool", {}), ("read_result", {})])
+
+    assert names(begun.tools())[2:] == ["s__one", "s__two"]
+    assert again.as_openai_functions()[: len(begun.tools())] == begun.as_openai_functions()
+    assert names(again.tools())[-1] == "s__three"
+    assert len(asked) == 50
+    assert names(made.tools()) == ["search_tools", "read_result"]
+
+
 # Forms
 
 
