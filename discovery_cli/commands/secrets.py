@@ -16,11 +16,20 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
+from discovery_engine.errors import InvalidSecretError, SecretStoreError
+from discovery_engine.secrets.references import is_secret_name
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
 
 _CLASSES = ((8, "fewer than 8"), (32, "8 to 31"), (128, "32 to 127"))
+_UNREADABLE = "cannot be decrypted"
+_KEPT = {
+    "passphrase": "derived from the passphrase, which is kept nowhere",
+    "keyring": "kept in the system's keyring",
+    "file": "kept in secrets.key of the data folder",
+}
 _REFERENCED = "referenced, not stored"
 
 
@@ -44,6 +53,8 @@ def set_(invocation: Invocation, name: str) -> None:
       discovery secrets set GITHUB_TOKEN
       pass show jira | discovery secrets set jira/TOKEN
     """  # noqa: D301 - click wants the character itself
+    if not is_secret_name(name):
+        raise InvalidSecretError.name()
     secrets = _secrets(invocation)
     is_new = name not in secrets.names()
     secrets.set(name, _value(name))
@@ -56,22 +67,32 @@ def set_(invocation: Invocation, name: str) -> None:
 
 @command.command("list")
 @pass_invocation
-def list_(invocation: Invocation) -> None:
-    """Show the names of secrets, the servers that refer to them, and those that are missing."""
+def list_(invocation: Invocation) -> ExitCode:
+    """Show the names of secrets, the servers that refer to them, and those that are missing.
+
+    The exit code is 6 if one cannot be decrypted.
+    """
     secrets, servers = _secrets(invocation), _references(invocation)
-    stored = {name: _length(secrets.get(name) or "") for name in secrets.names()}
+    stored = {name: _length(secrets, name) for name in secrets.names()}
+    code = ExitCode.SECRET_MISSING if None in stored.values() else ExitCode.OK
     missing = [name for name in servers if name not in stored]
     output = invocation.output
     if output.as_json:
-        shown = [{"name": name, "length": length} for name, length in stored.items()]
+        shown: list[JSONObject] = [
+            {"name": name, "length": length, "servers": list(servers.get(name, ()))}
+            for name, length in stored.items()
+        ]
         output.answer(
             {
-                "secrets": [{**one, "servers": servers.get(one["name"], [])} for one in shown],
+                "secrets": shown,
                 "missing": [{"name": name, "servers": servers[name]} for name in missing],
             }
         )
-        return
-    rows = [(True, name, f"••••  {length} characters") for name, length in stored.items()]
+        return code
+    rows = [
+        (length is not None, name, f"••••  {length} characters" if length else _UNREADABLE)
+        for name, length in stored.items()
+    ]
     rows += [(False, name, _REFERENCED) for name in missing]
     output.table(
         [
@@ -80,8 +101,11 @@ def list_(invocation: Invocation) -> None:
         ]
     )
     output.say(counted(len(stored), "secret"))
-    if missing:
+    if code is not ExitCode.OK:
+        output.say("hint: discovery doctor")
+    elif missing:
         output.say(f"hint: discovery secrets set {missing[0]}")
+    return code
 
 
 @command.command("delete")
@@ -109,16 +133,21 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> ExitCode:
 def rotate_key(invocation: Invocation) -> None:
     """Encrypt all secrets and logins with a new key, and delete the old one.
 
-    The new key is derived from $DISCOVERY_SECRETS_PASSPHRASE if that is set; else it is kept in the
-    system's keyring, or in a file beside the secrets if there is none.
+    The new key is derived from $DISCOVERY_SECRETS_NEW_PASSPHRASE if that is set, which takes the
+    place of $DISCOVERY_SECRETS_PASSPHRASE; else from that, with a new salt. Without a passphrase it
+    is kept in the system's keyring, or in a file beside the secrets if there is none.
     """
+    from discovery_engine.secret_store.keys import NEXT_VARIABLE, VARIABLE
+
     place, output = _secrets(invocation).rotate_key(), invocation.output
     if output.as_json:
         output.answer({"key": place})
     elif place is None:
         output.say("no secret is stored, so there is no key")
     else:
-        output.say(f"the secrets are encrypted with a new key, kept in: {place}")
+        output.say(f"everything is encrypted with a new key, {_KEPT[place]}")
+        if os.environ.get(NEXT_VARIABLE):
+            output.say(f"from now on, set {VARIABLE} to the new passphrase")
 
 
 def _secrets(invocation: Invocation) -> OwnerSecrets:
@@ -146,11 +175,17 @@ def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
 def _value(name: str) -> str:
     """From the terminal, where it is not shown, or from stdin, without one newline at its end."""
     if sys.stdin.isatty():
-        value: str = click.prompt(f"value of {name}", hide_input=True, err=True, default="")
+        value: str = click.prompt(
+            f"value of {name}", hide_input=True, err=True, default="", show_default=False
+        )
         return value
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 
-def _length(value: str) -> str:
-    """A class, which gives less away than the length itself."""
+def _length(secrets: OwnerSecrets, name: str) -> str | None:
+    """A class, which gives less away than the length itself; None if it cannot be decrypted."""
+    try:
+        value = secrets.get(name) or ""
+    except SecretStoreError:
+        return None
     return next((text for limit, text in _CLASSES if len(value) < limit), "128 or more")

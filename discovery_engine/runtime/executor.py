@@ -6,7 +6,7 @@ Arguments that the owner pins are added to those of the caller and checked toget
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +24,7 @@ from discovery_engine.upstream.requests import UpstreamRequest
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
+    from discovery_engine.overrides.override import Override
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.catalog_state import CatalogState
@@ -71,9 +72,7 @@ class ToolExecutor:
     ) -> JSONObject:
         """As `Engine.execute`, for a tool that may be called; the call counts for `quota`."""
         view = self._current.view
-        pinned: JSONObject = {}
-        if tool.overridden.pinned:
-            pinned = pinned_values(tool, view.settings.overrides, self._secrets)
+        pinned = await self._pinned(tool, view.settings.overrides)
         await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
         request = UpstreamRequest.call(tool.upstream_name, {**arguments, **pinned})
         if pinned:
@@ -91,7 +90,7 @@ class ToolExecutor:
         """As `Engine.preview`, for a tool that may be called."""
         view, tool = self._current.view, entry.tool
         overrides = view.settings.overrides
-        pinned = pinned_values(tool, overrides, self._secrets)
+        pinned = await self._pinned(tool, overrides)
         unchecked: list[str] = []
         await self._check(self._checkers.get(tool), arguments, pinned, unchecked.append)
         return CallPreview(
@@ -101,6 +100,15 @@ class ToolExecutor:
             transport=view.server_settings(tool.server).transport,
             unchecked=unchecked[0] if unchecked else "",
         )
+
+    async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
+        """What the owner gives to the tool's arguments.
+
+        In a thread: it may read files, and a keyring may ask a person.
+        """
+        if not tool.overridden.pinned:
+            return {}
+        return await anyio.to_thread.run_sync(pinned_values, tool, overrides, self._secrets)
 
     async def _check(
         self,

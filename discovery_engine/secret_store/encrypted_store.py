@@ -39,6 +39,10 @@ _PAUSE = 0.01  # seconds between two tries of a lock
 _ABSENT: Stamp = ()
 
 
+class DamagedSecretError(SecretStoreError):
+    """One secret cannot be decrypted, though its key is the right one; others can."""
+
+
 class _Document(Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     key: KeyRecord
@@ -94,10 +98,10 @@ class EncryptedStore:
         with self._writing():
             document, outdated = self._read(), None
             if document is None:
-                document = self._created()
+                document = self._created(self._keys)
             elif self._keys.is_passphrase_given and document.key.place != "passphrase":
                 outdated = document.key  # the passphrase was given after it was written
-                document = self._encrypted_again(document)
+                document = self._encrypted_again(document, self._keys)
             encrypted = _encrypt(self._key(document), document.key, name, value.encode())
             self._write(replace(document, secrets={**document.secrets, name: encrypted}))
             if outdated:
@@ -115,7 +119,8 @@ class EncryptedStore:
     def rotate_key(self) -> KeyPlace | None:
         """Encrypt everything with a new key, in the best place there is; returns that place.
 
-        None if nothing is stored. The old key is deleted after the new document is written.
+        None if nothing is stored. The old key is deleted after the new document is written. With
+        $DISCOVERY_SECRETS_NEW_PASSPHRASE the new key is derived from that.
 
         Raises:
             SecretStoreError: If a secret cannot be decrypted, or the new key cannot be kept.
@@ -124,9 +129,11 @@ class EncryptedStore:
             document = self._read()
             if document is None:
                 return None
-            anew = self._encrypted_again(document)
+            new_keys = self._keys.with_new_passphrase()
+            anew = self._encrypted_again(document, new_keys)
             self._write(anew)
             self._keys.discard(document.key)
+            self._keys = new_keys
             return anew.key.place
 
     def require_usable(self) -> None:
@@ -154,15 +161,15 @@ class EncryptedStore:
         finally:
             os.close(descriptor)
 
-    def _created(self, instead_of: KeyRecord | None = None) -> _Document:
-        record = self._keys.create(instead_of)
-        check = _encrypt(self._keys.find(record), record, "", _CHECK)
+    def _created(self, keys: Keys, instead_of: KeyRecord | None = None) -> _Document:
+        record = keys.create(instead_of)
+        check = _encrypt(keys.find(record), record, "", _CHECK)
         return _Document(_VERSION, record, check)
 
-    def _encrypted_again(self, document: _Document) -> _Document:
+    def _encrypted_again(self, document: _Document, new_keys: Keys) -> _Document:
         """The document with a new key."""
-        old, made = self._key(document), self._created(document.key)
-        new = self._keys.find(made.key)
+        old, made = self._key(document), self._created(new_keys, document.key)
+        new = new_keys.find(made.key)
         texts = {
             name: _encrypt(new, made.key, name, self._decrypt(old, document.key, name, text))
             for name, text in document.secrets.items()
@@ -193,7 +200,7 @@ class EncryptedStore:
             return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(record, name))
         except (InvalidTag, binascii.Error, ValueError) as error:
             message = f"the stored secret {name!r} is damaged: it cannot be decrypted"
-            raise SecretStoreError(message, hint=f"log in again; it is in {self.path}") from error
+            raise DamagedSecretError(message, hint=f"log in again; it is in {self.path}") from error
 
     def _read(self) -> _Document | None:
         try:
@@ -219,6 +226,9 @@ class EncryptedStore:
 
     def _write(self, document: _Document) -> None:
         content = msgspec.json.format(msgspec.json.encode(document), indent=1)
+        if len(content) > _LARGEST:
+            reason = f"would have more than {_LARGEST // 1024**2} MiB"
+            raise SecretStoreError.of_file(self.path, reason, hint="delete secrets of no use")
         try:
             replace_file(self.path, content, follows_link=False)
             self.path.chmod(_PRIVATE)

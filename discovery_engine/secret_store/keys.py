@@ -19,6 +19,7 @@ import os
 import secrets
 import stat
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ T = TypeVar("T")
 KeyPlace: TypeAlias = Literal["passphrase", "keyring", "file"]
 
 VARIABLE = "DISCOVERY_SECRETS_PASSPHRASE"
+NEXT_VARIABLE = "DISCOVERY_SECRETS_NEW_PASSPHRASE"
 _SERVICE = "discovery"
 _LENGTH = 32  # bytes, for AES-256
 _LARGEST = 64 * 1024  # bytes of a key file
@@ -41,6 +43,7 @@ _SALT = 16  # bytes
 _COST = 2**15  # of scrypt: 32 MiB and 60 ms, once for each process
 _PROBE = 3.0  # seconds; a keyring that cannot be unlocked may wait for a dialog nobody sees
 _READ = 20.0  # seconds; a person may have to unlock it
+_PAUSE = 30.0  # seconds after which a keyring that gave no key is asked again
 _LEAST_PRIORITY = 1  # of a keyring that encrypts: the plain files of `keyrings.alt` have less
 _PRIVATE = 0o600
 _ANY = ""
@@ -65,7 +68,11 @@ class Keys:
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.file = folder / "secrets.key"
+        self._folder = folder
         self._passphrase = environ.get(VARIABLE, "")
+        self._next = environ.get(NEXT_VARIABLE, "")
+        self._ask_again_at: dict[KeyRecord, float] = {}
+        """From when on the keyring may be asked for a key again, in monotonic seconds."""
         self._found: dict[KeyRecord, bytes] = {}
 
     @property
@@ -116,6 +123,10 @@ class Keys:
             key = self._found[record] = self._key(record)
         return key
 
+    def with_new_passphrase(self) -> Keys:
+        """The keys of the passphrase that is to follow; these, if none is given."""
+        return Keys(self._folder, {VARIABLE: self._next}) if self._next else self
+
     def discard(self, record: KeyRecord) -> None:
         """Delete a key that nothing is encrypted with any more; failures are only logged."""
         self._found.pop(record, None)
@@ -132,7 +143,7 @@ class Keys:
             case "passphrase":
                 return self._derived(record)
             case "keyring":
-                return _from_keyring(record)
+                return self._from_keyring(record)
             case "file":
                 return self._from_file(record)
 
@@ -147,6 +158,19 @@ class Keys:
             )
         derive = Scrypt(base64.b64decode(record.salt), _LENGTH, n=_COST, r=8, p=1)
         return derive.derive(self._passphrase.encode(errors="surrogateescape"))
+
+    def _from_keyring(self, record: KeyRecord) -> bytes:
+        text = None
+        # A locked keyring takes its time for each question, and each secret asks.
+        if time.monotonic() >= self._ask_again_at.get(record, 0.0):
+            text = _in_time(lambda: _keyring().get_password(_SERVICE, record.id), _READ)
+            self._ask_again_at[record] = time.monotonic() + _PAUSE
+        if text is None:
+            raise SecretStoreError(
+                "the key of the stored secrets is in the system's keyring, which does not give it",
+                hint="unlock the keyring; `discovery doctor` shows whether one works here",
+            )
+        return base64.b64decode(text)
 
     def _from_file(self, record: KeyRecord) -> bytes:
         try:
@@ -219,16 +243,6 @@ def _is_kept_in_keyring(name: str, key: bytes) -> bool:
         return bool(library.get_password(_SERVICE, name) == text)
 
     return _in_time(keep, _PROBE) or False
-
-
-def _from_keyring(record: KeyRecord) -> bytes:
-    text = _in_time(lambda: _keyring().get_password(_SERVICE, record.id), _READ)
-    if text is None:
-        raise SecretStoreError(
-            "the key of the stored secrets is in the system's keyring, which does not give it",
-            hint="unlock the keyring; `discovery doctor` shows whether one works here",
-        )
-    return base64.b64decode(text)
 
 
 def _in_time(work: Callable[[], T], seconds: float) -> T | None:

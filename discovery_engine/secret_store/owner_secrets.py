@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from discovery_engine.errors import InvalidSecretError
-from discovery_engine.secret_store.encrypted_store import EncryptedStore
+from discovery_engine.errors import InvalidSecretError, SecretStoreError
+from discovery_engine.secret_store.encrypted_store import DamagedSecretError, EncryptedStore
 from discovery_engine.secret_store.keys import KeyPlace
 from discovery_engine.secret_store.store import Stamp
 from discovery_engine.secrets.references import is_secret_name
@@ -49,7 +49,13 @@ class OwnerSecrets:
         Raises:
             SecretStoreError: If it cannot be read or decrypted.
         """
-        return self._store.get(_NAMESPACE + name)
+        try:
+            return self._store.get(_NAMESPACE + name)
+        except DamagedSecretError as error:
+            raise SecretStoreError(
+                f"the stored secret {name} is damaged: it cannot be decrypted",
+                hint=f"`discovery secrets set {name}` stores it again",
+            ) from error
 
     def delete(self, name: str) -> bool:
         """Delete a secret; returns whether there was one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ class StoredSecretResolver(EnvironmentResolver):
         self._folder = folder
         self._read: dict[str, str | None] = {}
         self._read_at: Stamp | None = None
+        self._lock = threading.Lock()
 
     def value(self, reference: Reference, *, base_dir: str | None) -> str:
         if reference.kind != "secret":
@@ -40,11 +42,12 @@ class StoredSecretResolver(EnvironmentResolver):
 
     def _stored(self, name: str) -> str | None:
         """The secret; an entry is resolved several times at each connect, and decrypted once."""
-        if (stamp := self._secrets.stamp()) != self._read_at:
-            self._read, self._read_at = {}, stamp
-        if name not in self._read:
-            self._read[name] = self._secrets.get(name)
-        return self._read[name]
+        with self._lock:  # several threads redact what their servers write
+            if (stamp := self._secrets.stamp()) != self._read_at:
+                self._read, self._read_at = {}, stamp
+            if name not in self._read:
+                self._read[name] = self._secrets.get(name)
+            return self._read[name]
 
     @cached_property
     def _secrets(self) -> OwnerSecrets:

@@ -275,8 +275,10 @@ class Session:
 
     async def _connect(self, connected: Callable[[], None]) -> None:
         self._context.events.publish(ServerConnecting(self.server.name))
-        resolved = resolved_transport(self.server, self._context.secrets)
-        # In a thread: it reads files of the project to compare them with the approval.
+        # In threads: a keyring may ask a person, and files of the project are compared with those
+        # of the approval.
+        secrets = self._context.secrets
+        resolved = await to_thread.run_sync(resolved_transport, self.server, secrets)
         await to_thread.run_sync(self._context.admit, self.server, resolved)
         stored = await self._era.load()
         start = Startup(startup_timeout(self.server, is_first=stored is None))

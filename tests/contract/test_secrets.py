@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import anyio
+import keyring
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -19,9 +20,10 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import InvalidSecretError, SecretStoreError
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
+from discovery_engine.secret_store.keys import NEXT_VARIABLE, VARIABLE
 from discovery_engine.secret_store.owner_secrets import OwnerSecrets
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
-from discovery_engine.secrets.references import is_secret_name
+from discovery_engine.secrets.references import UnsetReference, is_secret_name
 from discovery_engine.secrets.resolver import resolve
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.identity import identity_as_configured
@@ -29,6 +31,7 @@ from discovery_engine.upstream.state import ServerState
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary
 from tests.forked import Preloaded
+from tests.keyrings import FailingKeyring, MemoryKeyring
 from tests.servers.programs import eventually
 
 VALUE = "s3cr3t-canary-0123456789"
@@ -37,6 +40,21 @@ import os, pathlib, runpy, sys
 pathlib.Path(os.environ["SEEN"]).write_text(os.environ["TOKEN"])
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
+
+
+class LockedKeyring(MemoryKeyring):
+    """Has every key, and gives none."""
+
+    asked = 0
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self.asked += 1
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _no_keyring() -> None:
+    keyring.set_keyring(FailingKeyring())
 
 
 @pytest.fixture
@@ -339,3 +357,73 @@ async def main():
 anyio.run(main)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.requirement("SEC-10")
+def test_a_locked_keyring_is_asked_once_however_many_secrets_wait_for_it(tmp_path: Path) -> None:
+    keyring.set_keyring(MemoryKeyring())
+    for name in ("A", "B", "C"):
+        OwnerSecrets(EncryptedStore(tmp_path, {})).set(name, VALUE)
+    locked = LockedKeyring()
+    keyring.set_keyring(locked)
+    resolver = StoredSecretResolver({}, tmp_path)
+
+    for name in ("A", "B", "C"):
+        with pytest.raises(UnsetReference, match="cannot be read"):
+            resolve(f"${{secret:{name}}}", resolver)
+
+    assert locked.asked == 1
+
+
+@pytest.mark.requirement("SEC-4")
+def test_a_damaged_secret_hides_no_other_and_is_stored_again(discovery: Discovery) -> None:
+    configure(discovery, "${secret:TOKEN}")
+    for name in ("TOKEN", "OTHER"):
+        discovery("secrets", "set", name, stdin=VALUE)
+    path = discovery.home / "data" / "secrets.json"
+    document = json.loads(path.read_text())
+    document["secrets"]["secret/TOKEN"] = document["secrets"]["secret/OTHER"]
+    path.write_text(json.dumps(document))
+
+    listed = discovery("secrets", "list")
+    again = discovery("secrets", "set", "TOKEN", stdin=VALUE)
+
+    assert listed.code == 6
+    assert "cannot be decrypted" in listed.out
+    assert "8 to 31 characters" in listed.out
+    assert (again.code, discovery("secrets", "list").code) == (0, 0)
+
+
+@pytest.mark.requirement("SEC-8")
+def test_a_new_passphrase_takes_the_place_of_the_old_one(discovery: Discovery) -> None:
+    discovery.configure()
+    old, new = {VARIABLE: "one"}, {VARIABLE: "two"}
+    discovery("secrets", "set", "TOKEN", stdin=VALUE, **old)
+
+    done = discovery("secrets", "rotate-key", **old, **{NEXT_VARIABLE: "two"})
+
+    assert (done.code, discovery("secrets", "list", **new).code) == (0, 0)
+    assert "set DISCOVERY_SECRETS_PASSPHRASE to the new passphrase" in done.err
+    assert discovery("secrets", "list", **old).code == 6
+
+
+@pytest.mark.requirement("SEC-3")
+def test_more_than_the_store_may_hold_is_refused_and_what_it_holds_remains(tmp_path: Path) -> None:
+    secrets = OwnerSecrets(EncryptedStore(tmp_path, {}))
+    value = "x" * 64 * 1024
+    while sum(len(path.read_bytes()) for path in tmp_path.glob("*.json")) < 16 * 1024**2 - 90_000:
+        secrets.set(f"s{len(secrets.names())}", value)
+    names = secrets.names()
+
+    with pytest.raises(SecretStoreError, match="would have more than 16 MiB"):
+        secrets.set("one-more", value)
+
+    assert secrets.names() == names
+    assert secrets.get(names[0]) == value
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_refused_name_is_not_repeated_at_a_terminal(discovery: Discovery) -> None:
+    typed = discovery.at_terminal("secrets", "set", f"TOKEN={VALUE}")
+
+    assert (typed.code, VALUE in typed.shown) == (2, False)
