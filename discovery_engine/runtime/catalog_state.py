@@ -138,7 +138,7 @@ class CatalogState:
                 return self._current_settings(result) is not None
 
     async def save_index(self) -> None:
-        """Store the search index of the current catalog; no-op if it is stored.
+        """Store the search index of the current catalog; no-op if it is stored, or must not be.
 
         It costs as much as listing some hundred tools, so call it after a round of listings.
         """
@@ -147,7 +147,7 @@ class CatalogState:
             return
         settings = self.view.settings
         try:
-            data = await anyio.to_thread.run_sync(lambda: source().dump())
+            data = await anyio.to_thread.run_sync(_dumped, source)
         except Exception:
             logger.warning("The search index cannot be stored and is built again", exc_info=True)
             await anyio.to_thread.run_sync(source.rebuild)
@@ -155,7 +155,8 @@ class CatalogState:
                 if source is self._searcher:  # views keep the searcher that they have opened
                     self.view = replace(self.view, open_searcher=source)
             return
-        source.is_stored = await self._store.save_index(settings, data)
+        if data is not None:
+            source.is_stored = await self._store.save_index(settings, data)
 
     async def prepare_search(self) -> None:
         """Make the searcher of the current view in a thread; no-op if it is made."""
@@ -352,3 +353,8 @@ def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:
         and stored.decided == trust.decisions.number
         and stored.catalog.parts.keys() == settings.by_name.keys()
     )
+
+
+def _dumped(source: SearcherSource) -> bytes | None:
+    searcher = source()
+    return searcher.dump() if searcher.is_storable else None

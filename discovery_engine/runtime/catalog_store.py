@@ -6,7 +6,8 @@ A failed write is logged. It only means that the next start has to list the serv
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import anyio.to_thread
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import RegistryError
 from discovery_engine.runtime.restore import stored_index
-from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
+from discovery_engine.search.examples.written import WrittenBook
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
@@ -92,16 +93,9 @@ class CatalogStore:
         except RegistryError as error:
             logger.warning("The requests that were written for tools cannot be read: %s", error)
             return known
-        if known and known.mark == mark:
+        if known and known.mark == mark and not known.has_failed:
             return known
-        return WrittenBook(mark, self._written_requests) if mark else None
-
-    def _written_requests(self) -> Sequence[WrittenRequests]:
-        try:
-            return self._registry.written_requests()
-        except RegistryError as error:
-            logger.warning("The requests that were written for tools cannot be read: %s", error)
-            return ()
+        return WrittenBook(mark, lambda: nullcontext(self._registry)) if mark else None
 
     async def _write(self, write: Callable[[], object]) -> bool:
         try:

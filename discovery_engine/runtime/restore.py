@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.protocols import DecisionStore, Registry, Snapshot
     from discovery_engine.search.examples.book import ExampleBook
-    from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.tools.model import ServerName
 
@@ -162,7 +161,8 @@ def _searcher(
     if known:
         return known
     built = build_searcher(catalog, settings.search, descriptions=described, book=book)
-    keep(built.dump())
+    if built.is_storable:
+        keep(built.dump())
     return built
 
 
@@ -176,17 +176,8 @@ def _book(settings: Settings, mark: str, url: str) -> ExampleBook:
     from discovery_engine.search.examples.book import ExampleBook  # noqa: PLC0415
     from discovery_engine.search.examples.written import WrittenBook  # noqa: PLC0415
 
-    written = WrittenBook(mark, partial(_written_requests, url)) if mark else None
+    written = WrittenBook(mark, partial(_opened, url)) if mark else None
     return ExampleBook.of(settings.search, written)
-
-
-def _written_requests(url: str) -> Sequence[WrittenRequests]:
-    try:
-        with _opened(url) as store:
-            return store.written_requests()
-    except RegistryError as error:
-        logger.warning("The requests that were written for tools cannot be read: %s", error)
-        return ()
 
 
 def _opened(url: str) -> closing[Registry]:

@@ -111,6 +111,11 @@ class Searcher:
         """Whether a query is the name of a tool, in any spelling."""
         return is_tool_name(self._index, text)
 
+    @property
+    def is_storable(self) -> bool:
+        """Whether `dump` may be stored: the next run would lack requests that were not read."""
+        return self._index.is_storable
+
     def dump(self) -> bytes:
         """The index as bytes for `load_searcher`; store them where no other user can write."""
         return dump_index(self._index, self._lexicon)

@@ -383,6 +383,28 @@ async def test_a_running_gateway_finds_tools_by_what_another_process_had_written
                 tasks.cancel_scope.cancel()
 
 
+@pytest.mark.requirement("ENR-24")
+async def test_a_gateway_with_a_stored_index_finds_what_was_written_meanwhile_and_not_what_is_gone(
+    garden: Folder,
+) -> None:
+    with chat_endpoint(lambda _: writing(*WATERED)) as (url, _):
+        garden.write(listing(garden.path, "garden", GARDEN[:2]), **enrich(url))
+        async with garden.open() as engine:
+            await engine.enrich(tools=["garden:cut_it"])
+            await engine._core.state.save_index()
+        async with garden.open() as gateway, garden.open() as other:
+            before = first(gateway.view, "sad ficus")
+            gone = await other.enrichment.written()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(gateway.run_maintenance)
+                await other.enrich(tools=["garden:water_it"])
+                await other.enrichment.forget(gone)
+                await eventually(lambda: first(gateway.view, "sad ficus") == "garden:water_it")
+                tasks.cancel_scope.cancel()
+
+    assert before == "garden:cut_it"
+
+
 @pytest.mark.requirement("ENR-24", "EMB-5")
 async def test_what_was_written_has_vectors_too(garden: Folder) -> None:
     search = {"embeddings": {"provider": "hash", "timeout": 10}}

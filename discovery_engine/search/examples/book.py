@@ -66,6 +66,21 @@ class ExampleBook(Struct, frozen=True):
         shipped = PACK_VERSION if self.is_shipped else ""
         return f"{shipped} {self.written.mark}" if self.written else shipped
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether something that was read of it is not what its digest says.
+
+        What it gave may then lack requests, so nothing that is made of it may be stored.
+        """
+        if self.written and self.written.has_failed:
+            return True
+        if not self.is_shipped:
+            return False
+        from discovery_engine.search.examples import pack  # noqa: PLC0415 - as in `_shipped`
+
+        known = pack.shipped_pack()
+        return known is None or known.is_damaged
+
     def of_tools(self, tools: Sequence[Tool]) -> dict[str, Examples]:
         """What is known of one server's tools, by the names that their server gave them."""
         found = self._shipped(tools) if self.is_shipped else {}
@@ -89,6 +104,7 @@ class ExampleBook(Struct, frozen=True):
         try:
             recognized = recognize(tools, known)
         except pack.UNREADABLE as error:
+            known.is_damaged = True
             logger.warning("The typical requests of a server cannot be read: %s", error)
             return {}
         return {

@@ -59,6 +59,8 @@ class Pack:
         tables = msgspec.json.decode(
             self._files.read(SIGNATURES), type=dict[str, dict[str, tuple[str, str]]]
         )
+        self.is_damaged = False
+        """Whether the requests of some server could not be read."""
         self._servers = {name: PackedServer(name, table) for name, table in tables.items()}
         self._by_tool: defaultdict[str, list[str]] = defaultdict(list)
         for name, table in tables.items():

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
+from typing import Protocol
 
 from msgspec import Struct
+
+from discovery_engine.errors import RegistryError
+
+logger = logging.getLogger(__name__)
 
 
 class WrittenRequests(Struct, frozen=True):
@@ -23,16 +30,36 @@ class WrittenRequests(Struct, frozen=True):
     """Unix time in seconds."""
 
 
-class WrittenBook:
-    """All that was written, read from the registry when it is needed."""
+class WrittenStore(Protocol):
+    """What a book needs of `registry.protocols.RequestStore`."""
 
-    def __init__(self, mark: str, read: Callable[[], Iterable[WrittenRequests]]) -> None:
+    def requests_mark(self) -> str: ...
+
+    def written_requests(self) -> Iterable[WrittenRequests]: ...
+
+
+class WrittenBook:
+    """All that was written at a mark, read from the registry when it is needed.
+
+    The registry keeps no older rows: once something else is written, the book cannot be read as it
+    was. Then it has the present rows, and `has_failed`.
+    """
+
+    def __init__(
+        self, mark: str, open_store: Callable[[], AbstractContextManager[WrittenStore]]
+    ) -> None:
         self.mark = mark
         """Differs whenever something else is written, see `registry.protocols.RequestStore`."""
-        self._read = read
+        self._open_store = open_store
+        self.has_failed = False
+        """Whether it was read, and is not known to be what its mark says."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, WrittenBook) and other.mark == self.mark
+        if self is other:
+            return True
+        if not isinstance(other, WrittenBook) or other.mark != self.mark:
+            return False
+        return not (self.has_failed or other.has_failed)
 
     def __hash__(self) -> int:
         return hash(self.mark)
@@ -41,6 +68,17 @@ class WrittenBook:
     def by_tool(self) -> Mapping[tuple[str, str], Mapping[str, WrittenRequests]]:
         """By server and tool, then by fingerprint."""
         found: dict[tuple[str, str], dict[str, WrittenRequests]] = {}
-        for one in self._read():
+        for one in self._rows():
             found.setdefault((one.server, one.tool), {})[one.fingerprint] = one
         return found
+
+    def _rows(self) -> Iterable[WrittenRequests]:
+        try:
+            with self._open_store() as store:
+                rows = store.written_requests()
+                self.has_failed = store.requests_mark() != self.mark
+                return rows
+        except RegistryError as error:
+            logger.warning("The requests that were written for tools cannot be read: %s", error)
+            self.has_failed = True
+            return ()

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.index.documents import build_documents
-from discovery_engine.search.index.levels import Level, compacted
+from discovery_engine.search.index.levels import Level, compacted, merged
 from discovery_engine.search.index.postings import PostingsWriter, ServerSpan
 from discovery_engine.search.operations.tool_profile import read_tool
 
@@ -76,7 +76,11 @@ class IndexedServer(Struct, frozen=True):
             return False
         if self.tools != other.tools:
             return False
-        return self.book == other.book or self.examples == other.examples
+        if self.book == other.book:
+            return True
+        same = self.examples == other.examples
+        # Known only now: a book that was not read before may have become unreadable meanwhile.
+        return same and not (self.book.has_failed or other.book.has_failed)
 
 
 class Index(Struct, frozen=True, dict=True):
@@ -89,6 +93,11 @@ class Index(Struct, frozen=True, dict=True):
     @cached_property
     def size(self) -> int:
         return sum(level.size for level in self.levels)
+
+    @property
+    def is_storable(self) -> bool:
+        """Whether it is what the digests of its books say."""
+        return not any(one.book.has_failed for one in self.servers.values())
 
     def document_frequency(self, term: str) -> int:
         """How many tools hold `term`."""
@@ -163,12 +172,19 @@ class Index(Struct, frozen=True, dict=True):
             if not one.has_documents_of(self.servers.get(name))
         ]
         levels = list(self.levels)
+        unknown = set()  # levels whose counts are no longer known
         for name in stale:
             number, span = self.locate(name)
             # Made again from the old definitions, to find the terms to count less: postings are
             # by term, and to keep the terms of each tool besides would cost memory for this alone.
-            documents = _documents(name, self.servers[name], lexicon)
+            # If those cannot be had, the level is rewritten.
+            documents: Iterable[Document] = _documents(name, self.servers[name], lexicon)
+            if self.servers[name].book.has_failed:
+                documents = ()
+                unknown.add(number)
             levels[number] = levels[number].without(span, documents)
+        for number in unknown:
+            levels[number] = merged([levels[number]])
         if fresh:
             levels.append(_new_level(fresh, servers, lexicon))
         return Index(compacted(levels), MappingProxyType(servers))

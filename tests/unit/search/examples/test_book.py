@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
+import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import SearchSettings
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.search.examples import pack
 from discovery_engine.search.examples.book import (
     OWN_EXAMPLES,
@@ -21,8 +25,9 @@ from discovery_engine.search.examples.book import (
     Examples,
     ExampleSource,
 )
+from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
-from discovery_engine.tools.model import AppliedOverride
+from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part
 from tests.unit.search.examples.pack_tools import definitions_of, listed
 
@@ -44,7 +49,30 @@ def searcher_of(catalog: Catalog, book: ExampleBook, previous: Searcher | None =
 
 
 def dumped(searcher: Searcher) -> bytes:
+    assert searcher.is_storable
     return searcher.dump()
+
+
+def written(tool: str, *requests: str) -> WrittenRequests:
+    [entry] = [one for one in git().part(ServerName("versions")).entries if one.tool.name == tool]
+    return WrittenRequests("versions", tool, entry.tool.fingerprint, requests, "m", 1, 1.0)
+
+
+def stored(*kept: WrittenRequests) -> MemoryRegistry:
+    registry = MemoryRegistry()
+    if kept:
+        registry.save_requests(kept)
+    return registry
+
+
+def book_of(registry: MemoryRegistry) -> ExampleBook:
+    mark = registry.requests_mark()
+    return ExampleBook(False, WrittenBook(mark, lambda: nullcontext(registry)) if mark else None)
+
+
+def names_found(searcher: Searcher, query: str) -> list[str]:
+    hits = searcher.search(searcher.analyze(query), limit=3, accepts=lambda _: True)
+    return [hit.entry.tool.name for hit in hits]
 
 
 @pytest.mark.requirement("ENR-6")
@@ -90,6 +118,92 @@ def test_an_index_that_is_updated_to_another_book_is_as_one_made_with_it(
     updated = searcher_of(git(), book, previous=searcher_of(git(), other))
 
     assert dumped(updated) == dumped(searcher_of(git(), book))
+
+
+@pytest.mark.requirement("ENR-24", "REL-42")
+@pytest.mark.parametrize("is_forgotten", [False, True])
+@pytest.mark.parametrize("is_listed_anew", [False, True])
+def test_a_restored_index_is_updated_although_what_it_was_made_of_is_gone(
+    is_forgotten: bool, is_listed_anew: bool
+) -> None:
+    status, diff = written("git_status", "sniff sniff"), written("git_diff", "taste buds", "yummy")
+    other = make_part("garden", *listed(definitions_of("fetch"), "garden"))
+    before = make_catalog(git().part(ServerName("versions")), other)
+    kept = [written("git_log", "smell it"), *([status] if is_forgotten else [])]
+    registry = stored(*kept)
+    first = searcher_of(before, book_of(registry))
+    book = book_of(registry)
+    old = load_searcher(dumped(first), before, SearchSettings(), book=book)
+    assert old
+    if is_forgotten:
+        registry.forget_requests({("versions", "git_status")})
+    else:
+        registry.save_requests([status])
+    registry.save_requests([diff])
+    own = {"git_add": ("hear hear",)} if is_listed_anew else {}
+    after = make_catalog(git(**own).part(ServerName("versions")), other)
+
+    updated = searcher_of(after, book_of(registry), previous=old)
+    fresh = searcher_of(after, book_of(registry))
+
+    for term in ("sniff", "tast", "smell", "hear", "git", "url"):
+        assert updated.index.document_frequency(term) == fresh.index.document_frequency(term)
+    for query in ("sniff sniff", "taste buds", "smell it", "hear hear"):
+        assert names_found(updated, query) == names_found(fresh, query)
+    assert ("git_status" in names_found(updated, "sniff sniff")) is not is_forgotten
+
+
+class LockedRegistry(MemoryRegistry):
+    """Cannot be read for a while."""
+
+    is_locked = True
+
+    def written_requests(self) -> tuple[WrittenRequests, ...]:
+        if self.is_locked:
+            raise RegistryError("it is locked")
+        return super().written_requests()
+
+
+@pytest.mark.requirement("ENR-24", "REL-44")
+def test_an_index_without_requests_that_could_not_be_read_is_neither_stored_nor_kept() -> None:
+    registry = LockedRegistry()
+    registry.save_requests([written("git_status", "sniff sniff")])
+    without = searcher_of(git(), book_of(registry))
+    registry.is_locked = False
+    later = searcher_of(git(), book_of(registry), previous=without)
+
+    assert not without.is_storable
+    assert names_found(later, "sniff sniff") == ["git_status"]
+    assert dumped(later) == dumped(searcher_of(git(), book_of(registry)))
+
+
+@pytest.mark.requirement("ENR-24", "REL-44")
+def test_an_index_of_requests_that_were_written_after_its_mark_is_not_stored() -> None:
+    registry = stored(written("git_status", "sniff sniff"))
+    book = book_of(registry)
+    registry.save_requests([written("git_diff", "taste buds")])
+
+    assert not searcher_of(git(), book).is_storable
+
+
+@pytest.mark.requirement("ENR-8", "REL-44")
+@pytest.mark.parametrize("damage", ["whole", "one file"])
+def test_an_index_that_was_made_with_a_damaged_pack_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str
+) -> None:
+    damaged = tmp_path / "damaged.zip"
+    with zipfile.ZipFile(pack.FILE) as whole, zipfile.ZipFile(damaged, "w") as copy:
+        for name in whole.namelist():
+            if damage == "one file" and name != "git.json":
+                copy.writestr(name, whole.read(name))
+    monkeypatch.setattr(pack, "FILE", damaged)
+    pack.shipped_pack.cache_clear()
+    try:
+        is_storable = searcher_of(git(), SHIPPED).is_storable
+    finally:
+        pack.shipped_pack.cache_clear()
+
+    assert not is_storable
 
 
 @pytest.mark.requirement("ENR-8")
