@@ -17,6 +17,7 @@ import anyio
 import httpx2
 from msgspec import Struct
 
+from discovery_engine.config.proxies import mounts_for
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 
 if TYPE_CHECKING:
@@ -27,9 +28,19 @@ _TRIES = 5
 _FIRST_PAUSE = 1.0  # seconds; doubled after each failure
 _LONGEST_PAUSE = 30.0
 _LONGEST_WISH = 120.0  # seconds that an endpoint may ask to wait; for longer the command ends
-_PASSING = {408, 409, 425, 429, 500, 502, 503, 504}
+# Enough for a model that reasons; without a limit a steered answer is as long as a model can write.
+_MOST_TOKENS = 4096
+_LIMITS = ("max_tokens", "max_completion_tokens")
+"""Newer models refuse the first name, and other endpoints ignore the second."""
+_PASSING = {408, 409, 425, 429}
+_LASTING = {
+    501,
+    505,
+}  # of those from 500, which may pass: 529 is "overloaded", 520 to 524 of a proxy
+_UNSUITABLE = 400
 _REFUSED = {401, 403}
 _UNKNOWN = 404
+_FAILED = 500  # and all from there
 
 
 class Completion(Struct, frozen=True):
@@ -61,6 +72,7 @@ class Endpoint:
         self._clock = clock
         self._turn = anyio.Lock()
         self._next = 0.0
+        self._limit = _LIMITS[0]
 
     async def complete(self, system: str, user: str) -> Completion:
         """The answer to one message.
@@ -72,12 +84,14 @@ class Endpoint:
         request: JSONObject = {"model": self._model, "messages": messages}
         pause = _FIRST_PAUSE
         for tries in range(1, _TRIES + 1):
-            await self._wait_for_turn()
             try:
                 return _completion(await self._answer(request))
             except _PassingError as failure:
-                if tries == _TRIES or (failure.retry_after or 0.0) > _LONGEST_WISH:
-                    raise EnrichmentError(failure.reason, hint=failure.hint) from failure
+                is_too_late = (failure.retry_after or 0.0) > _LONGEST_WISH
+                if tries == _TRIES or is_too_late:
+                    is_final = failure.is_of_endpoint or is_too_late
+                    kind = EnrichmentError if is_final else EnrichmentError.of_answer
+                    raise kind(failure.reason, hint=failure.hint) from failure
                 waits = pause if failure.retry_after is None else failure.retry_after
             await self._sleep(waits)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -91,6 +105,18 @@ class Endpoint:
             self._next = max(self._next, now) + self._gap
 
     async def _answer(self, request: JSONObject) -> bytes:
+        """The answer to a request, whose length is limited by the name that the model knows."""
+        first = self._limit
+        try:
+            return await self._post({**request, first: _MOST_TOKENS})
+        except _UnsuitableError:
+            [other] = set(_LIMITS) - {first}
+            content = await self._post({**request, other: _MOST_TOKENS})
+            self._limit = other
+            return content
+
+    async def _post(self, request: JSONObject) -> bytes:
+        await self._wait_for_turn()
         content = bytearray()
         try:
             async with self._client.stream(
@@ -107,7 +133,12 @@ class Endpoint:
             raise _PassingError("the endpoint did not answer in time", hint=hint) from exc
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             hint = "check `enrich.url`, and that it can be reached from here"
-            raise _PassingError("the endpoint cannot be reached", hint=hint) from exc
+            is_unreachable = isinstance(exc, httpx2.ConnectError | httpx2.InvalidURL)
+            raise _PassingError(
+                "the endpoint cannot be reached" if is_unreachable else "the connection was cut",
+                hint=hint,
+                is_of_endpoint=is_unreachable,
+            ) from exc
         return bytes(content)
 
 
@@ -123,30 +154,45 @@ async def open_endpoint(
     """Yield the endpoint at an address; redirects are not followed."""
     # No compression: a small answer must not become a large one.
     headers = {"Accept-Encoding": "identity"}
-    async with httpx2.AsyncClient(timeout=timeout, headers=headers) as client:
+    mounts = mounts_for(url)
+    async with httpx2.AsyncClient(timeout=timeout, headers=headers, mounts=mounts) as client:
         yield Endpoint(client, url, model=model, key=key, per_minute=per_minute)
 
 
 class _PassingError(Exception):
     """A failure that may pass."""
 
-    def __init__(self, reason: str, *, hint: str = "", retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        hint: str = "",
+        retry_after: float | None = None,
+        is_of_endpoint: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
         self.retry_after = retry_after
+        self.is_of_endpoint = is_of_endpoint
+        """Whether it would be the same for every other tool."""
+
+
+class _UnsuitableError(EnrichmentError):
+    """The endpoint refuses what a request has: maybe the name of the limit, maybe the tool."""
 
 
 def _failure(response: httpx2.Response) -> Exception:
     status = response.status_code
     reason = f"the endpoint answered with status {status}"
-    if status in _PASSING:
+    if status in _PASSING or (status >= _FAILED and status not in _LASTING):
         return _PassingError(reason, hint="run it again later", retry_after=_retry_after(response))
     if status in _REFUSED:
         return EnrichmentError(reason, hint="check `enrich.apiKey`")
     if status == _UNKNOWN:
         return EnrichmentError(reason, hint="check `enrich.url` and `enrich.model`")
-    return EnrichmentError.of_answer(reason, hint="check `enrich.url` and `enrich.model`")
+    kind = _UnsuitableError if status == _UNSUITABLE else EnrichmentError
+    return kind.of_answer(reason, hint="check `enrich.url` and `enrich.model`")
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

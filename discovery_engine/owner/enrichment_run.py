@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -31,6 +33,18 @@ class PlannedRequest(Struct, frozen=True):
 
     entry: Entry
     message: str
+
+
+def _by_turns(requests: Iterable[PlannedRequest]) -> Iterator[PlannedRequest]:
+    """One of each server, then the next of each.
+
+    A server whose tools all fail would otherwise end each run before the servers after it.
+    """
+    by_server: defaultdict[str, list[PlannedRequest]] = defaultdict(list)
+    for one in requests:
+        by_server[one.entry.tool.server].append(one)
+    for turn in zip_longest(*by_server.values()):
+        yield from (one for one in turn if one)
 
 
 class EnrichedTool(Struct, frozen=True):
@@ -78,7 +92,7 @@ class EnrichmentRun:
         self._failure: EnrichmentError | None = None
 
     async def ask_all(self, requests: Sequence[PlannedRequest]) -> None:
-        waiting = iter(requests)
+        waiting = _by_turns(requests)
 
         async def work() -> None:
             for request in waiting:

@@ -214,6 +214,26 @@ async def test_a_refusal_ends_the_run_and_what_was_written_is_kept_for_the_next(
     assert report.failure.hint == "check `enrich.apiKey`"
 
 
+@pytest.mark.requirement("ENR-25", "ENR-26")
+async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_asked_about(
+    garden: Folder,
+) -> None:
+    def reply(request: dict[str, Any]) -> Answer:
+        about = json.loads(request["messages"][1]["content"])["tool"]["name"]
+        return saying("never") if about.startswith("bad") else about_each_tool(request)
+
+    bad = [tool(f"bad_{n}", f"Bad {n}.") for n in range(9)]
+    with chat_endpoint(reply) as (url, _):
+        first_one, last = listing(garden.path, "a", bad), listing(garden.path, "garden", GARDEN)
+        garden.write(first_one, last, **enrich(url, concurrency=1))
+        async with garden.open() as engine:
+            await engine.refresh()
+            report = await engine.enrich()
+
+    assert names(report) == ["cut_it", "sow_it", "water_it"]
+    assert report.failure
+
+
 @pytest.mark.requirement("ENR-26")
 async def test_an_interruption_keeps_what_was_written(garden: Folder) -> None:
     with chat_endpoint(about_each_tool) as (url, _):

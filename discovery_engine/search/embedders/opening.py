@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from discovery_engine.config.proxies import mounts_for
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
@@ -69,7 +70,7 @@ async def _http(
     url = _resolved(settings.url, "url", secrets, base_dir) or _OPENAI
     key = _resolved(settings.api_key, "apiKey", secrets, base_dir)
     model = settings.model or (_OPENAI_MODEL if is_openai else "")
-    async with httpx2.AsyncClient(timeout=_BATCH_TIMEOUT) as client:
+    async with httpx2.AsyncClient(timeout=_BATCH_TIMEOUT, mounts=mounts_for(url)) as client:
         yield HttpEmbedder(client, url, model=model, key=key, dimensions=settings.dimensions)
 
 

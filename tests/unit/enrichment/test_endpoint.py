@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from email.utils import formatdate
 from itertools import chain, repeat
+from typing import Any
 
 import anyio
 import httpx2
@@ -47,11 +48,25 @@ async def test_a_message_is_sent_with_the_model_and_the_key() -> None:
     assert (one.path, one.key) == ("/v1/chat/completions", "Bearer sesame")
     assert one.body == {
         "model": "m",
+        "max_tokens": 4096,
         "messages": [
             {"role": "system", "content": "be brief"},
             {"role": "user", "content": "say it"},
         ],
     }
+
+
+@pytest.mark.requirement("ENR-25")
+async def test_a_model_that_knows_the_limit_of_an_answer_by_its_other_name_is_given_that() -> None:
+    def reply(body: dict[str, Any]) -> Answer:
+        return Answer(b"{}", 400) if "max_tokens" in body else saying("hello")
+
+    with chat_endpoint(reply) as (url, asked), anyio.fail_after(20):
+        async with open_endpoint(url, model="m", key="", per_minute=6_000, timeout=5) as endpoint:
+            texts = [(await endpoint.complete("", "")).text for _ in range(2)]
+
+    assert texts == ["hello", "hello"]
+    assert [one.body.get("max_completion_tokens") for one in asked] == [None, 4096, 4096]
 
 
 @pytest.mark.requirement("ENR-25")
@@ -84,12 +99,15 @@ async def test_a_connection_that_is_cut_is_tried_again() -> None:
 @pytest.mark.parametrize(
     ("answer", "tries", "message", "hint", "is_final"),
     [
-        (Answer(b"{}", 503), 5, "status 503", "again later", True),
+        (Answer(b"{}", 503), 5, "status 503", "again later", False),
+        (Answer(b"{}", 529), 5, "status 529", "again later", False),
+        (Answer(b"{}", 524), 5, "status 524", "again later", False),
+        (Answer(b"{}", 501), 1, "status 501", "enrich.url", False),
         (Answer(b"{}", 429, {"Retry-After": "3600"}), 1, "status 429", "again later", True),
         (Answer(b"secret words", 401), 1, "status 401", "enrich.apiKey", True),
         (Answer(b"{}", 404), 1, "status 404", "enrich.url", True),
         (Answer(b"{}", 302, {"Location": "http://x/"}), 1, "status 302", "enrich.url", False),
-        (Answer(b"{}", 400), 1, "status 400", "enrich.model", False),
+        (Answer(b"{}", 400), 2, "status 400", "enrich.model", False),
         (Answer(b"<html>"), 1, "no chat completion", "chat/completions", False),
         (Answer(b"[" * 100_000), 1, "no chat completion", "chat/completions", False),
         (Answer(b'{"choices": []}'), 1, "no chat completion", "chat/completions", False),
@@ -143,8 +161,10 @@ async def test_an_endpoint_that_is_silent_is_given_up() -> None:
         async with httpx2.AsyncClient(timeout=0.05) as client:
             url = f"http://127.0.0.1:{port}/v1"
             endpoint = Endpoint(client, url, model="m", per_minute=6_000, sleep=sleep)
-            with anyio.fail_after(20), pytest.raises(EnrichmentError, match="in time"):
+            with anyio.fail_after(20), pytest.raises(EnrichmentError, match="in time") as raised:
                 await endpoint.complete("", "")
+
+    assert not raised.value.is_final  # the next tool may be answered sooner
 
 
 @pytest.mark.requirement("ENR-25")
@@ -166,6 +186,27 @@ async def test_requests_start_no_more_often_than_the_owner_allows() -> None:
 
     assert len(asked) == 4
     assert slept == [2, 2, 2]
+
+
+@pytest.mark.requirement("ENR-28")
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_what_is_for_this_machine_is_sent_to_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, variable: str, host: str
+) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with (
+        chat_endpoint(in_turn(saying("of the proxy"))) as (proxy, stolen),
+        chat_endpoint(in_turn(saying("hello"))) as (url, _),
+        anyio.fail_after(20),
+    ):
+        monkeypatch.setenv(variable, proxy.removesuffix("/v1"))
+        here = url.replace("127.0.0.1", host)
+        async with open_endpoint(here, model="m", key="k", per_minute=60, timeout=5) as endpoint:
+            assert (await endpoint.complete("", "")).text == "hello"
+
+    assert stolen == []
 
 
 async def test_an_endpoint_is_opened_with_the_settings() -> None:

@@ -133,3 +133,21 @@ async def test_nobody_there_is_an_error() -> None:
 async def test_a_key_without_a_value_is_named() -> None:
     with pytest.raises(EmbeddingError, match="NO_SUCH_KEY"):
         await embedded("http://localhost/v1", "x", api_key="${NO_SUCH_KEY}")
+
+
+@pytest.mark.requirement("EMB-16")
+async def test_what_is_for_this_machine_is_sent_to_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    one = giving([1.0, 0.0])
+    with served(one) as (proxy, stolen), served(one) as (url, asked), anyio.fail_after(20):
+        monkeypatch.setenv("HTTP_PROXY", proxy.removesuffix("/v1"))
+        settings = EmbeddingsSettings(provider="http", url=url, model="m")
+        async with open_embedder(
+            settings, secrets=NO_SECRETS, base_dir=tmp_path, data=tmp_path
+        ) as embedder:
+            await embedder.embed(["hello"])
+
+    assert (len(asked), stolen) == (1, [])
