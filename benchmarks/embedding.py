@@ -26,12 +26,14 @@ from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.vectors import Similarities, Vectors
 
 BATCH = 32
+_PATIENCE = 60.0  # seconds for a query whose time is not measured
 
 
 class Embedding:
     def __init__(self, model: str, kept: Path) -> None:
         self._embedder = CheckedEmbedder(OnnxEmbedder(_folder(model, kept)))
         self._store = open_sqlite(kept / "vectors.db")
+        self._known: dict[str, Sequence[Vector]] = {}
         self.asked = self.late = self.partial = 0
         """Requests; those answered by words since the embedder was late; those without clauses."""
 
@@ -59,9 +61,16 @@ class Embedding:
         self.partial += not is_whole
         return vectors.compare(found)
 
-    async def _in_time(self, query: str) -> tuple[Sequence[Vector], bool]:
-        timeout = EmbeddingsSettings().timeout
-        return await query_vectors(query, self._embedder, timeout=timeout, read=_in_english)
+    def compare(self, vectors: Vectors, query: str) -> Similarities | None:
+        """As `similarities`, however long it takes; the vectors of a query are made once."""
+        if query not in self._known:
+            self._known[query], _ = anyio.run(self._in_time, query, _PATIENCE)
+        return vectors.compare(self._known[query])
+
+    async def _in_time(
+        self, query: str, patience: float = EmbeddingsSettings().timeout
+    ) -> tuple[Sequence[Vector], bool]:
+        return await query_vectors(query, self._embedder, timeout=patience, read=_in_english)
 
 
 def _in_english(text: str) -> str:

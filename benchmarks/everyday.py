@@ -1,22 +1,28 @@
 """How everyday requests are answered: whether the right tool comes first, and what is said of it.
 
-    python benchmarks/everyday.py [--kept-aside] [--as-shipped | --examples] [--misses N]
+    python benchmarks/everyday.py [--as-shipped | --examples] [--rewritten] [--misses N]
     python benchmarks/everyday.py --embedder MODEL --vectors FOLDER
+    python benchmarks/everyday.py --all [--kept-aside] [--embedder MODEL --vectors FOLDER]
 
 The requests and the tool lists of popular public servers are in `benchmarks/everyday`, whose README
 says how they were written. Without options the development set is asked; what is kept aside is for
 a figure at the end, and never for looking at: `--misses` does not show it. With `--as-shipped` the
 tools have the typical requests that ship with the program, where their servers are recognised, as
-for everyone; with `--examples` all have those of that folder, as `examples` of `overrides`.
+for everyone; with `--examples` all have those of that folder, as `examples` of `overrides`. `--all`
+prints the tables of all three ways, by words alone and with the embedder, if there is one.
+
+With `--rewritten` 150 requests are asked as an agent puts them that follows the description of
+`search_tools`, operation, object and product, without arguments (`rewritten.jsonl`, written without
+sight of the labels), after the same ones in their own words. `--all` does so, too.
 
 Of requests that some tool serves: the share whose first tool is right, that have a right one among
 the first five, and among those that are sent (as a match or as unsure, after the cut of the tail),
 the share that is answered `none` though a right one is among the first five, the share of matches
 whose first is right, and the shares that are answered `match`, `unsure` and `none`. Of requests
 that none serves: these shares. A match is a false one; *near* requests name a product that is
-connected, but lacks that action. ECE is the expected calibration error
-of the confidence that one of the first five is right, in ten bins of equal width. Tokens are those
-of the answer as agents get it.
+connected, but lacks that action. ECE is the expected calibration error of the confidence that one
+of the first five is right, in ten bins of equal width. Tokens are those of the answer as agents get
+it.
 """
 
 from __future__ import annotations
@@ -82,32 +88,92 @@ class Outcome(Struct, frozen=True):
         return not self.right.isdisjoint(self.sent)
 
 
+class Way(Struct, frozen=True):
+    """How tools are found."""
+
+    title: str
+    with_examples: bool = False
+    is_shipped: bool = False
+    by_vectors: bool = False
+
+
+WORDS = Way("by words, without examples")
+SHIPPED = Way("by words, with the requests that ship with the program", is_shipped=True)
+EXAMPLES = Way("by words, with examples for every tool", with_examples=True)
+
+
+class Asked:
+    """A set's catalog, searched in one way."""
+
+    def __init__(self, name: str, way: Way, embedding: Embedding | None) -> None:
+        catalog, descriptions = read_catalog(name, with_examples=way.with_examples)
+        book = ExampleBook(is_shipped=way.is_shipped)
+        self._searcher = build_searcher(
+            catalog, SearchSettings(), descriptions=descriptions, book=book
+        )
+        self._embedding = embedding if way.by_vectors else None
+        self._vectors = self._embedding.of(catalog, book) if self._embedding else None
+        self._title = f"{name}, {way.title}: {len(catalog)} tools of {len(descriptions)} servers"
+
+    def show(self, requests: Sequence[dict[str, Any]], about: str = "") -> list[Outcome]:
+        """Ask requests and print the tables."""
+        outcomes = [ask(self._searcher, one, self._similarities(one["query"])) for one in requests]
+        print(f"\n== {self._title}, {len(requests)} requests{about}")
+        show_served([one for one in outcomes if one.right])
+        show_unserved([one for one in outcomes if not one.right])
+        return outcomes
+
+    def _similarities(self, query: str) -> Similarities | None:
+        if self._embedding is None or self._vectors is None:
+            return None
+        return self._embedding.similarities(self._vectors, query)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kept-aside", action="store_true", help="the set kept aside, once")
     parser.add_argument("--as-shipped", action="store_true", help="with the shipped requests")
     parser.add_argument("--examples", action="store_true", help="give tools typical requests")
+    parser.add_argument("--all", action="store_true", help="each of these ways, one after another")
+    parser.add_argument("--rewritten", action="store_true", help="as an agent puts them")
     parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
     parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
     parser.add_argument("--misses", type=int, default=0, help="show N requests that failed")
     options = parser.parse_args()
     name = "kept_aside" if options.kept_aside else "development"
-    catalog, descriptions = read_catalog(name, with_examples=options.examples)
     requests = lines(FOLDER / f"{name}.jsonl")
-    book = ExampleBook(is_shipped=options.as_shipped)
-    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions, book=book)
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
-    vectors = embedding.of(catalog, book) if embedding else None
-    outcomes = []
-    for request in requests:
-        query = request["query"]
-        similarities = embedding.similarities(vectors, query) if embedding and vectors else None
-        outcomes.append(ask(searcher, request, similarities))
-    print(f"{name}: {len(catalog)} tools of {len(descriptions)} servers, {len(requests)} requests")
-    show_served([one for one in outcomes if one.right])
-    show_unserved([one for one in outcomes if not one.right])
-    if not options.kept_aside:
-        show_misses(outcomes, options.misses)
+    for way in ways_of(options):
+        asked = Asked(name, way, embedding)
+        outcomes = asked.show(requests)
+        if not options.kept_aside:
+            show_misses(outcomes, options.misses)
+            if options.rewritten or options.all:
+                before, after = rewritten(requests)
+                asked.show(before, " before rewriting")
+                asked.show(after, " rewritten")
+    if embedding:
+        print(f"\nof {embedding.asked} requests the embedder was late for {embedding.late}")
+
+
+def ways_of(options: argparse.Namespace) -> list[Way]:
+    """By words and by vectors for `--all`; otherwise by vectors if there is an embedder."""
+    if options.all:
+        ways = [WORDS, SHIPPED, EXAMPLES]
+        return ways + [by_vectors(way) for way in ways if options.embedder]
+    way = SHIPPED if options.as_shipped else EXAMPLES if options.examples else WORDS
+    return [by_vectors(way) if options.embedder else way]
+
+
+def by_vectors(way: Way) -> Way:
+    return replace(way, title=way.title.replace("words", "words and vectors"), by_vectors=True)
+
+
+def rewritten(requests: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
+    """Those that were rewritten, before and after."""
+    after = {one["id"]: one["query"] for one in lines(FOLDER / "rewritten.jsonl")}
+    before = [one for one in requests if one["id"] in after]
+    return before, [one | {"query": after[one["id"]]} for one in before]
 
 
 def embedding_of(model: str, kept: Path) -> Embedding:
@@ -160,8 +226,8 @@ def show_served(outcomes: Sequence[Outcome]) -> None:
 def show_unserved(outcomes: Sequence[Outcome]) -> None:
     print(f"\n{'unserved':<13}    n  {COMMON}")
     for kind in ("near", "far"):
-        some = [one for one in outcomes if one.request["unserved"] == kind]
-        print(f"{kind:<13} {len(some):4d}  {common_figures(some)}")
+        if some := [one for one in outcomes if one.request["unserved"] == kind]:
+            print(f"{kind:<13} {len(some):4d}  {common_figures(some)}")
 
 
 def common_figures(outcomes: Sequence[Outcome]) -> str:

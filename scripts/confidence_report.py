@@ -1,19 +1,21 @@
-"""How far the confidence of search holds: the operating curve, losses, and reliability by set."""
+"""How far the confidence of search holds: operating points, and reliability by set."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from confidence_cases import PICKED, READ, WRITTEN, Case
+from confidence_cases import EVERYDAY, FAR, GONE, HIDDEN, NEAR, PICKED, READ, WRITTEN, Case
 
 from discovery_engine.config.settings import SearchSettings
 
 THRESHOLD = SearchSettings().min_confidence
-POINTS = (0.7, 0.8, 0.85, 0.9, 0.95)  # shares of unserviceable queries to be told none
-LOSSES = (0.01, 0.03, 0.05, 0.1)
+SERVED = 0.6  # of the weight of a set; of everyday requests three quarters are
+POINTS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9)
+KINDS = (NEAR, HIDDEN, GONE, FAR, PICKED, READ, WRITTEN)
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,11 @@ class Judged:
     name: str
     confidence: np.ndarray
     cases: Sequence[Case]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Judged]) -> Judged:
+        confidence = np.concatenate([one.confidence for one in parts])
+        return cls(parts[0].name, confidence, [case for one in parts for case in one.cases])
 
     def part(self, *, is_long: bool) -> Judged:
         """Of the long requests alone, or of the others."""
@@ -37,32 +44,67 @@ class Judged:
         """The share of unserviceable queries, or of a kind of them, that are told none."""
         kinds = self.column("foreign")
         asked = kinds == kind if kind else kinds != ""
-        return float((self.confidence[asked] < threshold).mean()) if asked.any() else math.nan
+        return share(self.confidence[asked] < threshold)
 
     def loss(self, threshold: float) -> float:
         """The share of queries with a right tool among the first hits that are told none."""
-        found = self.column("shown")
-        return float((self.confidence[found] < threshold).mean())
+        return share(self.confidence[self.column("shown")] < threshold)
+
+    def match_rate(self, threshold: float) -> float:
+        """The share of the set's own queries at the threshold or above."""
+        return share(self.confidence[self.column("serviceable")] >= threshold)
+
+    def first_right(self, threshold: float) -> float:
+        """The share of these whose first hit is right."""
+        chosen = self.column("serviceable") & (self.confidence >= threshold)
+        return share(self.column("first")[chosen])
 
     def weights(self) -> np.ndarray:
-        return halved(self.column("serviceable"))
+        return case_weights(self.cases)
 
 
-def halved(served: np.ndarray) -> np.ndarray:
-    """Weights that add up to one half on either side."""
-    return np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum())
+def share(chosen: np.ndarray) -> float:
+    return float(chosen.mean()) if len(chosen) else math.nan
+
+
+def case_weights(cases: Sequence[Case]) -> np.ndarray:
+    """`SERVED` on those that some tool serves, the rest alike on each kind of the others."""
+    kinds = [case.foreign for case in cases]
+    counts = Counter(kinds)
+    others = max(len(counts) - 1, 1)
+    weights = {k: (1 - SERVED) / others / n if k else SERVED / n for k, n in counts.items()}
+    return np.array([weights[kind] for kind in kinds])
 
 
 def show(judged: Sequence[Judged]) -> None:
     short = [one.part(is_long=False) for one in judged]
-    show_curve(short)
-    show_sets(short, threshold_for(short, lambda j, t: j.none_rate(t), 0.9))
-    show_reliability(short)
-    print("\nlong requests")
-    show_sets([one.part(is_long=True) for one in judged], THRESHOLD)
-    print(f"task descriptions alone: {tasks_of(judged)}")
-    print("short ones at the same threshold")
-    show_sets(short, THRESHOLD)
+    everyday = [one for one in short if one.name.startswith(EVERYDAY)]
+    known = [one for one in short if not one.name.startswith(EVERYDAY)]
+    for name, sets in (("everyday requests", [Judged.joined(everyday)]), ("known sets", known)):
+        if sets:
+            show_points(name, sets)
+            show_reliability(sets)
+    if known:
+        show_sets(known, THRESHOLD)
+        print("\nlong requests")
+        show_sets([one.part(is_long=True) for one in judged if EVERYDAY not in one.name], THRESHOLD)
+        print(f"task descriptions alone: {tasks_of(judged)}")
+
+
+def show_points(name: str, judged: Sequence[Judged]) -> None:
+    """What a threshold between decisions does: above it, and what it loses."""
+    print(f"\n{name}: with at least this confidence, and found ones below it")
+    print("  point   lost  served  first right | " + " ".join(f"{k:>7s}" for k in KINDS))
+    for t in POINTS:
+        figures = [macro(judged, lambda j: measure(j, t)) for measure in MEASURES]  # noqa: B023
+        others = [1 - macro(judged, lambda j: j.none_rate(t, kind)) for kind in KINDS]  # noqa: B023
+        print(
+            "{:7.2f} {:6.1%} {:7.1%} {:12.1%} | ".format(t, *figures)
+            + " ".join(f"{one:7.1%}" for one in others)
+        )
+
+
+MEASURES = (Judged.loss, Judged.match_rate, Judged.first_right)
 
 
 def tasks_of(judged: Sequence[Judged]) -> str:
@@ -82,38 +124,12 @@ def tasks_of(judged: Sequence[Judged]) -> str:
 
 
 def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float:
-    return float(np.nanmean([measure(one) for one in judged]))
-
-
-def threshold_for(
-    judged: Sequence[Judged], measure: Callable[[Judged, float], float], share: float
-) -> float:
-    """The least threshold at which the measure, which rises with it, reaches a share."""
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        if macro(judged, lambda one: measure(one, middle)) < share:  # noqa: B023
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def show_curve(judged: Sequence[Judged]) -> None:
-    print("the operating curve, mean of the sets")
-    print("threshold   none (picked,   read, written)    loss")
-    thresholds = [threshold_for(judged, lambda j, t: j.none_rate(t), p) for p in POINTS]
-    thresholds += [threshold_for(judged, lambda j, t: j.loss(t), p) for p in LOSSES]
-    for t in sorted(thresholds):
-        rates = [
-            macro(judged, lambda j, kind=kind: j.none_rate(t, kind))  # noqa: B023
-            for kind in ("", PICKED, READ, WRITTEN)
-        ]
-        loss = macro(judged, lambda j: j.loss(t))  # noqa: B023
-        print("{:9.3f}  {:5.1%} ({:6.1%}, {:6.1%}, {:6.1%})  {:6.1%}".format(t, *rates, loss))
+    values = [value for one in judged if not math.isnan(value := measure(one))]
+    return float(np.mean(values)) if values else math.nan
 
 
 def show_sets(judged: Sequence[Judged], threshold: float) -> None:
+    judged = [one for one in judged if one.cases]
     print(f"\nset              n  none   loss  brier    ece   (none below {threshold:.3f})")
     for one in judged:
         rates = f"{one.none_rate(threshold):5.1%} {one.loss(threshold):6.1%}"
@@ -123,9 +139,10 @@ def show_sets(judged: Sequence[Judged], threshold: float) -> None:
 
 def show_reliability(judged: Sequence[Judged]) -> None:
     print("\nconfidence   share of answers   mean   a right one among the first")
-    for low, share, said, held in bins(judged):
+    for low, part, said, held in bins(judged):
         bar = "#" * round(40 * held)
-        print(f"{low:.1f} - {low + 0.1:.1f}   {share:16.1%}   {said:.2f}   {held:.2f} {bar}")
+        print(f"{low:.1f} - {low + 0.1:.1f}   {part:16.1%}   {said:.2f}   {held:.2f} {bar}")
+    print(f"ece {ece(judged):.3f}, brier {macro(judged, brier):.3f}")
 
 
 def brier(one: Judged) -> float:
@@ -134,7 +151,7 @@ def brier(one: Judged) -> float:
 
 def ece(judged: Sequence[Judged]) -> float:
     """How far confidence is off on average, in ten bins."""
-    return sum(share * abs(said - held) for _, share, said, held in bins(judged))
+    return sum(part * abs(said - held) for _, part, said, held in bins(judged))
 
 
 def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]]:
@@ -149,14 +166,16 @@ def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]
 
 
 def metrics_of(judged: Sequence[Judged]) -> dict[str, float]:
-    """Means of the sets, at the shipped threshold; of short requests but for those named `long`."""
-    short, long = ([one.part(is_long=is_long) for one in judged] for is_long in (False, True))
-    return {
-        "threshold": THRESHOLD,
-        "none": macro(short, lambda one: one.none_rate(THRESHOLD)),
-        "loss": macro(short, lambda one: one.loss(THRESHOLD)),
-        "brier": macro(short, brier),
-        "ece": ece(short),
-        "long none": macro(long, lambda one: one.none_rate(THRESHOLD)),
-        "long loss": macro(long, lambda one: one.loss(THRESHOLD)),
-    }
+    """At the shipped threshold: of everyday requests, and means of the known sets."""
+    short = [one.part(is_long=False) for one in judged]
+    everyday = [Judged.joined([one for one in short if one.name.startswith(EVERYDAY)])]
+    known = [one for one in short if not one.name.startswith(EVERYDAY)]
+    long = [one for one in (one.part(is_long=True) for one in judged) if len(one.cases)]
+    found = {"threshold": THRESHOLD}
+    for name, sets in (("everyday", everyday), ("known", known), ("long", long)):
+        if sets:
+            found[f"{name} none"] = macro(sets, lambda one: one.none_rate(THRESHOLD))
+            found[f"{name} loss"] = macro(sets, lambda one: one.loss(THRESHOLD))
+            found[f"{name} brier"] = macro(sets, brier)
+            found[f"{name} ece"] = ece(sets)
+    return found

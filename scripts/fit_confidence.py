@@ -1,29 +1,34 @@
 """Fit the confidence of search on sets of real queries, and show how far it holds.
 
-    python scripts/fit_confidence.py FOLDER [--model MODEL] [--write | --write-idf]
+    python scripts/fit_confidence.py FOLDER [--examples] [--embedder MODEL] [--write | --write-idf]
 
-FOLDER holds the sets that `benchmarks/relevance.py` reads. Each catalog is asked its own queries,
-queries of other sets that nothing in it serves, and requests that no tool serves
-(`benchmarks/unserviceable`). Right is an answer that has one of the query's right tools among its
-first five. Every set weighs the same, and in each half of the weight is on queries that a tool
-serves.
+FOLDER holds the sets that `benchmarks/relevance.py` reads; with them stand the everyday requests of
+`benchmarks/everyday`. Each catalog is asked its own queries, queries of other sets that nothing in
+it serves, requests that no tool serves (`benchmarks/unserviceable`), and its own queries with their
+right tools hidden: what comes first then is a near miss. Right is an answer that has one of the
+query's right tools among its first five. The sets weigh the same, the five parts of the everyday
+requests twice as much as another; in each `SERVED` of the weight
+is on queries that a tool serves, and of the others each kind weighs the same.
+
+There are four models: `--examples` fits that of tools with examples of requests for them, on
+everyday requests alone, since the tools of the other sets have none; `--embedder` fits that of
+tools that are found by words and vectors, on the sets of up to `MOST_EMBEDDED` tools. Run it again
+for each of them after a change of the ranking, the words or the embedding model.
 
 The coefficients come from requests of one passage. What several passages change comes from long
 ones: those that `scripts/long_requests.py` makes of both kinds, and task descriptions written for
 one of the catalogs (`benchmarks/long_requests/tasks.jsonl`), of which those that ask for hands are
-asked of every catalog.
-
-With MODEL, the folder of a sentence model in ONNX form, the confidence of tools that are found by
-words and vectors is fitted. Mind that most queries of other sets were picked with such a model:
-they are easier for it than they should be, unlike those that were read or written by hand.
+asked of every catalog. They are asked by words alone; the other models have what was fitted then,
+since the vectors of long requests take most of an hour.
 
 `--write` keeps the coefficients, and refuses if FOLDER gives another table of inverse document
-frequencies than the shipped one, which both models stand on. `--write-idf` keeps that table alone:
-fit both models again after it. What was written from what stands in `data/manifest.json`.
+frequencies than the shipped one, which all models stand on. `--write-idf` keeps that table alone:
+fit all models again after it. What was written from what stands in `data/manifest.json`.
 
-All figures are of models that saw neither the set they judge nor any with its catalog, in their
-coefficients or in their table of words. The model that is written has seen all sets. A set's cases
-are always judged with a table that its own catalog has no part in, since an owner's has none.
+All figures are of models that saw neither the set they judge nor any with its catalog; of everyday
+requests neither those for the same servers. `--strict` judges these by models that saw no everyday
+request at all. The table of words by which a set is measured owes nothing to its catalog. The model
+that is written has seen all sets.
 """
 
 from __future__ import annotations
@@ -32,8 +37,9 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -41,21 +47,31 @@ from msgspec.structs import replace
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from confidence_cases import UNSERVICEABLE, Case, ask  # noqa: E402
-from confidence_report import THRESHOLD, Judged, halved, metrics_of, show  # noqa: E402
+from confidence_cases import EVERYDAY, UNSERVICEABLE, Case, ask, ask_everyday  # noqa: E402
+from confidence_report import THRESHOLD, Judged, case_weights, metrics_of, show  # noqa: E402
+from everyday import FOLDER as REQUESTS  # noqa: E402
 from long_requests import FRAMES, TASKS  # noqa: E402
-from manifest import DATA, IDF, digest, digests, record  # noqa: E402
-from pick_unserviceable import Encoder  # noqa: E402
-from relevance import read_catalog  # noqa: E402
+from manifest import IDF, digest, digests, record  # noqa: E402
+from relevance import embedding_of, read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.search.index.documents import build_documents  # noqa: E402
-from discovery_engine.search.ranking.confidence import ConfidenceModel, Signals, features  # noqa: E402
+from discovery_engine.search.ranking.confidence import (  # noqa: E402
+    ConfidenceModel,
+    default_model,
+    features,
+    model_file,
+)
+from discovery_engine.search.ranking.signals import Signals  # noqa: E402
 from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 
-NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "similarity")
+NAMES = ConfidenceModel.__struct_fields__[: ConfidenceModel.__struct_fields__.index("offset")]
+BY_VECTORS = ("similarity", "accord")
 SCRIPT = "scripts/fit_confidence.py"
 STEEPEST = 6.0  # log odds that long requests may differ from short ones by
+WEIGHTS = {True: 2.0, False: 1.0}  # of a set, by whether it is of everyday requests
+RIDGE = 0.02  # of the squares of coefficients, beside a weight of 1 for each set
+MOST_EMBEDDED = 250  # tools of a set that vectors are made of
 RAREST = 3  # tools that say a word of the table
 STEP = 0.05  # between the weights of the table
 # Sets with the same catalog, or much of it: none judges another.
@@ -65,32 +81,42 @@ FAMILIES = ({"livemcp", "livemcp_steps", "livemcp_xl"}, {"livemcp_xl", "mcpflow"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", type=Path, help="fit for vectors of this model, too")
+    parser.add_argument("--examples", action="store_true", help="fit for tools with examples")
+    parser.add_argument("--embedder", help="fit for its vectors, too; as `relevance.py` takes it")
+    parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
+    parser.add_argument("--strict", action="store_true", help="judge all everyday requests unseen")
     written = parser.add_mutually_exclusive_group()
     written.add_argument("--write", action="store_true", help="keep the coefficients")
     written.add_argument("--write-idf", action="store_true", help="keep the table of words alone")
     options = parser.parse_args()
     folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
     counts = {folder.name: word_counts(folder) for folder in folders}
-    table = idf_lines(Tables(counts)())
+    tables = Tables(counts)
+    table = idf_lines(tables())
     if options.write_idf:
         write_idf(table, options.folder, folders)
         return
+    if options.write and options.strict:
+        sys.exit("--strict judges otherwise than the manifest says: write without it")
     if options.write and table != IDF.read_text(encoding="utf-8"):
         sys.exit(
-            f"these sets give another {IDF.name}: keep it with --write-idf, then fit both models"
+            f"these sets give another {IDF.name}: keep it with --write-idf, then fit all models"
         )
-    encoder = Encoder(options.model) if options.model else None
-    cases = {folder.name: ask(folder, options.folder, encoder) for folder in folders}
-    tables = Tables(counts)
-    judged = [judge(name, cases, tables) for name in cases]
+    embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
+    cases = ask_everyday(embedding, with_examples=options.examples)
+    for folder in [] if options.examples else folders:
+        if not embedding or counts[folder.name][""] <= MOST_EMBEDDED:
+            cases[folder.name] = ask(folder, options.folder, embedding)
+    sets = {name: read(found, tables(name)) for name, found in cases.items()}
+    fitter = Fitter(with_vectors=bool(embedding), with_examples=options.examples)
+    judged = [fitter.judge(name, sets, strict=options.strict) for name in sets]
     show(judged)
-    everything = fit([read(found, tables(name)) for name, found in cases.items()])
+    everything = fitter.fit(list(sets.values()))
     print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
     if options.write:
-        file = "confidence_with_vectors.txt" if encoder else "confidence.txt"
-        inputs = {**inputs_of(options.folder, folders, options.model), IDF.name: digest(IDF)}
-        write(everything, DATA / file, inputs, metrics_of(judged))
+        file = model_file(with_vectors=bool(embedding), with_examples=options.examples)
+        model = Path(options.embedder.partition(":")[2] or options.embedder) if embedding else None
+        write(everything, file, inputs_of(options.folder, folders, model), metrics_of(judged))
 
 
 def word_counts(folder: Path) -> Counter[str]:
@@ -129,11 +155,9 @@ class Tables:
         self._counts = counts
         self._made: dict[frozenset[str], dict[str, float]] = {}
 
-    def __call__(self, *strangers: str) -> dict[str, float]:
-        """The table that owes nothing to the named sets or their kin."""
-        left = frozenset(
-            name for name in self._counts if not any(is_kin(name, one) for one in strangers)
-        )
+    def __call__(self, stranger: str = "") -> dict[str, float]:
+        """The table that owes nothing to the named set or its kin."""
+        left = frozenset(name for name in self._counts if not is_kin(name, stranger))
         if left not in self._made:
             self._made[left] = table_of(self._kin_apart(left))
         return self._made[left]
@@ -147,32 +171,72 @@ class Tables:
         return [self._counts[name] for name in kept]
 
 
-Read = tuple[Case, Sequence[Signals]]
-"""A case with its signals by one table: of each passage; none if nothing was found."""
+class Read(NamedTuple):
+    """A case, measured by one table of words."""
+
+    case: Case
+    signals: Sequence[Signals]
+    """Of each passage; none if nothing was found."""
+    features: tuple[float, ...]
+    """Of the first passage, with 1 for the offset."""
 
 
 def read(cases: Iterable[Case], table: dict[str, float]) -> list[Read]:
-    return [(case, case.signals(table) if case.signals else ()) for case in cases]
+    found = []
+    for case in cases:
+        signals = case.signals(table) if case.signals else ()
+        found.append(Read(case, signals, (*features(signals[0]), 1.0) if signals else ()))
+    return found
 
 
-def judge(name: str, cases: dict[str, list[Case]], tables: Tables) -> Judged:
-    """A set's cases by a model that saw nothing of the set or its kin."""
-    others = [other for other in cases if not is_kin(name, other)]
-    model = fit([read(cases[other], tables(name, other)) for other in others])
-    confidence = [confidence_of(signals, model) for _, signals in read(cases[name], tables(name))]
-    print(f"judged {name}", file=sys.stderr, flush=True)
-    return Judged(name, np.array(confidence), cases[name])
+class Fitter:
+    """Fits one of the four models."""
 
+    def __init__(self, *, with_vectors: bool, with_examples: bool) -> None:
+        self._with_vectors = with_vectors
+        self._with_examples = with_examples
 
-def confidence_of(signals: Sequence[Signals], model: ConfidenceModel) -> float:
-    return model.probability(signals) if signals else 0.0
+    def judge(
+        self, name: str, sets: Mapping[str, Sequence[Read]], *, strict: bool = False
+    ) -> Judged:
+        """A set's cases by a model that saw nothing of the set or its kin."""
+        others = [other for other in sets if not is_kin(name, other)]
+        if strict and name.startswith(EVERYDAY):
+            others = [other for other in others if not other.startswith(EVERYDAY)]
+        model = self.fit([sets[other] for other in others])
+        return Judged(name, confidences(sets[name], model), [one.case for one in sets[name]])
 
+    def fit(self, sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
+        """By the requests of one passage; what several of them change, by the long ones."""
+        short = [[one for one in found if not one.case.is_long] for found in sets]
+        long = [[one for one in found if one.case.is_long and one.signals] for found in sets]
+        model = self._regression(short)
+        if not any(long):
+            known = default_model()
+            return replace(
+                model,
+                second=known.second,
+                passages=known.passages,
+                long_offset=known.long_offset,
+            )
+        return fit_long(model, short, [found for found in long if found])
 
-def fit(sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
-    """By the requests of one passage; what several of them change, by the long ones."""
-    short = [[one for one in found if not one[0].is_long] for found in sets]
-    long = [[one for one in found if one[0].is_long] for found in sets]
-    return fit_long(regression(short), short, long)
+    def _regression(self, sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
+        found = [one for reads in sets for one in reads if one.signals]
+        weights = [
+            WEIGHTS[reads[0].case.is_everyday] * case_weights([one.case for one in reads])
+            for reads in sets
+        ]
+        kept = [np.array([bool(one.signals) for one in reads]) for reads in sets]
+        x = np.array([one.features for one in found])
+        y = np.array([float(one.case.shown) for one in found])
+        w = np.concatenate([w[k] for w, k in zip(weights, kept, strict=True)])
+        used = np.array([self._with_vectors or name not in BY_VECTORS for name in NAMES] + [True])
+        values = np.zeros(len(used))
+        values[used] = held_above_zero(x[:, used], y, w)
+        named = dict(zip(NAMES, map(float, values[:-1]), strict=True))
+        offset = float(values[-1])
+        return ConfidenceModel(**named, offset=offset, second=0.0, passages=0.0, long_offset=0.0)
 
 
 def fit_long(
@@ -181,81 +245,66 @@ def fit_long(
     """The shares of the second passage and of their number by regression, the offset by aim.
 
     With that offset as large a share of the long requests that nothing serves is refused, at the
-    shipped threshold, as of the short ones.
+    shipped threshold, as of the short ones; of these the far ones, as hardly any long one is near.
     """
-    odds = [
-        (case, sorted(map(model.log_odds, signals), reverse=True))
+    two = [
+        [sorted(map(model.log_odds, signals), reverse=True) for _, signals, _ in found]
         for found in long
-        for case, signals in found
-        if signals
     ]
-    x = np.array([(two[1], -math.log(len(two)), 1.0) for _, two in odds])
-    y = np.array([float(case.shown) for case, _ in odds])
-    known = np.array([two[0] for _, two in odds])
-    w = halved(np.array([case.serviceable for case, _ in odds]))
+    x = np.array([(odds[1], -math.log(len(odds)), 1.0) for found in two for odds in found])
+    y = np.array([float(one.case.shown) for found in long for one in found])
+    known = np.array([odds[0] for found in two for odds in found])
+    w = case_weights([one.case for found in long for one in found])
     second, passages, _ = held_above_zero(x, y, w, known)
-    model = replace(model, second=second, passages=passages)
-    aim = macro_none(short, model)
+    odds = np.split(known + x[:, 0] * second + x[:, 1] * passages, np.cumsum(list(map(len, two))))
+    unserved = [
+        those[[not one.case.serviceable for one in found]]
+        for those, found in zip(odds, long, strict=False)
+    ]
+    far = [[one for one in found if one.case.is_far] for found in short]
+    aim = macro(confidences(found, model) < THRESHOLD for found in far)
+    bar = math.log(THRESHOLD / (1 - THRESHOLD))
     low, high = -STEEPEST, STEEPEST
     for _ in range(20):
         middle = (low + high) / 2
-        if macro_none(long, replace(model, long_offset=middle)) > aim:
+        if macro(those + middle < bar for those in unserved) > aim:
             low = middle
         else:
             high = middle
-    return replace(model, long_offset=high)
+    return replace(model, second=float(second), passages=float(passages), long_offset=high)
 
 
-def macro_none(sets: Sequence[Sequence[Read]], model: ConfidenceModel) -> float:
-    """The share of requests that nothing serves which are told none, as the mean of the sets."""
-    return float(
-        np.mean(
-            [
-                np.mean(
-                    [
-                        confidence_of(signals, model) < THRESHOLD
-                        for case, signals in found
-                        if not case.serviceable
-                    ]
-                )
-                for found in sets
-            ]
-        )
-    )
+def macro(sets: Iterable[np.ndarray]) -> float:
+    """The mean over the sets of a share."""
+    return float(np.mean([share.mean() for share in sets if len(share)]))
 
 
-def regression(sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
-    found = [one for reads in sets for one in reads if one[1]]
-    weights = [halved(np.array([case.serviceable for case, _ in reads])) for reads in sets]
-    kept = [np.array([bool(signals) for _, signals in reads]) for reads in sets]
-    x = np.array([(*features(signals[0]), 1.0) for _, signals in found])
-    y = np.array([float(case.shown) for case, _ in found])
-    w = np.concatenate([w[k] for w, k in zip(weights, kept, strict=True)])
-    *values, offset = held_above_zero(x, y, w)
-    named = dict(zip(NAMES, values, strict=True))
-    return ConfidenceModel(**named, offset=offset, second=0.0, passages=0.0, long_offset=0.0)
+def confidences(found: Sequence[Read], model: ConfidenceModel) -> np.ndarray:
+    return np.array([model.probability(s) if s else 0.0 for _, s, _ in found])
 
 
 def held_above_zero(
     x: np.ndarray, y: np.ndarray, w: np.ndarray, known: np.ndarray | float = 0.0
-) -> list[float]:
-    """Coefficients of a logistic model; but for the last, the offset, none is below 0."""
+) -> np.ndarray:
+    """Logistic regression whose coefficients, but for the last, are not below 0."""
     free = np.ones(x.shape[1], dtype=bool)
     while True:
         found = np.zeros(len(free))
         found[free] = newton(x[:, free], y, w, known)
         if (found[:-1] >= 0).all():
-            return list(map(float, found))
-        free[:-1] &= found[:-1] >= 0
+            return found
+        free[np.argmin(found[:-1])] = False  # one at a time: without it others may rise above 0
 
 
 def newton(x: np.ndarray, y: np.ndarray, w: np.ndarray, known: np.ndarray | float) -> np.ndarray:
     """Logistic regression by Newton's method; `known` are log odds that each case begins with."""
     b = np.zeros(x.shape[1])
+    ridge = np.full(len(b), RIDGE)
+    ridge[-1] = 1e-9
     for _ in range(30):
         p = 1 / (1 + np.exp(-np.clip(known + x @ b, -30, 30)))
         bend = (x * (w * p * (1 - p))[:, None]).T @ x
-        b -= np.linalg.solve(bend + 1e-9 * np.eye(len(b)), x.T @ (w * (p - y)))
+        b -= np.linalg.solve(bend + np.diag(ridge), x.T @ (w * (p - y)) + ridge * b)
     return b
 
 
@@ -290,9 +339,13 @@ def write(
 def inputs_of(root: Path, folders: Sequence[Path], model: Path | None) -> dict[str, str]:
     """The digests of the sets, of the requests that nothing serves, and of the sentence model."""
     sets = digests((file for folder in folders for file in folder.glob("*.jsonl")), root)
-    requests = digests((*UNSERVICEABLE.glob("*"), FRAMES, TASKS), ROOT)
+    everyday = (
+        REQUESTS / name
+        for name in ("development.jsonl", "catalog.jsonl.gz", "typical_requests.jsonl.gz")
+    )
+    requests = digests((*UNSERVICEABLE.glob("*"), FRAMES, TASKS, *everyday), ROOT)
     files = [*model.rglob("model.onnx"), *model.rglob("tokenizer.json")] if model else []
-    return sets | requests | {file.name: digest(file) for file in files}
+    return sets | requests | {file.name: digest(file) for file in files} | {IDF.name: digest(IDF)}
 
 
 if __name__ == "__main__":

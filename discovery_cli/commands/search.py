@@ -30,7 +30,7 @@ from discovery_cli.rendering import (
 )
 from discovery_cli.targets import one_server
 from discovery_engine._util.quantities import counted
-from discovery_engine._util.text import one_line
+from discovery_engine._util.text import named, one_line
 from discovery_engine.view.search_answers import SEARCH_KINDS, Decision, SearchAnswer, SearchKind
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ def _form(
         "alternatives": alternative_forms(answer),
         "nearest": [form_of(hit, view) for hit in answer.nearest],
         "uncovered": list(answer.uncovered),
+        "undone": list(answer.undone),
         "notices": notice_forms(answer.notices),
     }
 
@@ -183,15 +184,18 @@ def _summary(answer: SearchAnswer) -> str:
     if any(notice.kind in ("empty", "unknown") for notice in answer.notices):
         return ""
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
-    why = f"no tool mentions {missing}" if missing else ""
     if answer.decision is Decision.UNSURE:
         nearest = f"unsure: {counted(len(answer.hits), 'near tool')}, check before you use one"
-        return "; ".join(filter(None, (nearest, why)))
+        server, verbs = answer.hits[0].entry.tool.server, " or ".join(answer.undone)
+        undone = f"no tool of {named(server)} seems to {verbs}" if verbs else ""
+        why = f"none mentions {missing}" if missing else ""
+        return "; ".join(filter(None, (nearest, undone, why)))
     if answer.hits:
         alike = f"; the first {answer.alike} fit equally well" if answer.alike > 1 else ""
         return f"{answer.certainty} match: {counted(len(answer.hits), 'tool')}{alike}"
     if answer.offerings:
         return ""
+    why = f"no tool mentions {missing}" if missing else ""
     nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)
     near = f"nearest, but unlikely to fit: {nearest}" if nearest else ""
     return "; ".join(filter(None, (why, near)))

@@ -60,22 +60,26 @@ _DEFINITIONS = (
     MetaTool(
         name="search_tools",
         description=(
-            "Find tools of all MCP servers by what they do or by name, the best first. "
+            "Find tools of all MCP servers by what they do or by name, best first. "
             "Use it before you conclude that something cannot be done."
         ),
         properties={
-            "query": {"type": "string", "description": "What to do, in a few words"},
+            "query": {
+                "type": "string",
+                "description": "Operation, object, product, in English; no values: "
+                "create issue, GitHub",
+            },
             "queries": {
                 "type": "array",
                 "items": _TEXT,
                 "maxItems": 10,
-                "description": "Several at once, each answered apart",
+                "description": "Several at once",
             },
             "server": {"type": "string", "description": "Only this server"},
             "limit": {"type": "integer", "minimum": 1},
-            "tags": {"type": "array", "items": _TEXT, "description": "Only with all these"},
+            "tags": {"type": "array", "items": _TEXT, "description": "With all these"},
             "kinds": {"type": "array", "items": {"enum": ["tool", "resource", "prompt"]}},
-            "maxTokens": {**_MAX_TOKENS, "description": "More tokens, more detail"},
+            "maxTokens": {**_MAX_TOKENS, "description": "For more detail"},
         },
         required=(),
         annotations=_READ_ONLY,

@@ -28,12 +28,14 @@ _DETAIL = ((160, _EXAMPLES), (80, _EXAMPLES), (80, 0), (40, 0), (0, 0))
 
 
 _HOW: Mapping[ServeMode, str] = {
-    "meta": "Whenever a task might need one of them, call search_tools with what you want to do; "
+    "meta": "Whenever a task might need one of them, call search_tools with operation, object and "
+    "product in English, without values (`create issue, GitHub`); "
     "then execute_tool with `server:tool` and its arguments. "
     "get_tool_details explains a tool's arguments.",
     "direct": "They are in your list of tools, each with the name of its server in front.",
-    "dynamic": "Whenever a task might need one of them, call search_tools with what you want to do;"
-    " it adds the tools that it finds to your list of tools.",
+    "dynamic": "Whenever a task might need one of them, call search_tools with operation, object "
+    "and product in English, without values (`create issue, GitHub`); "
+    "it adds the tools that it finds to your list of tools.",
 }
 
 

@@ -27,11 +27,12 @@ USAGE_GUIDE = """\
 
 Five tools give access to the tools of many MCP servers. Work in three steps:
 
-1. Find: `search_tools` with what you want to do in a few words ("create an issue"). Each line of
-   the answer is `server:tool(arguments) - summary`; a `?` marks an optional argument, and `…` what
-   is left out. The first line has the decision: `Match: sure`, `Match: likely`, `Unsure` (these
-   are only the nearest tools: check that one does what you want before you call it), or that no
-   tool fits. Several requests fit into one call as `queries`.
+1. Find: `search_tools` with operation, object and product in English, without values such as names,
+   numbers or quoted text ("create issue, GitHub"). Several requests fit into one call as `queries`.
+   The first line of the answer has the decision: `Match: sure`, `Match: likely`, `Unsure` (check
+   before you call one of these: they are only the nearest tools), or that no tool fits. Each
+   further line is `server:tool(arguments) - summary`; a `?` marks an optional argument, `…` what
+   is left out.
 2. Look: `get_tool_details` with `server:tool` gives each argument with its type. Skip this when
    the line of the search is enough.
 3. Call: `execute_tool` with `tool` as `server:tool` and `arguments` as an object.

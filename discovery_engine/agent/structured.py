@@ -33,6 +33,7 @@ def search_fields(answer: SearchAnswer) -> JSONObject:
         ],
         "nearest": hit_fields(answer.nearest),
         "uncovered": list(map(clean, answer.uncovered)),
+        "undone": list(answer.undone),
         "notices": notice_fields(answer.notices),
     }
 

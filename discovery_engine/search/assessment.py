@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from discovery_engine.search.operations.request_reading import intent_of
+from discovery_engine.search.operations.tool_profile import ToolProfile
 from discovery_engine.search.query.query_passages import split_passages
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Assessment,
-    Signals,
-    contains_all_words,
     default_model,
-    measure_signals,
     overall_confidence,
 )
+from discovery_engine.search.ranking.gaps import Gaps, undone, words_without
 from discovery_engine.search.ranking.inverse_document_frequency import default_idf
+from discovery_engine.search.ranking.signals import (
+    AnswerSignals,
+    Signals,
+    contains_all_words,
+    lead,
+    measure_signals,
+    operation_agreement,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from discovery_engine.search.index.index import Index
+    from discovery_engine.search.index.index import DocId, Index
     from discovery_engine.search.index.tags import TagTable
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.query.analyzer import QueryTerms
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.search.vectors import Similarities
+    from discovery_engine.tools.model import Tool
 
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 
@@ -54,9 +63,13 @@ class Assessor:
         if not hits:
             return Assessment(0.0, 0, terms.unknown)
         signals = self.signals(query, hits, default_idf(), similarities)
-        model = default_model(with_vectors=signals[0].similarity is not None)
+        doc_id = self._index.doc_id(hits[0].entry.tool)
+        model = default_model(
+            with_vectors=signals[0].answer.similarity is not None,
+            with_examples=self._profile(doc_id).has_examples,
+        )
         kinds = [self.name_match(query, hit).kind for hit in hits]
-        impacts = self._impacts(hits[0], terms)
+        impacts = self._impacts(doc_id, terms)
         return Assessment(
             confidence=overall_confidence(
                 model.probability(signals),
@@ -69,6 +82,28 @@ class Assessor:
                 for kind, hit in zip(kinds, hits, strict=True)
             ),
             unknown=terms.unknown,
+        )
+
+    def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
+        """What of `query` none of the first of `hits` has; there is at least one."""
+        first = hits[:FIRST]
+        server = first[0].entry.tool.server
+        doc_ids = self._doc_ids(first)
+        held = {term for doc_id in doc_ids for term in self._impacts(doc_id, query.terms)}
+        language = self._lexicon.detect_language(query.text)
+        # The words of another language are in no tool, whatever it does.
+        missing = (
+            query.terms.unknown if language else words_without(held, query.text, self._lexicon)
+        )
+        arguments = self._argument_stems(query)
+        profiles = [
+            self._profile(doc_id)
+            for hit, doc_id in zip(first, doc_ids, strict=True)
+            if hit.entry.tool.server == server
+        ]
+        return Gaps(
+            tuple(word for word in missing if self._lexicon.stem(word) not in arguments),
+            undone(query.reading, profiles),
         )
 
     def signals(
@@ -84,19 +119,66 @@ class Assessor:
         has the inverse document frequencies of stems, from 0 to 1.
         """
         first = hits[:FIRST]
-        tools = [hit.entry.tool for hit in first]
-        similarity = similarities.relative_best(tools) if similarities else None
+        doc_ids = self._doc_ids(first)
+        answer = self._answer_signals(query, first, doc_ids, similarities)
+        arguments = self._argument_stems(query)
+        name = self._name(first[0].entry.tool)
         return tuple(
             measure_signals(
                 terms,
-                [self._impacts(hit, terms) for hit in first],
+                [self._impacts(doc_id, terms) for doc_id in doc_ids],
+                name=name,
+                arguments=arguments,
                 lexicon=self._lexicon,
                 idf=idf,
-                size=self._index.size,
-                similarity=similarity,
+                answer=answer,
             )
             for terms in self._passages(query)
         )
+
+    def _answer_signals(
+        self,
+        query: AnalyzedQuery,
+        first: Sequence[Hit],
+        doc_ids: Sequence[DocId | None],
+        similarities: Similarities | None,
+    ) -> AnswerSignals:
+        reading = query.reading
+        profiles = [self._profile(doc_id) for doc_id in doc_ids]
+        agreements = [operation_agreement(reading, profile) for profile in profiles]
+        tools = [hit.entry.tool for hit in first]
+        return AnswerSignals(
+            size=self._index.size,
+            lead=lead([hit.relevance for hit in first]),
+            operation=agreements[0],
+            operations=max(agreements),
+            types=bool(reading.given & profiles[0].takes),
+            similarity=similarities.relative_best(tools) if similarities else None,
+            accord=similarities is not None and _is_first_by_both(first),
+        )
+
+    def _doc_ids(self, hits: Sequence[Hit]) -> list[DocId | None]:
+        return [self._index.doc_id(hit.entry.tool) for hit in hits]
+
+    def _profile(self, doc_id: DocId | None) -> ToolProfile:
+        return ToolProfile.unpacked(self._index.profile(doc_id) if doc_id else 0)
+
+    def _argument_stems(self, query: AnalyzedQuery) -> set[str]:
+        """The stems of arguments that the rest of the query has not."""
+        reading = query.reading
+        if not reading.arguments:
+            return set()
+        said = {stem for one in reading.arguments for stem in self._stems(one.text(query.text))}
+        return said.difference(self._stems(intent_of(query.text, reading.arguments)))
+
+    def _stems(self, text: str) -> list[str]:
+        return self._lexicon.stems(text)
+
+    def _name(self, tool: Tool) -> list[str]:
+        """The stems of a tool's name without those of its server's, unless there are no others."""
+        stems = self._stems(tool.name)
+        server = set(self._stems(tool.server))
+        return [stem for stem in stems if stem not in server] or stems
 
     def _passages(self, query: AnalyzedQuery) -> Sequence[QueryTerms]:
         passages = split_passages(query.text)
@@ -106,12 +188,21 @@ class Assessor:
             else [self._analyze(passage) for passage in passages]
         )
 
-    def _impacts(self, hit: Hit, terms: QueryTerms) -> dict[str, int]:
+    def _impacts(self, doc_id: DocId | None, terms: QueryTerms) -> dict[str, int]:
         """The impacts of a query's terms on a tool."""
-        doc_id = self._index.doc_id(hit.entry.tool)
         return self._index.impacts(doc_id, terms.weights) if doc_id else {}
 
     def name_match(self, query: AnalyzedQuery, hit: Hit) -> NameMatch:
         """How the name of a hit fits `query`."""
         # To look up a tool takes 5 us, for each hit, and few queries are names.
         return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
+
+
+def _is_first_by_both(hits: Sequence[Hit]) -> bool:
+    """Whether the first hit is the best by words as by vectors."""
+    best = hits[0].parts
+    return all(
+        one.parts.meaning <= best.meaning
+        and one.parts.partial - one.parts.meaning <= best.partial - best.meaning
+        for one in hits
+    )

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.search.ranking.hit import Hit
@@ -33,7 +34,7 @@ _NEAREST = 3  # tools named where none fits
 # Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
 # less gains 18, a quarter more loses 23 of 10,000 in NDCG@10, but less shows more wrong hits.
 _TAIL = 0.35
-_SURE, _MATCH = 0.9, 0.5  # the least confidence of a match that is sure, and of any match
+_SURE, _MATCH = 0.9, 0.6  # the least confidence of a match that is sure, and of any match
 _COUNTED = 50  # hidden tools that match better; more are not counted
 
 
@@ -91,7 +92,9 @@ class SearchAnswer(Struct, frozen=True):
     nearest: tuple[Hit, ...] = ()
     """The nearest tools, if nothing fits."""
     uncovered: tuple[str, ...] = ()
-    """Words of the query that no tool mentions."""
+    """Words of the query that no tool mentions; of an unsure answer, none of its first hits."""
+    undone: tuple[str, ...] = ()
+    """What the query asks for, as verbs, if no near tool of the first server seems to do it."""
     offerings: tuple[OfferingHit, ...] = ()
     """The resources, templates and prompts that fit, if they were asked for."""
 
@@ -140,7 +143,7 @@ class QueryRunner(Struct, frozen=True):
         assessment = self.searcher.assess(self.query, found, self.similarities)
         fits = bool(found) and assessment.confidence >= self.least
         hits = _head(found[: self.limit]) if fits else ()
-        return SearchAnswer(
+        answer = SearchAnswer(
             self.query.text,
             hits,
             confidence=assessment.confidence,
@@ -148,6 +151,10 @@ class QueryRunner(Struct, frozen=True):
             nearest=() if fits else found[: min(self.limit, _NEAREST)],
             uncovered=assessment.unknown,
         )
+        if answer.decision is not Decision.UNSURE:
+            return answer
+        gaps = self.searcher.assessor.gaps(self.query, found)
+        return replace(answer, uncovered=gaps.words, undone=gaps.operations)
 
     def better_hits(
         self, shown: SearchAnswer, accepts: Callable[[Entry], bool], within: Subset

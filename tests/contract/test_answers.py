@@ -366,7 +366,7 @@ def test_what_is_named_can_be_inspected_and_what_is_hidden_is_named_nowhere(
 @pytest.mark.requirement("ANS-13")
 @pytest.mark.parametrize(
     ("confidence", "word"),
-    [(1.0, "sure"), (0.9, "sure"), (0.89, "likely"), (0.5, "likely")],
+    [(1.0, "sure"), (0.9, "sure"), (0.89, "likely"), (0.6, "likely")],
 )
 def test_agents_read_how_sure_a_match_is(confidence: float, word: str) -> None:
     found = make_view(FILES).search("read a file")
@@ -381,21 +381,48 @@ def test_agents_read_how_sure_a_match_is(confidence: float, word: str) -> None:
 
 @pytest.mark.requirement("ANS-6")
 @pytest.mark.parametrize(
-    ("uncovered", "more"), [((), ""), (("tax", "return"), " None mentions 'tax', 'return'.")]
+    ("fields", "more"),
+    [
+        pytest.param({"uncovered": ()}, "", id="nothing is missing"),
+        pytest.param(
+            {"uncovered": ("tax", "return")}, " None mentions 'tax', 'return'.", id="words"
+        ),
+        pytest.param(
+            {"uncovered": ("tax",), "undone": ("delete or remove",)},
+            " No tool of files seems to delete or remove; none mentions 'tax'.",
+            id="an operation",
+        ),
+    ],
 )
 def test_an_unsure_answer_shows_the_nearest_tools_and_what_to_check(
-    uncovered: tuple[str, ...], more: str
+    fields: dict[str, Any], more: str
 ) -> None:
     found = make_view(FILES).search("read a file")
 
-    answer = replace(found, confidence=0.49, uncovered=uncovered)
+    answer = replace(found, confidence=0.3, **fields)
 
     head, first, *_ = told(answer).splitlines()
     assert head == f"Unsure: these are only the nearest tools. Check before calling.{more}"
     assert first.startswith("files:read_file(")
-    fields = search_result(answer, Budget(200), Detail.LINE)["_meta"]["discovery/answer"]
-    assert (fields["decision"], fields["certainty"]) == ("unsure", None)
-    assert fields["results"][0]["tool"] == "read_file"
+    shown = search_result(answer, Budget(200), Detail.LINE)["_meta"]["discovery/answer"]
+    assert (shown["decision"], shown["certainty"]) == ("unsure", None)
+    assert shown["results"][0]["tool"] == "read_file"
+    assert shown["undone"] == list(answer.undone)
+
+
+@pytest.mark.requirement("ANS-6")
+def test_an_operation_that_no_near_tool_has_is_named() -> None:
+    wiki = make_part(
+        "wiki",
+        make_entry("list_spaces", "wiki", description="List the spaces of the wiki."),
+        make_entry("get_space", "wiki", description="Get a space of the wiki."),
+    )
+
+    answer = make_view(wiki, least=0.0).search("delete all archived spaces of our team wiki")
+
+    assert answer.decision is Decision.UNSURE
+    assert answer.undone == ("delete or remove",)
+    assert "delete" in answer.uncovered
 
 
 @pytest.mark.requirement("ANS-6")

@@ -51,6 +51,6 @@ def test_a_manifest_names_what_a_file_was_fitted_from_and_how_well(file: Path) -
 
 
 @pytest.mark.requirement("ANS-30")
-@pytest.mark.parametrize("name", ["confidence.txt", "confidence_with_vectors.txt"])
+@pytest.mark.parametrize("name", sorted(file.name for file in DATA.glob("confidence*.txt")))
 def test_a_model_was_fitted_with_the_table_of_words_that_is_shipped(name: str) -> None:
     assert ENTRIES[name]["inputs"][IDF] == digest(DATA / IDF)

@@ -12,11 +12,13 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.definitions import META_TOOLS, meta_tools
+from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.search import search_result
+from discovery_engine.agent.resources import USAGE_GUIDE
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.config.settings import SearchSettings, ServeSettings, Settings
+from discovery_engine.config.settings import SearchSettings, ServeMode, ServeSettings, Settings
 from discovery_engine.errors import InputRequiredError
 from discovery_server.gateway import Gateway
 from tests.factories import make_entry, make_part
@@ -25,6 +27,7 @@ from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served
 
 pytestmark = pytest.mark.anyio
 
+MODES: tuple[ServeMode, ...] = ("meta", "dynamic")
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 
 
@@ -53,25 +56,29 @@ def test_definitions_are_these() -> None:
             {
                 "type": "object",
                 "properties": {
-                    "query": {"type": "string", "description": "What to do, in a few words"},
+                    "query": {
+                        "type": "string",
+                        "description": "Operation, object, product, in English; no values: "
+                        "create issue, GitHub",
+                    },
                     "queries": {
                         "type": "array",
                         "items": {"type": "string"},
                         "maxItems": 10,
-                        "description": "Several at once, each answered apart",
+                        "description": "Several at once",
                     },
                     "server": {"type": "string", "description": "Only this server"},
                     "limit": {"type": "integer", "minimum": 1},
                     "tags": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "description": "Only with all these",
+                        "description": "With all these",
                     },
                     "kinds": {
                         "type": "array",
                         "items": {"enum": ["tool", "resource", "prompt"]},
                     },
-                    "maxTokens": {**TOKENS, "description": "More tokens, more detail"},
+                    "maxTokens": {**TOKENS, "description": "For more detail"},
                 },
             },
             READS,
@@ -139,6 +146,17 @@ async def test_an_argument_that_it_does_not_take_is_named_with_those_it_takes(
     assert result["isError"]
     assert block["text"].startswith(f"VALIDATION_ERROR: 'owner' is not an argument of {meta_tool}")
     assert all(name in block["text"] for name in takes)
+
+
+@pytest.mark.requirement("MET-37")
+def test_an_agent_reads_how_to_put_a_request() -> None:
+    view = make_engine().view
+    query = META_TOOLS["search_tools"].properties["query"]["description"]
+    texts = [query, USAGE_GUIDE, *(render_instructions(view, mode) for mode in MODES)]
+
+    for text in map(str.lower, texts):
+        assert all(word in text for word in ("operation", "object", "product", "english", "values"))
+        assert "create issue, github" in text
 
 
 @pytest.mark.requirement("MET-3")

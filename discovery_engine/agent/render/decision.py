@@ -62,9 +62,13 @@ def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:
 
 
 def unsure_item(answer: SearchAnswer) -> Item:
-    """That the hits are to be checked first, and what no tool has."""
+    """That the hits are to be checked first, and what none of them has."""
+    verbs = " or ".join(answer.undone)
+    server = named(answer.hits[0].entry.tool.server)
+    undone = f"no tool of {server} seems to {verbs}" if verbs else ""
     missing = _uncovered(answer)
-    whole = f"{_CHECK} None mentions {missing}." if missing else _CHECK
+    reasons = "; ".join(filter(None, (undone, f"none mentions {missing}" if missing else "")))
+    whole = f"{_CHECK} {reasons[:1].upper()}{reasons[1:]}." if reasons else _CHECK
     return Item(_WEIGHT, (line_variant(_CHECK, 0.8), line_variant(whole, 1.0)))
 
 

@@ -178,8 +178,9 @@ class Index(Struct, frozen=True, dict=True):
             # Made again from the old definitions, to find the terms to count less: postings are
             # by term, and to keep the terms of each tool besides would cost memory for this alone.
             # If those cannot be had, the level is rewritten.
-            documents: Iterable[Document] = _documents(name, self.servers[name], lexicon)
-            if self.servers[name].book.has_failed:
+            server = self.servers[name]
+            documents: Iterable[Document] = _documents(name, server, server.examples, lexicon)
+            if server.book.has_failed:
                 documents = ()
                 unknown.add(number)
             levels[number] = levels[number].without(span, documents)
@@ -204,8 +205,10 @@ def indexed_servers(
     }
 
 
-def _documents(name: ServerName, server: IndexedServer, lexicon: Lexicon) -> Iterator[Document]:
-    return build_documents(server.tools, name, server.description, lexicon, server.examples)
+def _documents(
+    name: ServerName, server: IndexedServer, examples: Mapping[str, Examples], lexicon: Lexicon
+) -> Iterator[Document]:
+    return build_documents(server.tools, name, server.description, lexicon, examples)
 
 
 def _new_level(
@@ -213,7 +216,12 @@ def _new_level(
 ) -> Level:
     writer = PostingsWriter()
     for name in names:
-        tools = servers[name].tools
-        profiles = (read_tool(tool, lexicon.stem).packed() for tool in tools)
-        writer.add(name, tools, _documents(name, servers[name], lexicon), profiles)
+        server = servers[name]
+        examples = server.examples
+        profiles = (
+            read_tool(one, lexicon.stem, has_examples=one.upstream_name in examples).packed()
+            for one in server.tools
+        )
+        documents = _documents(name, server, examples, lexicon)
+        writer.add(name, server.tools, documents, profiles)
     return Level(writer.build())

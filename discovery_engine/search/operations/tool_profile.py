@@ -77,10 +77,12 @@ class ToolProfile(NamedTuple):
     is_for_many: bool
     is_for_one: bool
     """It needs the identifier of what it is about, and is not for many."""
+    has_examples: bool = False
+    """Whether the index has requests that it serves."""
 
     def packed(self) -> int:
         """As a number of 32 bits; the index keeps one for each tool."""
-        flags = self.is_for_many | self.is_for_one << 1
+        flags = self.is_for_many | self.is_for_one << 1 | self.has_examples << 2
         return self.operations | self.takes << _TAKES | flags << _FLAGS
 
     @classmethod
@@ -91,10 +93,12 @@ class ToolProfile(NamedTuple):
             packed >> _TAKES & (1 << _FLAGS - _TAKES) - 1,
             bool(flags & 1),
             bool(flags & 2),
+            bool(flags & 4),
         )
 
 
-def read_tool(tool: Tool, stem: Callable[[str], str]) -> ToolProfile:
+def read_tool(tool: Tool, stem: Callable[[str], str], *, has_examples: bool = False) -> ToolProfile:
+    """Read a tool; `has_examples` if requests that it serves are indexed with it."""
     parameters = tool.parameters
     operations, objects = _operations(tool, parameters, stem)
     is_for_many = bool(operations & _LIST) or any(map(_is_many, objects))
@@ -102,7 +106,8 @@ def read_tool(tool: Tool, stem: Callable[[str], str]) -> ToolProfile:
     takes = 0
     for parameter in parameters:
         takes |= _kinds(parameter.name, parameter.type, parameter.schema.get("format"))
-    return ToolProfile(operations, takes, is_for_many, needs_id and not is_for_many)
+    is_for_one = needs_id and not is_for_many
+    return ToolProfile(operations, takes, is_for_many, is_for_one, has_examples)
 
 
 def _operations(

@@ -154,7 +154,7 @@ def test_a_search_that_is_unsure_shows_the_nearest_tools_and_what_no_tool_has() 
     assert "github:create_issue" in done.stdout
     assert form["results"][0]["tool"] == "create_issue"
     assert done.stderr == (
-        "unsure: 1 near tool, check before you use one; no tool mentions 'stamps', 'coins'\n"
+        "unsure: 1 near tool, check before you use one; none mentions 'stamps', 'coins'\n"
     )
 
 
@@ -671,7 +671,7 @@ def test_people_read_how_sure_a_match_is_and_no_relevance_unless_they_ask() -> N
 def test_what_merely_comes_near_is_explained_without_the_mark_of_a_match() -> None:
     done = run("search", "create", "a", "zebra", "stripe", "--explain", recalled=usual_view())
 
-    assert done.exit_code == 2
+    assert "unsure" in done.stderr
     assert "✓" not in done.stdout
 
 

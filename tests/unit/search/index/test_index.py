@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.operations.tool_profile import ToolProfile, read_tool
 from discovery_engine.search.text.lexicon import default_lexicon
-from tests.factories import make_catalog, make_entry, make_part
+from discovery_engine.tools.model import AppliedOverride, ServerName
+from tests.factories import make_catalog, make_entry, make_part, make_tool
 
 
 def update(index: Index, *parts, descriptions=None) -> Index:
@@ -135,3 +137,18 @@ def test_every_tool_keeps_its_profile_whatever_is_merged_or_deleted() -> None:
     stem = default_lexicon().stem
     tools = [entry.tool for one in index.servers.values() for entry in one.part.entries]
     assert profiles == {tool.name: read_tool(tool, stem) for tool in tools}
+
+
+@pytest.mark.requirement("ANS-15")
+def test_a_profile_shows_whether_requests_are_indexed_with_a_tool() -> None:
+    overridden = AppliedOverride(examples=("open a ticket",))
+    tool = replace(make_tool("create_issue", "a"), overridden=overridden)
+    part = make_part("a", tool, "list_x")
+
+    index = update(Index(), part)
+
+    shown = {
+        index.entry(doc_id).tool.name: ToolProfile.unpacked(index.profile(doc_id)).has_examples
+        for doc_id in index.doc_ids(ServerName("a"))
+    }
+    assert shown == {"create_issue": True, "list_x": False}

@@ -7,56 +7,64 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.search.index.documents import MAX_IMPACT
-from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
 from discovery_engine.search.query.name_match import NameMatchKind
 from discovery_engine.search.ranking.confidence import (
     ConfidenceModel,
-    Signals,
-    contains_all_words,
     default_model,
-    measure_signals,
     overall_confidence,
 )
-from discovery_engine.search.ranking.inverse_document_frequency import default_idf, parse_idf
-from discovery_engine.search.text.lexicon import default_lexicon
-from tests.unit.search.term_counts import TermCounts
+from discovery_engine.search.ranking.signals import AnswerSignals, Signals
 
 shares = st.floats(0, 1)
 amounts = st.floats(0, 100)
+answers = st.builds(
+    AnswerSignals,
+    size=st.integers(0, 1_000_000),
+    lead=shares,
+    operation=shares,
+    operations=shares,
+    types=st.booleans(),
+    similarity=st.none() | st.floats(-2, 2),
+    accord=st.booleans(),
+)
 signals = st.builds(
     Signals,
     fit=shares,
     asked=amounts,
     pair=st.floats(0, 2),
     several=st.booleans(),
-    missed=amounts,
+    explained=shares,
+    name=shares,
     strange=amounts,
-    size=st.integers(0, 1_000_000),
-    similarity=st.none() | st.floats(-2, 2),
+    answer=answers,
 )
 coefficients, offsets = st.floats(0, 10), st.floats(-10, 10)
 passages = st.lists(signals, min_size=1, max_size=5)
 models = st.builds(
-    ConfidenceModel, *[coefficients] * 8, offsets, coefficients, coefficients, offsets
+    ConfidenceModel, *[coefficients] * 14, offsets, coefficients, coefficients, offsets
 )
-FAIR = Signals(fit=0.4, asked=3.0, pair=0.5, several=False, missed=1.0, strange=0.3, size=500)
+FAIR = Signals(
+    fit=0.4,
+    asked=3.0,
+    pair=0.5,
+    several=False,
+    explained=0.5,
+    name=0.5,
+    strange=0.3,
+    answer=AnswerSignals(500, lead=0.5, operation=0.5, operations=0.5),
+)
+WAYS = [
+    pytest.param({"with_vectors": vectors, "with_examples": examples}, id=f"{vectors} {examples}")
+    for vectors in (False, True)
+    for examples in (False, True)
+]
 
 
-def question_of(query: str, known: set[str]) -> QueryTerms:
-    lexicon = default_lexicon()
-    terms = {term for word in known for term in lexicon.terms(word)}
-    return QueryAnalyzer(lexicon, TermCounts(dict.fromkeys(terms, 1))).analyze(query)
-
-
-def signals_for(query: str, *impacts: dict[str, int], known: set[str]) -> Signals:
-    return measure_signals(
-        question_of(query, known),
-        impacts,
-        lexicon=default_lexicon(),
-        idf={"almanac": 0.8, "list": 0.1, "invoic": 0.6},
-        size=100,
-    )
+def changed(one: Signals, **fields: float) -> Signals:
+    """With other fields, of the answer as a whole or of the passage."""
+    of_answer = {n: v for n, v in fields.items() if n in AnswerSignals.__struct_fields__}
+    own = {n: v for n, v in fields.items() if n not in of_answer}
+    return replace(one, **own, answer=replace(one.answer, **of_answer))
 
 
 @given(models, passages)
@@ -90,8 +98,8 @@ def logistic(log_odds: float) -> float:
 
 @given(models, signals)
 def test_without_vectors_similarity_counts_as_none(model: ConfidenceModel, one: Signals) -> None:
-    assert model.probability([replace(one, similarity=None)]) == model.probability(
-        [replace(one, similarity=0.0)]
+    assert model.probability([changed(one, similarity=None)]) == model.probability(
+        [changed(one, similarity=0.0)]
     )
 
 
@@ -120,30 +128,34 @@ def test_confidence_does_not_depend_on_the_order_of_passages(given_signals: list
 @pytest.mark.requirement("ANS-14")
 @given(passages)
 def test_a_passage_that_fits_nothing_never_raises_confidence(given_signals: list[Signals]) -> None:
-    nothing = Signals(
-        fit=0, asked=0, pair=0, several=False, missed=100, strange=100, size=500, similarity=-2
-    )
+    nothing = replace(
+        FAIR, fit=0, asked=0, pair=0, several=False, explained=0, name=0, strange=100,
+        answer=AnswerSignals(500, operation=0, operations=0, similarity=-2),
+    )  # fmt: skip
     longer = [*given_signals, given_signals[0], nothing]
 
     assert default_model().probability([*longer, nothing]) <= default_model().probability(longer)
 
 
-@pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize("signal", ["fit", "asked", "pair", "several"])
-@given(given_signals=signals, more=st.integers(0, 3))
-def test_confidence_never_falls_with(signal: str, given_signals: Signals, more: int) -> None:
-    raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
-
-    assert default_model().probability([raised]) >= default_model().probability([given_signals])
+RISING = ("fit", "asked", "pair", "several", "explained", "name")
+RISING_OF_ANSWER = ("lead", "operation", "operations", "types")
+FALLING = ("strange", "size")
 
 
 @pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize("signal", ["missed", "strange", "size"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("signal", [*RISING, *RISING_OF_ANSWER, *FALLING])
 @given(given_signals=signals, more=st.integers(0, 10_000))
-def test_confidence_never_rises_with(signal: str, given_signals: Signals, more: int) -> None:
-    raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
+def test_confidence_only_rises_or_only_falls_with(
+    signal: str, way: dict[str, bool], given_signals: Signals, more: int
+) -> None:
+    model = default_model(**way)
+    owner = given_signals if hasattr(given_signals, signal) else given_signals.answer
+    raised = changed(given_signals, **{signal: getattr(owner, signal) + more})
 
-    assert default_model().probability([raised]) <= default_model().probability([given_signals])
+    before, after = model.probability([given_signals]), model.probability([raised])
+
+    assert after <= before if signal in FALLING else after >= before
 
 
 @pytest.mark.requirement("ANS-11")
@@ -153,146 +165,25 @@ def test_confidence_never_rises_with(signal: str, given_signals: Signals, more: 
         pytest.param({"fit": 0.8}, id="more is said"),
         pytest.param({"asked": 6.0}, id="the query says more"),
         pytest.param({"pair": 1.0}, id="more telling words are said"),
-        pytest.param({"several": True}, id="a part of it is enough"),
-        pytest.param({"missed": 0.3}, id="fewer words are missed"),
+        pytest.param({"explained": 0.9}, id="more of it is explained"),
+        pytest.param({"name": 0.9}, id="more of the name is said"),
+        pytest.param({"lead": 0.9}, id="the best is far ahead"),
+        pytest.param({"operation": 1.0, "operations": 1.0}, id="it does that"),
         pytest.param({"strange": 0.0}, id="no word is strange"),
-        pytest.param({"size": 50}, id="there are fewer tools"),
     ],
 )
 def test_each_signal_counts(change: dict[str, float]) -> None:
-    assert default_model().probability([replace(FAIR, **change)]) > default_model().probability(
-        [FAIR]
-    )
+    model = default_model()
+
+    assert model.probability([changed(FAIR, **change)]) > model.probability([FAIR])
 
 
-def test_tool_that_is_more_similar_is_more_probable() -> None:
-    model = default_model(with_vectors=True)
+@pytest.mark.parametrize("with_examples", [False, True])
+def test_tool_that_is_more_similar_is_no_less_probable(*, with_examples: bool) -> None:
+    model = default_model(with_vectors=True, with_examples=with_examples)
+    more, less = (changed(FAIR, similarity=one) for one in (0.5, 0.2))
 
-    assert model.probability([replace(FAIR, similarity=0.5)]) > model.probability(
-        [replace(FAIR, similarity=0.2)]
-    )
-
-
-def test_pair_is_of_the_two_most_telling_words_of_the_tool_that_says_the_most() -> None:
-    known = {"almanac", "list", "invoices"}
-    modest, best = (
-        {"list": MAX_IMPACT},
-        {"almanac": MAX_IMPACT, "list": MAX_IMPACT, "invoic": MAX_IMPACT // 4},
-    )
-
-    found = signals_for("list invoices almanac", modest, best, known=known)
-
-    assert found.pair == pytest.approx(0.8 + 0.6 / 2, abs=0.01)
-
-
-def test_word_that_is_said_in_passing_counts_for_less() -> None:
-    plain = signals_for("almanac", {"almanac": MAX_IMPACT}, known={"almanac"})
-    passing = signals_for("almanac", {"almanac": MAX_IMPACT // 4}, known={"almanac"})
-
-    assert passing.pair == pytest.approx(plain.pair / 2, abs=0.01)
-
-
-def test_missed_are_the_telling_words_that_the_fullest_tool_does_not_say() -> None:
-    known = {"almanac", "list", "zebra"}
-
-    found = signals_for("list almanac zebra", {}, {"almanac": 1}, known=known)
-
-    assert found.missed == pytest.approx(0.1)
-    assert found.asked == pytest.approx(0.1 + 0.8 + 0.9)
-
-
-def test_word_that_tools_elsewhere_say_is_strange_and_a_name_is_not() -> None:
-    found = signals_for("list invoices of zhang", {"list": MAX_IMPACT}, known={"list"})
-
-    assert (found.strange, found.missed) == (pytest.approx(0.6), pytest.approx(0.6))
-
-
-def test_synonym_counts_for_less_than_the_word() -> None:
-    lexicon = default_lexicon()
-    stem, concept, *_ = lexicon.terms("delete")
-
-    word = signals_for("delete", {stem: MAX_IMPACT}, known={"delete"})
-    synonym = signals_for("delete", {concept: MAX_IMPACT}, known={"delete"})
-
-    assert 0 < synonym.pair < word.pair
-
-
-def test_request_for_several_things_is_distinguished_from_one_for_a_single_thing() -> None:
-    known = {"list", "invoices", "almanac", "zebra"}
-
-    assert signals_for("list the invoices and then almanac the zebra", {}, known=known).several
-    assert not signals_for("list invoices", {}, known=known).several
-
-
-def test_number_that_no_tool_says_asks_for_nothing() -> None:
-    found = signals_for("almanac 2024", {"almanac": MAX_IMPACT}, known={"almanac"})
-
-    assert (found.asked, found.missed) == (pytest.approx(0.8), 0)
-
-
-def test_fit_is_the_share_of_what_the_query_weighs_that_the_best_tool_says() -> None:
-    known = {"list", "almanac"}
-    every = {term: MAX_IMPACT for word in known for term in default_lexicon().terms(word)}
-    halves = dict.fromkeys(every, MAX_IMPACT // 2)
-
-    whole = signals_for("list almanac", every, known=known)
-    half = signals_for("list almanac", halves, known=known)
-    other = signals_for("list almanac", {"zebra": MAX_IMPACT}, every, known=known)
-    strange = signals_for("list almanac zebra", every, known=known)
-
-    assert whole.fit == pytest.approx(1)
-    assert half.fit == pytest.approx(0.5, abs=0.01)
-    assert other.fit == 0
-    assert 0.5 < strange.fit < 0.9
-
-
-def test_size_and_similarities_are_signals_as_they_are_given() -> None:
-    found = measure_signals(
-        question_of("list", {"list"}),
-        [{}],
-        lexicon=default_lexicon(),
-        idf={},
-        size=70,
-        similarity=0.25,
-    )
-
-    assert (found.size, found.similarity) == (70, 0.25)
-    assert signals_for("list", {}, known={"list"}).similarity is None
-
-
-def test_unknown_word_that_tells_something_is_asked_for() -> None:
-    found = signals_for("list invoices", {"list": MAX_IMPACT}, known={"list"})
-
-    assert found.asked == pytest.approx(0.1 + 0.6)
-
-
-def test_word_that_tools_have_only_a_synonym_of_tells_what_it_tells_itself() -> None:
-    found = measure_signals(
-        question_of("song", {"tune"}),
-        [{}],
-        lexicon=default_lexicon(),
-        idf={"song": 0.4},
-        size=100,
-    )
-
-    assert (found.asked, found.missed) == (pytest.approx(0.4), pytest.approx(0.4))
-
-
-def test_word_about_the_same_subject_counts_for_less_than_a_synonym() -> None:
-    lexicon = default_lexicon()
-    _stem, concept, subject = lexicon.terms("song")
-
-    synonym = signals_for("song", {concept: MAX_IMPACT}, known={"song"})
-    akin = signals_for("song", {subject: MAX_IMPACT}, known={"song"})
-
-    assert akin.pair == pytest.approx(0.9 * math.sqrt(0.25))
-    assert synonym.pair == pytest.approx(0.9 * math.sqrt(0.65))
-
-
-def test_query_of_which_nothing_is_known_has_no_fit() -> None:
-    found = signals_for("almanac", {}, known=set())
-
-    assert (found.fit, found.pair) == (0, 0)
+    assert model.probability([more]) >= model.probability([less])
 
 
 @pytest.mark.parametrize(
@@ -331,31 +222,3 @@ def test_what_speaks_for_a_tool_only_adds(
     assert found <= overall_confidence(
         by_words, name_match=name_match, tagged=most, has_all_words=True
     )
-
-
-@pytest.mark.parametrize(
-    ("query", "said", "expected"),
-    [
-        pytest.param("almanac", {"almanac": 9}, True, id="the only word"),
-        pytest.param("almanac list", {"almanac": 9}, False, id="one of two"),
-        pytest.param("almanac 42", {"almanac": 9}, True, id="a number aside"),
-        pytest.param("almanac zhang", {"almanac": 9}, False, id="an unknown word"),
-        pytest.param("zhang", {}, False, id="nothing known"),
-    ],
-)
-def test_tool_says_all_or_not(query: str, said: dict[str, int], *, expected: bool) -> None:
-    assert (
-        contains_all_words(question_of(query, {"almanac", "list"}), said, default_lexicon())
-        is expected
-    )
-
-
-def test_weights_are_read_with_several_stems_a_line() -> None:
-    assert parse_idf(["# said", "0.5 a b", "0.7 c"]) == {"a": 0.5, "b": 0.5, "c": 0.7}
-
-
-def test_table_knows_what_says_little_and_what_says_a_lot() -> None:
-    weights = default_idf()
-
-    assert weights["inform"] < weights["playlist"]
-    assert all(0 <= weight <= 1 for weight in weights.values())

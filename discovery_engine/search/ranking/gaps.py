@@ -1,0 +1,65 @@
+"""What of a request none of the first tools has: what to check before one of them is called.
+
+unarchive the page    no word for 'unarchive'
+delete my workspace   none that deletes, where tools only list and read
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine.search.operations.operation import Operation, Relation, relation
+from discovery_engine.search.text.lexicon import SUBJECT
+from discovery_engine.search.text.tokenizer import words
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from discovery_engine.search.operations.request_reading import RequestReading
+    from discovery_engine.search.operations.tool_profile import ToolProfile
+    from discovery_engine.search.text.lexicon import Lexicon
+
+_MOST_OPERATIONS = 2  # of a request that asks for one of more, too little is known
+_DIFFERENT = frozenset((Relation.OTHER, Relation.CHANGES, Relation.READS, Relation.OPPOSITE))
+_VERBS = {
+    Operation.DELETE: "delete or remove",
+    Operation.STOP: "stop, close or cancel",
+    Operation.OPEN: "open, start or enable",
+    Operation.UPDATE: "update or change",
+    Operation.DOWNLOAD: "download or export",
+    Operation.UPLOAD: "upload or import",
+    Operation.RUN: "run or perform",
+    Operation.READ: "read or get",
+}
+
+
+class Gaps(Struct, frozen=True):
+    words: tuple[str, ...] = ()
+    """Words of the request that none of the first tools has, arguments aside."""
+    operations: tuple[str, ...] = ()
+    """What is asked for, as verbs, if none of those of the best tool's server seems to do it."""
+
+
+def words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str]:
+    """The words of an English text that have no term among those held."""
+    return [
+        word
+        for word in dict.fromkeys(words(text))
+        if word.isalpha()
+        and len(word) > 1
+        and not lexicon.is_stop_word(word)
+        and not any(t in held for t in lexicon.terms(word) if not t.startswith(SUBJECT))
+    ]
+
+
+def undone(reading: RequestReading, profiles: Sequence[ToolProfile]) -> tuple[str, ...]:
+    """What a request clearly asks for, and no tool does."""
+    asked = [one for one in Operation if one & reading.operations]
+    if not reading.is_explicit or len(asked) > _MOST_OPERATIONS:
+        return ()
+    found = {relation(reading.operations, profile.operations) for profile in profiles}
+    if not found or not found <= _DIFFERENT:
+        return ()
+    return tuple(_VERBS.get(one, str(one.name).lower()) for one in asked)
