@@ -108,20 +108,32 @@ def test_a_tool_that_only_copies_names_and_parameters_gets_nothing() -> None:
 
 
 @pytest.mark.requirement("ENR-5")
-def test_a_copy_is_found_as_the_original_is_and_never_before_it() -> None:
+@pytest.mark.parametrize("name", ["a-imitation", "imitation"])
+def test_a_copy_is_found_as_the_original_is_and_leads_by_its_name_alone(name: str) -> None:
     definitions = definitions_of("git")
     original = make_part("git", *listed(definitions, "git"))
-    copy = make_part("imitation", *listed(definitions, "imitation"))
-    catalog, book = make_catalog(original, copy), ExampleBook()
+    catalog = make_catalog(original, make_part(name, *listed(definitions, name)))
+    book = ExampleBook()
     searcher = build_searcher(catalog, SearchSettings(), book=book)
 
-    [part] = make_catalog(original).parts.values()
-    known = book.of_tools([entry.tool for entry in part.entries])
-    for examples in known.values():
-        for text in examples.texts:
-            query = searcher.analyze(text)
-            hits = searcher.search(query, limit=2, accepts=lambda _: True)
-            assert hits[0].entry.tool.server == "git"
+    known = book.of_tools([entry.tool for entry in original.entries])
+    for text in (text for examples in known.values() for text in examples.texts):
+        query = searcher.analyze(text)
+        first, second = searcher.search(query, limit=2, accepts=lambda _: True)
+        relevance = {one.entry.tool.server: one.relevance for one in (first, second)}
+        assert first.entry.tool.name == second.entry.tool.name
+        assert relevance["git"] >= relevance[name]
+        if relevance["git"] == relevance[name]:
+            assert first.entry.tool.server == min("git", name)
+
+
+@pytest.mark.requirement("ENR-5")
+def test_words_of_a_description_count_in_any_order() -> None:
+    definitions = definitions_of("git")
+    for one in definitions:
+        one["description"] = " ".join(sorted(one["description"].split()))
+
+    assert set(recognized(definitions)) == {one["name"] for one in definitions}
 
 
 def test_a_description_stuffed_with_the_words_of_another_is_not_like_it() -> None:
