@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.examples.written import WrittenRequests
 
 _SENT = (
-    "Each request has a tool's name, description and parameters as its server lists them, and names"
-    " and first sentences of its siblings. Nothing else is sent."
+    "Each request has a tool's name, title, description and parameters as its server lists them,"
+    " and names and first sentences of its siblings. Nothing else is sent."
 )
 
 
@@ -75,7 +75,11 @@ def command(
         if (show and forget) or again or dry_run:
             raise click.UsageError("--show and --forget go with --server and --tool alone")
         return _kept(invocation, servers, tools, is_over=forget, yes=yes)
+    if servers and tools:
+        raise click.UsageError("--server and --tool do not go together; name the tools alone")
     plan = invocation.run(lambda engine: engine.enrichment.plan(servers, tools=tools, again=again))
+    if plan.problem and plan.requests and not dry_run:
+        raise plan.problem
     output = invocation.output
     if not output.as_json:
         _show_plan(output, plan, whole=dry_run)
@@ -133,8 +137,7 @@ def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
         output.say("no tool lacks typical requests; --again has them written anew")
         return
     servers = {one.entry.tool.server for one in plan.requests}
-    is_set = plan.address and plan.model
-    where = f"{plan.model} at {plan.address}" if is_set else "nowhere, since `enrich` is not set"
+    where = "nowhere yet, since `enrich` cannot be used" if plan.problem else _where(plan)
     output.say(
         f"{counted(len(plan.requests), 'request')} about {counted(len(plan.requests), 'tool')} of"
         f" {named(servers)}, to {one_line(where)}: about {plan.tokens:,} tokens with the answers"
@@ -148,6 +151,10 @@ def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
     for one in plan.requests:
         output.line(one.entry.key.label, "strong")
         output.line(f"  {one.message}")
+
+
+def _where(plan: EnrichmentPlan) -> str:
+    return f"{plan.model} at {plan.address}"
 
 
 def _show_tool(output: Output, tool: EnrichedTool) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -16,6 +17,7 @@ from discovery_engine.config.redaction import redact_url
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.enrichment.endpoint import Endpoint, open_endpoint
+from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.enrichment.tool_messages import system_message, tool_message
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.owner.enrichment_run import (
@@ -64,8 +66,10 @@ class EnrichmentPlan(Struct, frozen=True):
     instructions: str
     """What is sent with each message."""
     address: str
-    """Of the endpoint, without credentials; empty if none is configured."""
+    """Of the endpoint, without credentials; of one that a reference is part of, the host alone."""
     model: str
+    problem: ConfigurationError | None = None
+    """Why nothing can be sent, which `run` raises; without an endpoint `address` is empty."""
 
     @property
     def tokens(self) -> int:
@@ -102,10 +106,11 @@ class Enrichment:
 
         Args:
             servers: Which; those that were never listed are listed first.
-            tools: Only these, as `View.find` reads their names.
+            tools: Only these, as `View.find` reads their names; of one server, or of none named.
             again: Also those that have typical requests already.
 
         Raises:
+            ValueError: If several servers are named, and tools.
             NotFoundError: If a server or a tool is not known; with the nearest names.
             DisabledError: If a tool that is named may not be used.
         """
@@ -124,6 +129,7 @@ class Enrichment:
 
         Raises:
             ConfigurationError: If the endpoint or its key is not configured.
+            EnrichmentError: If another endpoint or model is configured than when it was planned.
             RegistryError: If something cannot be kept.
         """
         if not plan.requests:
@@ -131,6 +137,9 @@ class Enrichment:
         await self._host.complete_settings()
         settings = self._host.view.settings
         url, key = await anyio.to_thread.run_sync(_resolved, settings, self._secrets)
+        if (_shown(settings.enrich.url, url), settings.enrich.model) != (plan.address, plan.model):
+            message = "another language model is configured than the one that was planned for"
+            raise EnrichmentError(message, hint="plan again")
         redactor = await anyio.to_thread.run_sync(_redactor, settings, self._secrets)
         redactor.add([key] if key else [])
         # Before anything is paid for: whether it can be kept at all.
@@ -160,14 +169,20 @@ class Enrichment:
 
         Args:
             servers: Only theirs; those of all if none is named.
-            tools: Only theirs, by the name that their server gave them, or `server:name`.
+            tools: Only theirs, as `name` or `server:name`, with the name that their server gave
+                them or the one that they are listed by.
         """
         found = await anyio.to_thread.run_sync(self._store.written_requests)
+        listed = self._listed_names() if tools else {}
+
+        def is_named(one: WrittenRequests) -> bool:
+            names = {one.tool, *listed.get((one.server, one.tool), ())}
+            return any(name in tools or f"{one.server}:{name}" in tools for name in names)
+
         chosen = (
             one
             for one in found
-            if (not servers or one.server in servers)
-            and (not tools or one.tool in tools or f"{one.server}:{one.tool}" in tools)
+            if (not servers or one.server in servers) and (not tools or is_named(one))
         )
         return tuple(sorted(chosen, key=lambda one: (one.server, one.tool, one.at)))
 
@@ -184,15 +199,24 @@ class Enrichment:
         await self._apply()
         return forgotten
 
+    def _listed_names(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """The names that tools are listed by, by server and its name of the tool."""
+        parts = self._host.view.catalog.parts.values()
+        tools = (entry.tool for part in parts for entry in part.entries)
+        return {(tool.server, tool.upstream_name): (tool.name, tool.given_name) for tool in tools}
+
     async def _chosen(
         self, servers: Collection[str], tools: Collection[str]
     ) -> dict[ServerName, list[Entry]]:
         """The tools that may be used, by server."""
-        chosen: dict[ServerName, list[Entry]] = {}
         if tools:
-            [server] = servers if len(servers) == 1 else [None]
-            for name in tools:
-                entry = await self._host.details(server, name)
+            if len(servers) > 1:
+                raise ValueError("tools are named of one server, or as `server:tool`")
+            server = next(iter(servers), None)
+            entries = [await self._host.details(server, name) for name in tools]
+            by_key = {entry.key: entry for entry in entries}  # one may have been named twice
+            chosen: dict[ServerName, list[Entry]] = {}
+            for entry in by_key.values():
                 chosen.setdefault(entry.tool.server, []).append(entry)
             return chosen
         view = self._host.view
@@ -223,12 +247,15 @@ class Enrichment:
                 message = tool_message(entry.tool, siblings, redact)
                 requests.append(PlannedRequest(entry, message))
         settings = view.settings.enrich
+        problem, address = None, ""
+        try:
+            url, _ = _resolved(view.settings, self._secrets)
+            address = _shown(settings.url, url)
+        except ConfigurationError as error:
+            problem = error
+        instructions = system_message(settings.languages)
         return EnrichmentPlan(
-            tuple(requests),
-            skipped,
-            system_message(settings.languages),
-            redact_url(settings.url) if settings.url else "",
-            settings.model,
+            tuple(requests), skipped, instructions, address, settings.model, problem
         )
 
 
@@ -263,6 +290,15 @@ def _resolved(settings: Settings, secrets: SecretResolver) -> tuple[str, str]:
         problem = Diagnostic("CONFIG_INVALID_VALUE", message, "", "enrich.url", origin)
         raise ConfigurationError([problem])
     return url, key
+
+
+def _shown(written: str, url: str) -> str:
+    """An address for people: no credentials, and nothing that may be a secret's value."""
+    if written == url:
+        return redact_url(url)
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
 
 
 def _folder(settings: Settings) -> str | None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
 from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.config.settings import EnrichSettings, ServerSettings
+from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.errors import (
     ConfigurationError,
     RegistryError,
@@ -23,6 +25,7 @@ from discovery_engine.errors import (
 from discovery_engine.owner.enrichment_run import EnrichmentReport
 from discovery_engine.runtime.restore import stored_view
 from discovery_engine.search.examples.book import ExampleSource
+from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, entry, program
@@ -268,9 +271,9 @@ async def test_what_has_requests_is_left_out_unless_the_owner_wants_it_again(
             again = await engine.enrichment.plan(again=True)
             one = await engine.enrich(tools=["versions:git_status"], again=True)
             await engine.enrich(tools=["garden:cut_it"], again=True)
-            part = engine.view.catalog.part("garden")
+            part = engine.view.catalog.part(ServerName("garden"))
             cut = engine.view.book.of_tools([one.tool for one in part.entries])["cut_it"]
-            part = engine.view.catalog.part("versions")
+            part = engine.view.catalog.part(ServerName("versions"))
             status = engine.view.book.of_tools([one.tool for one in part.entries])["git_status"]
             with pytest.raises(ToolNotFoundError):
                 await engine.enrichment.plan(tools=["garden:nothing"])
@@ -342,6 +345,60 @@ async def test_without_an_endpoint_nothing_is_sent(
             await engine.enrich()
 
     assert [problem.code for problem in refused.value.problems] == [code]
+
+
+@pytest.mark.requirement("ENR-30")
+async def test_the_host_that_is_shown_is_the_one_that_a_reference_gives_without_its_secret(
+    garden: Folder,
+) -> None:
+    garden.write(listing(garden.path, "garden", GARDEN), **enrich("${LLM_URL}"))
+    environ = {**os.environ, "LLM_URL": f"https://user:{KEY}@llm.example:8443/{KEY}/v1?key={KEY}"}
+    async with garden.open(environ=environ) as engine:
+        plan = await engine.enrichment.plan(["garden"])
+
+    assert (plan.address, plan.problem) == ("https://llm.example:8443", None)
+
+
+@pytest.mark.requirement("ENR-30")
+@pytest.mark.parametrize("change", [{"address": "https://other.example/v1"}, {"model": "other"}])
+async def test_a_plan_for_another_endpoint_or_model_is_not_run(
+    garden: Folder, change: dict[str, str]
+) -> None:
+    with chat_endpoint(about_each_tool) as (url, asked):
+        garden.write(listing(garden.path, "garden", GARDEN), **enrich(url))
+        async with garden.open() as engine:
+            plan = await engine.enrichment.plan(["garden"])
+            with pytest.raises(EnrichmentError, match="than the one that was planned for"):
+                await engine.enrichment.run(structs.replace(plan, **change))
+
+    assert asked == []
+
+
+@pytest.mark.requirement("ENR-30")
+async def test_a_tool_that_is_named_twice_is_asked_about_once(garden: Folder) -> None:
+    garden.write(listing(garden.path, "garden", GARDEN), **enrich("https://x/v1"))
+    twice = ["garden:water_it", "garden:water_it", "water_it"]
+    async with garden.open() as engine:
+        await engine.refresh()
+        plan = await engine.enrichment.plan(tools=twice)
+        with pytest.raises(ValueError, match="of one server"):
+            await engine.enrichment.plan(["garden", "shed"], tools=twice)
+
+    assert [one.entry.tool.name for one in plan.requests] == ["water_it"]
+
+
+@pytest.mark.requirement("ENR-29")
+async def test_what_was_written_is_found_by_either_name_of_a_tool(garden: Folder) -> None:
+    renamed = [{"pattern": "garden:water_it", "name": "sprinkle"}]
+    with chat_endpoint(about_each_tool) as (url, _):
+        server = listing(garden.path, "garden", GARDEN)
+        garden.write(server, **enrich(url), overrides=renamed)
+        async with garden.open() as engine:
+            await engine.enrich()
+            names = ("sprinkle", "garden:sprinkle", "water_it", "garden:water_it", "other")
+            found = [await engine.enrichment.written(tools=[name]) for name in names]
+
+    assert [[one.tool for one in some] for some in found] == [["water_it"]] * 4 + [[]]
 
 
 @pytest.mark.requirement("ENR-28")
@@ -475,6 +532,21 @@ class TestCommand:
         assert "2 tools left out, with typical requests already (enriched)" in again.err
         assert "found by 6 typical requests (enriched, m, 20" in why.out
         assert KEY not in dry.out + done.out + done.err
+
+    @pytest.mark.requirement("ENR-28", "ENR-30")
+    def test_without_an_endpoint_it_asks_nothing_and_ends_with_2(self, home: Discovery) -> None:
+        home.configure(garden=entry(listing(home.home, "garden", GARDEN[:2])))
+        home("refresh")
+        unasked = home("enrich")
+        agreed = home("enrich", "--yes")
+        form = home("enrich", "--json")
+        dry = home("enrich", "--dry-run")
+        both = home("enrich", "--server", "garden", "--tool", "garden:cut_it")
+
+        assert [unasked.code, agreed.code, form.code, dry.code, both.code] == [2, 2, 2, 0, 2]
+        assert "no language model is configured" in unasked.err
+        assert "--yes" not in unasked.err
+        assert "to nowhere yet" in dry.err
 
     @pytest.mark.requirement("ENR-27")
     def test_in_json_it_has_the_plan_and_the_report(self, home: Discovery) -> None:

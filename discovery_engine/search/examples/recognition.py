@@ -3,12 +3,13 @@
 A tool is *alike* one of the pack if both have the same name, and about the same parameters and
 description. A server is recognised if enough of its tools are, with enough words in all: a tool
 of a common name proves nothing. Of a recognised server the description of a tool may differ more,
-since it is edited from version to version; but it must always have about the same words. So a server
-that imitates another gets requests only for what the words of its tools are about.
+since it is edited from version to version; but it must always have about the same words. So a
+server that imitates another gets requests only for what the words of its tools are about.
 
-Two things this does not do. Words are compared in no order, and by 16 bits of a checksum: who wants to
-can write another text that is recognised. And two servers that are equally alike have the same
-requests: that is a copy, or as often the owner's second account, so the owner's trust decides.
+Two things this does not do. Words are compared in no order, and by 16 bits of a checksum: a text
+that was made for it is recognised although it says something else. And two servers that are equally
+alike have the same requests: one may be a copy, or the owner's second account, which only the owner
+knows.
 """
 
 from __future__ import annotations
