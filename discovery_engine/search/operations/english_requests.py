@@ -1,15 +1,18 @@
 """What an English request asks for: the operation, and whether of many things.
 
-The first words decide: a verb, a question, or neither; words of asking before them are passed over.
-A request of several sentences says what to do in the last one that begins with a verb.
+The first words decide: a verb, a question, or neither; words of asking before them are passed over,
+as are conditions and what is not to be done. Some words begin questions and orders: `do we have
+backups`, `do a backup`. A request of several sentences says what to do in the last one that begins
+with a verb.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from discovery_engine.search.operations.clauses import asking_clauses
 from discovery_engine.search.operations.operation import CHANGING, Operation
 from discovery_engine.search.operations.operation_words import operation_words
 from discovery_engine.search.operations.tool_profile import is_plural
@@ -27,13 +30,25 @@ _READ = int(Operation.READ)
 _LISTED = int(Operation.LIST)
 _CREATED = int(Operation.CREATE)
 _CHANGED = int(CHANGING)
+_MADE = int(Operation.CREATE | Operation.RUN)
 _QUESTIONS = frozenset(
     (
-        *("what", "whats", "which", "who", "whos", "whose", "where", "wheres", "when", "why"),
-        *("how", "is", "are", "does", "do", "did", "has", "have", "was", "were", "any", "am"),
+        *("what", "whats", "which", "who", "whos", "whose", "wheres", "why"),
+        *("how", "is", "are", "does", "did", "has", "was", "were", "any", "am"),
         "will",
     )
 )
+_DO, _HAVE = "do", "have"  # begin a question before its subject, else an order
+_SUBJECTS = frozenset(("i", "we", "you", "u", "they", "there", "any", "anyone", "anybody"))
+_STATES = frozenset(("exist", "have", "been"))  # do the pods exist, have the tests been run
+_CIRCUMSTANCES = frozenset(("when", "where"))
+_INVERTED = frozenset(
+    (
+        *("s", "is", "are", "was", "were", "am", "do", "does", "did", "will", "would", "can"),
+        *("could", "should", "shall", "may", "might", "must", "has", "have", "had"),
+    )
+)
+_OBJECTS = frozenset(("it", "them", "me", "us"))
 _COUNTING = "number of"
 _POLITE = re.compile(
     r"(?:can|could|would|will) (?:you|u|we|i|someone|somebody)"
@@ -46,6 +61,8 @@ _POLITE = re.compile(
     r"|(?:we|you) (?:need|want|have|should|must)(?: you)?(?: to)? "
     r"|(?:help|let) (?:me|us)(?: to)? |let['\u2019]?s |go (?:ahead and |and )?"
     r"|make sure (?:to |that )?"
+    r"|(?:do not|don['\u2019]?t) (?:forget|hesitate|fail|neglect) to |(?:have|need|want) to "
+    r"|do (?:me|us) a favou?r(?: and)?,?\s|why (?:not|don['\u2019]?t (?:you|we)) "
     r"|(?:is it possible to|is there (?:a|any) way to|how (?:can|do|could) i|how to"
     r"|what tool can|a tool (?:to|that can|for)|i(?:['\u2019]| a)m (?:looking|trying) to)\s",
     re.IGNORECASE,
@@ -69,7 +86,7 @@ _PREPOSITIONS = frozenset(("of", "for", "by", "in", "on", "about", "at", "from",
 _BEFORE_VERB = frozenset(
     (
         *("to", "and", "then", "can", "could", "you", "we", "i", "please", "let", "now", "just"),
-        *("not", "don", "t", "should", "must"),
+        *("should", "must"),
     )
 )
 _MANY = frozenset(
@@ -78,6 +95,7 @@ _MANY = frozenset(
 _SHORTEST_TYPO = 4  # letters
 _SENTENCE_END = re.compile(r"(?<=[.!?;:\n])\s+")
 _MOST_SENTENCES = 12
+_ENGLISH = "en"
 _LONG = 200  # characters; such a request asks for several things, and its verb is less certain
 
 
@@ -100,14 +118,18 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
     is_alone = len(sentences) == 1
     operations, is_explicit, many = 0, False, False
     for sentence in reversed(sentences):
-        asked = _stripped(sentence)
+        clauses = asking_clauses(sentence, _ENGLISH)
+        asked = _stripped(clauses)
         shown = _NEED.match(asked)
         said = words(asked[shown.end() :] if shown else asked)
         if not said:
             continue
-        found, is_clear = (
-            _wished(said, stem) if shown else _head(said, stem, unknown, is_alone=is_alone)
-        )
+        if shown:
+            found, is_clear = _wished(said, stem)
+        elif _is_question(said, stem, has_mark=asked == clauses and asked.endswith("?")):
+            found, is_clear = ASKED, True
+        else:
+            found, is_clear = _ordered(said, stem, unknown, is_alone=is_alone)
         if not operations or (is_clear and not is_explicit):
             operations, is_explicit = found, is_clear
             many = any(w in _MANY or (is_plural(w) and not is_stop_word(w)) for w in said)
@@ -128,14 +150,26 @@ def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
     return (SHOWN | _CREATED if said[0] in _NEW else SHOWN), False
 
 
+def _ordered(
+    said: Sequence[str], stem: Stem, unknown: Container[str], *, is_alone: bool
+) -> tuple[int, bool]:
+    """What a request asks for that is no question, although it may begin like one."""
+    first, *others = said
+    if first in _CIRCUMSTANCES:
+        return ASKED, False
+    if others and (first == _DO or (first == _HAVE and others[0] in _NEW)):
+        return _done(others, stem)
+    if others and first == _HAVE:
+        return _had(others, stem)
+    return _head(said, stem, unknown, is_alone=is_alone)
+
+
 def _head(
     said: Sequence[str], stem: Stem, unknown: Container[str], *, is_alone: bool
 ) -> tuple[int, bool]:
-    """What a request asks for that begins with a verb, with a question, or with a noun."""
+    """What a request asks for that begins with a verb or with a noun."""
     verbs, nouns, phrases = operation_words()
     first, *others = said
-    if first in _QUESTIONS or " ".join(said[:2]) == _COUNTING:
-        return ASKED, True
     if len(said) > 1 and (found := phrases.get((stem(first), stem(said[1])), 0)):
         return found, True
     is_base = not first.endswith(_PARTICIPLE)
@@ -152,6 +186,53 @@ def _head(
         if before in _BEFORE_VERB or (len(said) <= _TERSE and not word.endswith(_INFLECTED)):
             inner |= verbs.get(stem(word), 0)
     return inner or SHOWN, not inner and is_alone and len(said) <= _TERSE
+
+
+def _is_question(said: Sequence[str], stem: Stem, *, has_mark: bool) -> bool:
+    first, second, third = (*said[:3], "", "")[:3]
+    if first in (_DO, _HAVE):
+        return (
+            second in _SUBJECTS
+            or not _STATES.isdisjoint(said[2:])
+            or (has_mark and second not in _NEW)
+        )
+    if first in _CIRCUMSTANCES and second not in _INVERTED:  # when the build fails restart it
+        verbs = operation_words().verbs
+        return not any(verbs.get(stem(word), 0) & _CHANGED for word in said[1:])
+    return (
+        first in _QUESTIONS
+        or first in _CIRCUMSTANCES
+        or (first == "don" and second == "t" and third in _SUBJECTS)
+        or " ".join(said[:2]) == _COUNTING
+    )
+
+
+def _done(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
+    """What `do a backup of the database`, `have a look at it` and `do delete it` ask for."""
+    verbs, nouns, _ = operation_words()
+    thing = [*takewhile(lambda word: word not in _PREPOSITIONS, said)]
+    # A verb may follow a plural, which makes it a question: do the tests pass.
+    is_certain = said[0] in _NEW or not any(map(is_plural, thing[:-1]))
+    if found := verbs.get(stem(said[0]), 0):
+        return found, is_certain
+    for word in reversed(thing):
+        if found := verbs.get(stem(word), 0):
+            return found, is_certain
+        if found := nouns.get(stem(word), 0):
+            return found | _MADE, is_certain
+    return _CHANGED, False
+
+
+def _had(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
+    """What `have ana review the draft` and `have it deleted` ask for."""
+    verbs, nouns, _ = operation_words()
+    after_subject = 2 if said[0] in _DETERMINERS - _OBJECTS else 1
+    for word, behind in pairwise((*said[after_subject:], "")):
+        if found := verbs.get(stem(word), 0):
+            return (found | SHOWN, False) if word.endswith(_PARTICIPLE) else (found, True)
+        if behind in _DETERMINERS:
+            return nouns.get(stem(word), _CHANGED), False
+    return ASKED, False
 
 
 def _mistyped(word: str, stem: Stem) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from discovery_engine.search.operations.clauses import asking_clauses
 from discovery_engine.search.operations.english_requests import ASKED, SHOWN, Wish, read_english
 from discovery_engine.search.operations.operation import Operation
 from discovery_engine.search.operations.operation_words import operation_words
@@ -44,6 +45,7 @@ _SHORT = 200
 _SENTENCE_END = re.compile(r"[.!?;\n]\s")
 _VERB_LAST = frozenset(("ja", "ko"))
 _VERB_AT_EDGE = frozenset(("de", "nl"))
+_CHINESE = "zh"
 _CAPITALIZES_NOUNS = "de"
 
 
@@ -101,10 +103,13 @@ def without(text: str, arguments: Sequence[Argument]) -> str:
 
 def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> Wish:
     """What a request in another language asks for; Chinese has no `language`."""
-    verbs = list(_verbs(intent, lexicon, language))
+    code = language.code if language else _CHINESE
+    asking = asking_clauses(intent, code)
+    if not asking:
+        return Wish(0, is_explicit=False, is_of_many=None)
+    verbs = list(_verbs(asking, lexicon, language))
     if not verbs:
         return Wish(ASKED, is_explicit=False, is_of_many=None)
-    code = language.code if language else ""
     is_last = code in _VERB_LAST or (code in _VERB_AT_EDGE and not verbs[0].is_first)
     found = verbs[-1 if is_last else 0].operations
     if intent.rstrip().endswith(_QUESTION_MARKS):

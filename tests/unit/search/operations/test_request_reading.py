@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.search.operations.english_requests import ASKED
 from discovery_engine.search.operations.operation import READING, Operation
 from discovery_engine.search.operations.request_reading import RequestReading, read_request
 from discovery_engine.search.text.lexicon import default_lexicon
@@ -45,6 +46,146 @@ def test_the_verb_of_a_request_is_read_past_words_of_asking(
 
     assert found.operations & operation
     assert found.is_explicit
+
+
+@pytest.mark.requirement("REL-61")
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("do a backup of the database", CREATE),
+        ("could you do a backup of the database?", CREATE),
+        ("do the deployment", Operation.RUN),
+        ("do a quick search for flats", Operation.SEARCH),
+        ("do me a favour and delete the branch", DELETE),
+        ("don't forget to restart the server", Operation.RUN),
+        ("have the bot restart the server", Operation.RUN),
+        ("have someone close the ticket", Operation.STOP),
+        ("have a look at the pull request", READ),
+        ("why not delete the old ones", DELETE),
+    ],
+)
+def test_an_order_may_begin_like_a_question(text: str, operation: Operation) -> None:
+    found = read(text)
+
+    assert found.operations & operation
+    assert found.is_explicit
+
+
+@pytest.mark.requirement("REL-61")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do we have invoices of May",
+        "do any drafts exist",
+        "do my backups work?",
+        "don't we have a draft",
+        "have you seen the error",
+        "have the drafts been deleted",
+        "have there been deletions",
+        "when is the next release",
+        "when's the next release",
+        "where do I delete a draft",
+        "where my order",
+    ],
+)
+def test_a_question_has_a_subject_or_a_verb_behind_its_first_word(text: str) -> None:
+    assert read(text).operations == ASKED
+    assert read(text).is_explicit
+
+
+@pytest.mark.requirement("REL-61")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "have ana review the pull request",
+        "have it deleted",
+        "do the tests pass",
+        "do these files contain passwords",
+        "when the build fails restart it",
+    ],
+)
+def test_what_may_be_an_order_or_a_question_is_not_explicit(text: str) -> None:
+    assert not read(text).is_explicit
+
+
+@pytest.mark.requirement("REL-66")
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("when the export starts, delete the draft", DELETE),
+        ("if the export starts then delete the draft", DELETE),
+        ("once it is exported, please delete the draft", DELETE),
+        ("where possible, delete duplicates", DELETE),
+        ("do not list them, delete the old ones", DELETE),
+        ("please don't just list them, delete the old ones", DELETE),
+        ("can you not list them but delete the old ones", DELETE),
+        ("instead of listing them, delete the old ones", DELETE),
+        ("delete the old ones, do not list them", DELETE),
+        ("Wenn der Build startet, lösche das Label", DELETE),
+        ("Liste die Dateien nicht auf, lösche die alten", DELETE),
+        ("als de build start, verwijder het bestand", DELETE),
+        ("Toon de bestanden niet, verwijder ze", DELETE),
+        ("si el servicio arranca, borra el archivo", DELETE),
+        ("no listes los archivos, borra los viejos", DELETE),
+        ("quand le service démarre, supprime le fichier", DELETE),
+        ("ne liste pas les fichiers, supprime les anciens", DELETE),
+        ("quando il servizio parte, elimina il file", DELETE),
+        ("non elencare i file, elimina i vecchi", DELETE),
+        ("quando o serviço iniciar, apague o arquivo", DELETE),
+        ("não liste os arquivos, apague os antigos", DELETE),
+        ("если сервис запускается, удали файл", DELETE),
+        ("не показывай файлы, удали старые", DELETE),
+        ("如果服务启动\uff0c删除文件", DELETE),
+        ("不要列出文件\uff0c删除旧的", DELETE),
+        ("古いものを削除して、新しいものは表示しないで", DELETE),
+        ("파일을 나열하지 말고 오래된 것을 삭제해 줘", DELETE),
+    ],
+)
+def test_conditions_and_what_is_negated_are_passed_over(text: str, operation: Operation) -> None:
+    found = read(text)
+
+    assert found.operations == operation
+    assert found.is_explicit
+
+
+@pytest.mark.requirement("REL-66")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do not delete the branch",
+        "please don't delete the branch",
+        "never delete a branch",
+        "if it fails, do not delete it",
+        "lösche die Dateien nicht",
+        "verwijder de bestanden niet",
+        "no borres el archivo",
+        "ne supprime pas le fichier",
+        "non eliminare il file",
+        "não apague o arquivo",
+        "не удаляй файл",
+        "不要删除文件",
+        "ファイルを削除しないで",
+        "파일을 삭제하지 마세요",
+    ],
+)
+def test_what_is_only_negated_is_not_asked_for(text: str) -> None:
+    assert read(text).operations == 0
+    assert not read(text).is_explicit
+
+
+@pytest.mark.requirement("REL-66")
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("lista los pedidos que no están pagados", Operation.LIST),
+        ("zeig mir Tickets, die nicht erledigt sind", Operation.LIST),
+        ("s'il te plaît, supprime le fichier", DELETE),
+        ("turn on do not disturb", Operation.OPEN),
+    ],
+)
+def test_a_negation_of_something_else_leaves_the_verb(text: str, operation: Operation) -> None:
+    assert read(text).operations & operation
+    assert read(text).is_explicit
 
 
 @pytest.mark.requirement("REL-61")

@@ -46,6 +46,9 @@ def first(query: str, *names: str) -> str:
         ("pull down the backup", "download_backup", "upload_backup"),
         ("Lösch das Label", "delete_label", "add_label"),
         ("ラベルを削除して", "delete_label", "add_label"),
+        ("do a backup of the database", "create_backup", "get_backup"),
+        ("do not show them, delete the old drafts", "delete_drafts", "list_drafts"),
+        ("when the build fails, restart the build", "restart_build", "get_build"),
     ],
 )
 def test_of_siblings_the_one_with_the_operation_asked_for_is_first(
