@@ -12,9 +12,9 @@ import re
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from discovery_engine.search.operations.clauses import asking_clauses
 from discovery_engine.search.operations.operation import CHANGING, Operation
 from discovery_engine.search.operations.operation_words import operation_words
+from discovery_engine.search.operations.request_clauses import asking_clauses
 from discovery_engine.search.operations.tool_profile import is_plural
 from discovery_engine.search.text.spelling import single_edits
 from discovery_engine.search.text.tokenizer import words

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.clauses import asking_clauses
 from discovery_engine.search.operations.english_requests import ASKED, SHOWN, Wish, read_english
 from discovery_engine.search.operations.operation import Operation
 from discovery_engine.search.operations.operation_words import operation_words
@@ -22,6 +21,7 @@ from discovery_engine.search.operations.request_arguments import (
     find_arguments,
     find_names,
 )
+from discovery_engine.search.operations.request_clauses import asking_clauses
 from discovery_engine.search.text.tokenizer import is_unspaced, runs
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def first(query: str, *names: str) -> str:
         ("Lösch das Label", "delete_label", "add_label"),
         ("ラベルを削除して", "delete_label", "add_label"),
         ("do a backup of the database", "create_backup", "get_backup"),
-        ("do not show them, delete the old drafts", "delete_drafts", "list_drafts"),
+        ("do not fetch it, delete the draft", "delete_draft", "fetch_draft"),
         ("when the build fails, restart the build", "restart_build", "get_build"),
     ],
 )
