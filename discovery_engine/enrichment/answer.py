@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LONGEST = 200  # characters of a request, as of an example in `overrides`
 LEAST = 3  # requests that must be left, of six in English
 _SHORTEST_NAME = 4  # characters of a server's name; `git` is a word of many requests
+_MOST_ROWS = 64  # that are looked at; a long answer has thousands, each for some milliseconds
 _MARKUP = ("://", "```", "<", "](")
 
 
@@ -55,7 +56,7 @@ class Checks(Struct, frozen=True):
         problems: list[str] = []
         for language, text in _requests(content):
             if left.get(language, 0) < 1:
-                problems.append(f"one too many, or not asked for, in {language!r}")
+                problems.append("one is too many for its language, or not asked for")
             elif problem := next(self._problems_of(text), ""):
                 problems.append(problem)
             elif text not in kept:
@@ -68,7 +69,7 @@ class Checks(Struct, frozen=True):
 
     def _problems_of(self, text: str) -> Iterator[str]:
         """Why a request cannot be kept; what takes longest is looked at last."""
-        if not words(text) or len(text) > LONGEST:
+        if len(text) > LONGEST or not words(text):
             yield f"one is empty or longer than {LONGEST} characters"
         if clean(text, newlines=False) != text or text != text.strip():
             yield "one has hidden or odd characters"
@@ -120,4 +121,4 @@ def _rows(content: str) -> list[JSONValue]:
     rows = answer.get("requests") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         raise AnswerError("it has no list of requests")
-    return rows
+    return rows[:_MOST_ROWS]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from discovery_engine.search.text.tokenizer import words
@@ -10,7 +12,7 @@ from discovery_engine.search.text.tokenizer import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from discovery_engine._util.json import JSONObject
+    from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.tools.model import Parameter, Tool
 
 VERSION = 1
@@ -19,11 +21,13 @@ ENGLISH = "en"
 ENGLISH_REQUESTS = 6
 LONGEST = 120  # characters that a request is asked to have
 
+_NAME = 128  # characters of a name, a title, and what is as short
 _DESCRIPTION = 1_500  # characters of a description
 _PARAMETERS = 30
 _PARAMETER_TEXT = 160  # characters of what a parameter is for
 _CHOICES = 12  # values that a parameter may have
 _SIBLINGS = 25
+_COMPARED = 100  # siblings that share one word of a tool's name; with 20,000 tools all share some
 _SYSTEM = """\
 You write typical requests for a tool. People type such requests to an assistant, and a search \
 finds the tool by them.
@@ -53,54 +57,69 @@ def system_message(languages: Sequence[str]) -> str:
     return _SYSTEM.format(count=ENGLISH_REQUESTS, more=more, longest=LONGEST)
 
 
-def tool_message(tool: Tool, siblings: Sequence[Tool], redact: Callable[[str], str]) -> str:
-    """The JSON about a tool: what its server lists, and nothing that its owner wrote.
+class ToolMessages:
+    """The messages about the tools of one server.
 
-    `redact` is given every text of it.
+    `redact` is given every text of them, before it is cut: half a secret would not be recognised.
     """
-    about: JSONObject = {
-        "tool": _about(tool, redact),
-        "siblings": [
-            {"name": redact(one.upstream_name), "description": redact(_listed(one).summary)}
-            for one in _nearest(tool, siblings)
-        ],
-    }
-    return json.dumps(about, ensure_ascii=False)
 
+    def __init__(self, tools: Sequence[Tool], redact: Callable[[str], str]) -> None:
+        self._redact = redact
+        self._tools = sorted(tools, key=lambda tool: tool.upstream_name)
+        self._words = [set(words(tool.upstream_name)) for tool in self._tools]
+        self._by_word: defaultdict[str, list[int]] = defaultdict(list)
+        for number, own in enumerate(self._words):
+            for word in own:
+                if len(self._by_word[word]) < _COMPARED:
+                    self._by_word[word].append(number)
+        self._siblings: dict[int, JSONObject] = {}
 
-def _about(tool: Tool, redact: Callable[[str], str]) -> JSONObject:
-    listed = _listed(tool)
-    form: JSONObject = {
-        "name": redact(tool.upstream_name),
-        "description": redact(listed.description[:_DESCRIPTION]),
-        # Without those that the owner pins.
-        "parameters": [_parameter(one, redact) for one in tool.parameters[:_PARAMETERS]],
-    }
-    return {"title": redact(tool.title), **form} if tool.title else form
+    def message(self, tool: Tool) -> str:
+        """The JSON about a tool: what its server lists, and nothing that its owner wrote."""
+        siblings: list[JSONValue] = [*map(self._sibling, self._nearest(tool))]
+        about: JSONObject = {"tool": self._about(tool), "siblings": siblings}
+        return json.dumps(about, ensure_ascii=False)
 
+    def _about(self, tool: Tool) -> JSONObject:
+        listed = _listed(tool)
+        form: JSONObject = {
+            "name": self._cut(tool.upstream_name),
+            "description": self._cut(listed.description, _DESCRIPTION),
+            # Without those that the owner pins.
+            "parameters": [*map(self._parameter, tool.parameters[:_PARAMETERS])],
+        }
+        return {"title": self._cut(tool.title), **form} if tool.title else form
 
-def _parameter(parameter: Parameter, redact: Callable[[str], str]) -> JSONObject:
-    form: JSONObject = {"name": redact(parameter.name), "type": redact(parameter.type)}
-    if parameter.description:
-        form["description"] = redact(parameter.description[:_PARAMETER_TEXT])
-    choices = parameter.schema.get("enum")
-    if isinstance(choices, list):
-        texts = [choice for choice in choices if isinstance(choice, str)]
-        form["values"] = [redact(text[:_PARAMETER_TEXT]) for text in texts[:_CHOICES]]
-    return form
+    def _parameter(self, parameter: Parameter) -> JSONObject:
+        form: JSONObject = {"name": self._cut(parameter.name), "type": self._cut(parameter.type)}
+        if parameter.description:
+            form["description"] = self._cut(parameter.description, _PARAMETER_TEXT)
+        choices = parameter.schema.get("enum")
+        if isinstance(choices, list):
+            texts = [choice for choice in choices if isinstance(choice, str)]
+            form["values"] = [self._cut(text, _PARAMETER_TEXT) for text in texts[:_CHOICES]]
+        return form
+
+    def _sibling(self, number: int) -> JSONObject:
+        if number not in self._siblings:
+            tool = self._tools[number]
+            summary = self._cut(_listed(tool).summary, _PARAMETER_TEXT)
+            self._siblings[number] = {"name": self._cut(tool.upstream_name), "description": summary}
+        return self._siblings[number]
+
+    def _nearest(self, tool: Tool) -> list[int]:
+        """The siblings whose names share most words with the tool's, then the first by name."""
+        own = set(words(tool.upstream_name))
+        near = set(range(min(len(self._tools), _SIBLINGS + 1)))
+        for word in own:
+            near.update(self._by_word.get(word, ()))
+        siblings = (one for one in near if self._tools[one].upstream_name != tool.upstream_name)
+        return nsmallest(_SIBLINGS, siblings, key=lambda one: (-len(own & self._words[one]), one))
+
+    def _cut(self, text: str, longest: int = _NAME) -> str:
+        return self._redact(text)[:longest]
 
 
 def _listed(tool: Tool) -> Tool:
     """The tool as its server lists it, without what its owner overrides."""
     return type(tool)(tool.server, tool.given_name, tool.upstream_name, tool.source)
-
-
-def _nearest(tool: Tool, others: Sequence[Tool]) -> list[Tool]:
-    """The siblings whose names share most words with the tool's."""
-    own = set(words(tool.upstream_name))
-
-    def distance(other: Tool) -> tuple[int, str]:
-        return -len(own.intersection(words(other.upstream_name))), other.upstream_name
-
-    siblings = (other for other in others if other.upstream_name != tool.upstream_name)
-    return sorted(siblings, key=distance)[:_SIBLINGS]

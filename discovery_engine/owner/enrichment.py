@@ -18,7 +18,7 @@ from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.enrichment.endpoint import Endpoint, open_endpoint
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
-from discovery_engine.enrichment.tool_messages import system_message, tool_message
+from discovery_engine.enrichment.tool_messages import ToolMessages, system_message
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.owner.enrichment_run import (
     EnrichedTool,
@@ -237,15 +237,14 @@ class Enrichment:
         redact = _redactor(view.settings, self._secrets).redact
         for server, entries in chosen.items():
             part = view.catalog.part(server)
-            siblings = [one.tool for one in part.iter_visible()]
+            messages = ToolMessages([one.tool for one in part.iter_visible()], redact)
             known = view.book.of_tools([one.tool for one in part.entries])
             for entry in entries:
                 examples = known.get(entry.tool.upstream_name)
                 if examples and not again:
                     skipped[str(examples.source)] += 1
                     continue
-                message = tool_message(entry.tool, siblings, redact)
-                requests.append(PlannedRequest(entry, message))
+                requests.append(PlannedRequest(entry, messages.message(entry.tool)))
         settings = view.settings.enrich
         problem, address = None, ""
         try:

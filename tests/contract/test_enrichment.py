@@ -14,7 +14,8 @@ from msgspec import structs
 
 from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.config.serialization import serialize_redacted
-from discovery_engine.config.settings import EnrichSettings, ServerSettings
+from discovery_engine.config.settings import EmbeddingsSettings, EnrichSettings, ServerSettings
+from discovery_engine.engine.engine import Engine
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.errors import (
     ConfigurationError,
@@ -24,6 +25,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.owner.enrichment_run import EnrichmentReport
 from discovery_engine.runtime.restore import stored_view
+from discovery_engine.search.embedders.embedder import Vector
+from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.examples.book import ExampleSource
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
@@ -485,16 +488,29 @@ async def test_a_gateway_with_a_stored_index_finds_what_was_written_meanwhile_an
 @pytest.mark.requirement("ENR-24", "EMB-5")
 async def test_what_was_written_has_vectors_too(garden: Folder) -> None:
     search = {"embeddings": {"provider": "hash", "timeout": 10}}
+    [asked] = await HashEmbedder(EmbeddingsSettings().dimensions).embed([WATERED[0]])
+
+    def likeness(engine: Engine, query: Vector) -> list[float]:
+        """Of the tool that has requests, and of one that has none."""
+        vectors = engine.view.vectors
+        similarities = vectors.compare([query]) if vectors else None
+        assert vectors
+        assert similarities
+        by_name = {tool.name: similarities.cosine(tool) for tool in vectors.tools}
+        return [by_name["water_it"], by_name["cut_it"]]
+
     with chat_endpoint(lambda _: writing(*WATERED)) as (url, _):
         garden.write(listing(garden.path, "garden", GARDEN), **enrich(url), search=search)
         async with garden.open() as engine:
             await engine.refresh()
             await engine.wait_embedded(timeout=20)
-            before = engine.view.vectors
+            before = likeness(engine, asked)
             await engine.enrich(tools=["garden:water_it"])
-            await eventually(lambda: engine.view.vectors is not before)
+            with anyio.fail_after(20):
+                await eventually(lambda: likeness(engine, asked)[0] > before[0] + 0.2)
+            after = likeness(engine, asked)
 
-    assert before
+    assert after[1] == before[1]
 
 
 class TestCommand:

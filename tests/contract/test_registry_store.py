@@ -19,6 +19,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Registry, Snapshot
+from discovery_engine.registry.sqlite import request_table
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.written import WrittenRequests
@@ -500,6 +501,18 @@ def test_written_requests_are_kept_once_for_each_definition(store: Registry) -> 
         ("x", "g"): _written("a", "x", "g"),
         ("\udc80", "g"): _written("a", "\udc80", "g"),
     }
+
+
+@pytest.mark.requirement("ENR-24")
+def test_no_definition_is_lost_because_others_are_written_anew(
+    store: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_table, "_KEPT", 10)
+    store.save_requests([_written("a", f"x{n}") for n in range(6)])
+    for n in range(20):
+        store.save_requests([_written("a", "x5", "f", f"again {n}")])
+
+    assert len(store.written_requests()) == 6
 
 
 @pytest.mark.requirement("ENR-24")

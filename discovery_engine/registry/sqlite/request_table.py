@@ -51,7 +51,11 @@ def save(connection: sqlite3.Connection, written: Iterable[WrittenRequests]) -> 
             for one in written
         ],
     )
-    query = "DELETE FROM typical_requests WHERE id <= (SELECT max(id) FROM typical_requests) - ?"
+    # By their number, not by their ids: what is written anew gets a new id.
+    query = """
+        DELETE FROM typical_requests
+        WHERE id <= (SELECT id FROM typical_requests ORDER BY id DESC LIMIT 1 OFFSET ?)
+        """
     connection.execute(query, (_KEPT,))
 
 

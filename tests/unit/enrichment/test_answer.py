@@ -115,3 +115,30 @@ def test_whatever_is_written_what_is_kept_is_short_and_plain(texts: list[str]) -
 
     assert all(0 < len(text) <= LONGEST for text in kept)
     assert not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in "".join(kept))
+
+
+@pytest.mark.requirement("ENR-22", "ENR-23")
+@pytest.mark.parametrize("text", ["report a bug", "x" * 50_000, SECRET])
+def test_why_requests_are_dropped_is_short_and_quotes_nothing_of_the_answer(text: str) -> None:
+    odd = f"{SECRET} \x1b[31m{'x' * 50_000}"
+    rows = [{"language": odd, "text": text}] * 5
+
+    with pytest.raises(AnswerError) as raised:
+        accepted(json.dumps({"requests": rows}))
+
+    assert len(str(raised.value)) < 200
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.requirement("ENR-22")
+def test_of_thousands_of_requests_the_first_are_looked_at() -> None:
+    looked: list[str] = []
+
+    def redact(text: str) -> str:
+        looked.append(text)
+        return ""
+
+    with pytest.raises(AnswerError, match="only 0"):
+        Checks(TOOL, (), (), redact).accepted(answer(*(f"request {n}" for n in range(5_000))))
+
+    assert len(looked) <= 64
