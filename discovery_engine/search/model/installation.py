@@ -75,9 +75,9 @@ def remove_model(data: Path) -> InstalledModel | None:
         ModelError: If it cannot be deleted, or another process is at it.
     """
     folder = models_folder(data)
-    if not folder.is_dir():
-        return None
     try:
+        if not _exists(folder):
+            return None
         with folder_lock(folder):
             found = installed_model(data)
             record_file(data).unlink(missing_ok=True)
@@ -88,6 +88,15 @@ def remove_model(data: Path) -> InstalledModel | None:
     with contextlib.suppress(OSError):
         folder.rmdir()
     return found
+
+
+def _exists(folder: Path) -> bool:
+    """Unlike `Path.exists` this is an error for a folder that cannot be looked into."""
+    try:
+        folder.stat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _present(data: Path, manifest: Manifest) -> InstalledModel | None:

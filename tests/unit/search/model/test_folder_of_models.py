@@ -183,3 +183,11 @@ def test_a_removal_that_fails_is_not_reported_as_done(
 
     with pytest.raises(ModelError, match="cannot be written"):
         remove_model(tmp_path)
+
+
+@pytest.mark.requirement("EMB-32")
+def test_a_folder_that_cannot_be_looked_into_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be written") as caught:
+        remove_model(tmp_path / ("x" * 300))
+
+    assert "--data-dir" in caught.value.hint
