@@ -55,6 +55,7 @@ _PRONOUNS = {
     "es": re.compile("(?:me|nos|se)?(?:l[aeo]s?)?$"),
     "it": re.compile("(?:m[ei]|t[ei]|c[ei]|v[ei]|gli)?(?:l[aeio]|ne)?$"),
 }  # that are written onto a verb: muéstramelo
+_ACRONYM = re.compile(r"\b[A-Z]{2,5}\b")
 _OF_SOFTWARE = frozenset(
     ("tool", "tools", "api", "apis", "service", "server", "mcp", "http", "https", "html", "com")
 )  # stop words of English that requests in any language have
@@ -97,6 +98,7 @@ class _Words(NamedTuple):
     """How many others are in the English tables."""
     strange: list[str]
     """Those that are not."""
+    acronyms: set[str]
 
 
 class _Votes(NamedTuple):
@@ -213,7 +215,8 @@ class Languages:
         read = self._read(text)
         possible = len(read.strange) + (not text.isascii())
         certain = sum(word not in SHARED_WORDS for word in read.stop_words)
-        if possible <= certain or (possible == 1 and read.stop_words):
+        is_single = possible == 1 and not read.acronyms
+        if possible <= certain or (is_single and read.stop_words):
             return self._by_alphabet(text)
         return self._by_most_words(text, read) or self._by_alphabet(text)
 
@@ -237,12 +240,16 @@ class Languages:
     def _read(self, text: str) -> _Words:
         english = self._english
         found = words(text)
-        others = [word for word in found if word not in english.stop_words]
+        # An acronym is the same in all languages: it speaks neither for English nor against it.
+        acronyms: set[str] = set()
+        if not text.isupper():
+            acronyms = {word.lower() for word in _ACRONYM.findall(text)}
+        others = [w for w in found if w not in english.stop_words and w not in acronyms]
         strange = [word for word in others if not english.has(word)]
         stop_words = [
             word for word in found if word in english.stop_words and word not in _OF_SOFTWARE
         ]
-        return _Words(found, stop_words, len(others) - len(strange), strange)
+        return _Words(found, stop_words, len(others) - len(strange), strange, acronyms)
 
     def _by_most_words(self, text: str, read: _Words) -> Language | None:
         possible = {one.code: one for word in read.strange for one in self._with(word)}
