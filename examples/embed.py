@@ -25,7 +25,7 @@ async def main(config: str = CONFIG, question: str = "current time in a timezone
         for hit in answer.hits:
             print(f"{hit.relevance:.2f}  {hit.entry.key}  {hit.entry.tool.summary}")
 
-        if not answer.hits:
+        if answer.decision != "match":
             print("; ".join(notice.message for notice in answer.notices))
             return
         tool = answer.hits[0].entry.tool

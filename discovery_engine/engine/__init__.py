@@ -3,8 +3,9 @@
     async with open_engine("discovery.yaml") as engine:
         await engine.refresh()
         answer = await engine.search("create an issue")
-        best = answer.hits[0].entry.tool
-        result = await engine.execute(best.server, best.name, {"title": "It broke"})
+        if answer.decision == "match":
+            best = answer.hits[0].entry.tool
+            result = await engine.execute(best.server, best.name, {"title": "It broke"})
 
 Opening reads files only. The remembered catalog answers until `refresh`; no server is started or
 reached before `refresh` or `execute`.

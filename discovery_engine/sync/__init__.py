@@ -4,8 +4,9 @@
 
     with open_engine("discovery.yaml") as engine:
         answer = engine.search("create an issue")
-        best = answer.hits[0].entry.tool
-        result = engine.execute(best.server, best.name, {"title": "It broke"}, on_progress=print)
+        if answer.decision == "match":
+            best = answer.hits[0].entry.tool
+            result = engine.execute(best.server, best.name, {"title": "It broke"})
 
 The verbs are those of `discovery_engine.Engine`, run on one event loop in one thread behind all
 engines that are opened here. It may be used where a loop runs already, as in a notebook. Callbacks
