@@ -24,6 +24,7 @@ from discovery_engine.scanner.findings import Finding, FindingKind, Severity
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
+from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
@@ -168,7 +169,8 @@ class TestSeeing:
         assert usual.server == whole.server == "alpha"
         assert [entry.tool.name for entry in usual.entries] == ["read_page"]
         assert [entry.tool.name for entry in whole.entries] == ["drop_page", "read_page"]
-        assert found(VIEW.search("drop_page")) == []
+        assert "alpha:drop_page" not in found(VIEW.search("drop_page"))
+        assert VIEW.search("drop_page").decision is not Decision.MATCH
         assert found(VIEW.search("drop_page", include_disabled=True)) == ["alpha:drop_page"]
         for name in ("new_page", "old_page"):
             answer = VIEW.search(name, include_disabled=True)
