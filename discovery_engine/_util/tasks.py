@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
@@ -23,6 +23,12 @@ async def open_task_group() -> AsyncIterator[TaskGroup]:
             raise
         [error] = group.exceptions
         raise error from error.__cause__
+
+
+async def finish(returned: object) -> None:
+    """Wait for what a callback has returned, if it can be awaited."""
+    if isinstance(returned, Awaitable):
+        await returned
 
 
 class Promise(Generic[T]):

@@ -119,13 +119,13 @@ class Enrichment:
         return await anyio.to_thread.run_sync(self._planned, self._host.view, entries, again)
 
     async def run(
-        self, plan: EnrichmentPlan, on_done: Callable[[EnrichedTool], None] = lambda _: None
+        self, plan: EnrichmentPlan, on_done: Callable[[EnrichedTool], object] = lambda _: None
     ) -> EnrichmentReport:
         """Ask for what is planned, keep each answer at once, and search by it at the end.
 
         Args:
             plan: As `plan` made it.
-            on_done: Called after each tool.
+            on_done: Called after each tool; awaited if it is async.
 
         Raises:
             ConfigurationError: If the endpoint or its key is not configured.

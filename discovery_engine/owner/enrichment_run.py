@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from msgspec import Struct
 
-from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.tasks import finish, open_task_group
 from discovery_engine.enrichment.answer import AnswerError, Checks
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.enrichment.tool_messages import VERSION
@@ -75,7 +75,7 @@ class EnrichmentRun:
         store: RequestStore,
         redactor: Redactor,
         clock: Callable[[], float],
-        on_done: Callable[[EnrichedTool], None],
+        on_done: Callable[[EnrichedTool], object],
     ) -> None:
         self._endpoint = endpoint
         self._instructions = instructions
@@ -112,7 +112,7 @@ class EnrichmentRun:
         try:
             requests = await self._requests(tool, request.message)
         except EnrichmentError as error:
-            self._fail(request.entry.key, error)
+            await self._fail(request.entry.key, error)
             return
         enrich = self._settings.enrich
         written = WrittenRequests(
@@ -126,7 +126,7 @@ class EnrichmentRun:
         )
         await anyio.to_thread.run_sync(self._store.save_requests, [written])
         self._failed = 0
-        self._add(EnrichedTool(request.entry.key, requests))
+        await self._add(EnrichedTool(request.entry.key, requests))
 
     async def _requests(self, tool: Tool, message: str) -> tuple[str, ...]:
         """The requests that a model wrote for a tool, once they are of use.
@@ -147,12 +147,12 @@ class EnrichmentRun:
                 problem = str(error)
         raise EnrichmentError.of_answer(f"the answer is of no use: {problem}")
 
-    def _fail(self, key: ToolKey, error: EnrichmentError) -> None:
+    async def _fail(self, key: ToolKey, error: EnrichmentError) -> None:
         self._failed += 1
         if error.is_final or self._failed >= _FAILURES:
             self._failure = self._failure or error
-        self._add(EnrichedTool(key, problem=error.message))
+        await self._add(EnrichedTool(key, problem=error.message))
 
-    def _add(self, tool: EnrichedTool) -> None:
+    async def _add(self, tool: EnrichedTool) -> None:
         self._done.append(tool)
-        self._on_done(tool)
+        await finish(self._on_done(tool))

@@ -119,7 +119,7 @@ class ServerLogins:
     async def log_in(
         self,
         server: str,
-        show: Callable[[str], None],
+        show: Callable[[str], object],
         *,
         scopes: tuple[str, ...] = (),
         timeout: float = USUAL_TIMEOUT,  # noqa: ASYNC109 - for the person
@@ -128,7 +128,8 @@ class ServerLogins:
 
         Args:
             server: Its name.
-            show: Called with the address for the person to open; not with client credentials.
+            show: Called, and awaited if it is async, with the address for the person to open; not
+                with client credentials.
             scopes: Requested besides those of the entry and the server.
             timeout: Seconds for the person.
 
@@ -192,7 +193,7 @@ class ServerLogins:
         server: str,
         remote: RemoteTransport,
         earlier: StoredLogin | None,
-        show: Callable[[str], None],
+        show: Callable[[str], object],
         scopes: tuple[str, ...],
         seconds: float,
     ) -> StoredLogin:

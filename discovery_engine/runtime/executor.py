@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from discovery_engine._util.tasks import finish
 from discovery_engine.overrides.pinning import pinned_references, pinned_values
 from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.runtime.checkers import CheckerCache
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from discovery_engine.tools.arguments import Checker
     from discovery_engine.tools.model import Tool
 
-OnUnchecked: TypeAlias = Callable[[str], None]
-"""Called with the reason why arguments are sent unchecked."""
+OnUnchecked: TypeAlias = Callable[[str], object]
+"""Called, and awaited if it is async, with the reason why arguments are sent unchecked."""
 
 _STEPS_AT_ONCE = 300  # steps of a check on the event loop: about a millisecond
 _COSTLY_AT_ONCE = 2  # checks in threads
@@ -127,4 +128,4 @@ class ToolExecutor:
             with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
                 unchecked = await anyio.to_thread.run_sync(check, limiter=self._costly)
         if unchecked is not None and on_unchecked is not None:
-            on_unchecked(unchecked)
+            await finish(on_unchecked(unchecked))

@@ -24,6 +24,8 @@ Progress: TypeAlias = Callable[[float, float | None, str | None], object]
 LOOP = BlockingPortalProvider()
 """The thread with the loop: it starts with the first engine and ends with the last."""
 
+_CALLBACKS = ("on_done", "on_progress", "on_unchecked", "show")
+"""Parameters of verbs whose functions the waiting thread calls."""
 _ENDING = 10.0  # seconds that a call which was interrupted has to end; its server may be slow
 
 
@@ -67,14 +69,15 @@ def run_blocking(
 ) -> T:
     """What a coroutine function returns, run on the loop; Ctrl-C cancels it and waits for its end.
 
-    `on_progress`, `caller` and `client` may be the plain forms of what the function takes.
+    `caller`, `client` and callbacks by name may be the plain forms of what the function takes.
     """
     mailbox, ended = Mailbox(), Event()
     for name in ("caller", "client"):
         if isinstance(given := kwargs.get(name), SyncClient):
             kwargs[name] = given.asked_by(mailbox.run)
-    if progress := kwargs.get("on_progress"):
-        kwargs["on_progress"] = partial(mailbox.run, progress)
+    for name in _CALLBACKS:
+        if callback := kwargs.get(name):
+            kwargs[name] = partial(mailbox.run, callback)
 
     async def call() -> T:
         try:

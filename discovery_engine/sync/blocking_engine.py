@@ -15,7 +15,7 @@ from discovery_engine.owner.approvals import Approvals
 from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.owner.enrichment import Enrichment
 from discovery_engine.owner.reviews import Reviews
-from discovery_engine.owner.server_logins import ServerLogins
+from discovery_engine.owner.server_logins import USUAL_TIMEOUT, ServerLogins
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
 from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from discovery_engine.agent.toolset import ToolsetMode
     from discovery_engine.config.settings import Settings
     from discovery_engine.events import Event, Subscription
+    from discovery_engine.owner.enrichment import EnrichmentPlan
+    from discovery_engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
+    from discovery_engine.owner.server_logins import LoginReport
     from discovery_engine.runtime.executor import OnUnchecked
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.secrets.resolver import SecretResolver
@@ -99,9 +102,15 @@ class SyncEnrichment(_OnLoop):
     """As `Enrichment`."""
 
     plan = verb(Enrichment.plan)
-    run = verb(Enrichment.run)
     written = verb(Enrichment.written)
     forget = verb(Enrichment.forget)
+
+    def run(
+        self, plan: EnrichmentPlan, on_done: Callable[[EnrichedTool], object] | None = None
+    ) -> EnrichmentReport:
+        """As `Enrichment.run`; `on_done` is called in this thread."""
+        given: Any = {"on_done": on_done} if on_done else {}
+        return run_blocking(self.portal, self.wrapped.run, plan, **given)
 
 
 class SyncCatalogLock(_OnLoop):
@@ -114,8 +123,19 @@ class SyncCatalogLock(_OnLoop):
 class SyncLogins(_OnLoop):
     """As `ServerLogins`."""
 
-    log_in = verb(ServerLogins.log_in)
     log_out = verb(ServerLogins.log_out)
+
+    def log_in(
+        self,
+        server: str,
+        show: Callable[[str], object],
+        *,
+        scopes: tuple[str, ...] = (),
+        timeout: float = USUAL_TIMEOUT,
+    ) -> LoginReport:
+        """As `ServerLogins.log_in`; `show` is called in this thread."""
+        log_in = partial(self.wrapped.log_in, scopes=scopes, timeout=timeout)
+        return run_blocking(self.portal, log_in, server, show=show)
 
 
 class SyncScopedEngine(_OnLoop):
@@ -141,16 +161,9 @@ class SyncScopedEngine(_OnLoop):
         max_wait: float | None = None,
         on_unchecked: OnUnchecked | None = None,
     ) -> JSONObject:
-        """As `Engine.execute`; progress and questions to a `SyncClient` come to this thread."""
-        given: Any = {"on_progress": on_progress, "caller": caller}
-        call = partial(
-            self.wrapped.execute,
-            server,
-            tool,
-            arguments,
-            max_wait=max_wait,
-            on_unchecked=on_unchecked,
-        )
+        """As `Engine.execute`; callbacks, also of a `SyncClient`, are called in this thread."""
+        given: Any = {"on_progress": on_progress, "on_unchecked": on_unchecked, "caller": caller}
+        call = partial(self.wrapped.execute, server, tool, arguments, max_wait=max_wait)
         return run_blocking(self.portal, call, **given)
 
     def within(self, scope: Scope) -> SyncScopedEngine:

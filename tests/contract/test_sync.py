@@ -23,7 +23,10 @@ from discovery_engine.events import ToolCalled
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.sync import SyncClient, SyncEngine, open_engine
 from tests.engines import Folder, good
+from tests.factories import make_definition
+from tests.servers.chat_endpoint import about_each_tool, chat_endpoint
 from tests.servers.programs import fault_server, text_of
+from tests.told import Told
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -115,6 +118,48 @@ def test_progress_and_questions_come_to_the_thread_that_waits(folder: Folder) ->
     assert [thread for _, thread in seen] == [here] * 3
     assert [value for value, _ in seen] == sorted(value for value, _ in seen)
     assert asked == [("elicitation/create", here)] * 2
+
+
+@pytest.mark.requirement("LIB-92")
+def test_every_callback_comes_to_the_thread_that_waits_and_may_use_the_engine(
+    folder: Folder,
+) -> None:
+    many: JSONObject = {"properties": {"x": {"items": {"type": "integer"}}}}
+    told = Told.beside(folder.path, make_definition("many", inputSchema={"type": "object", **many}))
+    seen: list[tuple[str, int]] = []
+
+    with (
+        chat_endpoint(about_each_tool) as (url, _),
+        opened(folder, told.server(), enrich={"url": url, "model": "m"}) as engine,
+    ):
+
+        def search(value: object) -> None:
+            assert engine.search("many").hits
+            seen.append((type(value).__name__, threading.get_ident()))
+
+        engine.enrichment.run(engine.enrichment.plan(), search)
+        too_many = {"x": list(range(1_200_000))}
+        engine.execute("told", "many", too_many, on_unchecked=search)
+
+    here = threading.get_ident()
+    assert seen == [("EnrichedTool", here), ("str", here)]
+
+
+@pytest.mark.requirement("LIB-92")
+def test_an_error_of_a_callback_ends_the_verb_that_is_waited_for(folder: Folder) -> None:
+    def fail(_: object) -> None:
+        raise LookupError("mine")
+
+    with (
+        chat_endpoint(about_each_tool) as (url, asked),
+        opened(folder, enrich={"url": url, "model": "m", "concurrency": 1}) as engine,
+    ):
+        plan = engine.enrichment.plan()
+        with pytest.raises(LookupError, match="mine"):
+            engine.enrichment.run(plan, fail)
+
+        assert len(asked) == 1 < len(plan.requests)
+        assert len(engine.enrichment.written()) == 1
 
 
 @pytest.mark.requirement("LIB-92")

@@ -12,6 +12,7 @@ import httpx2
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.tasks import finish
 from discovery_engine._util.text import quoted
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
@@ -42,7 +43,7 @@ async def log_in(
     client: httpx2.AsyncClient,
     remote: RemoteTransport,
     options: LoginOptions,
-    show: Callable[[str], None],
+    show: Callable[[str], object],
     *,
     clock: Callable[[], float],
 ) -> StoredLogin:
@@ -52,7 +53,7 @@ async def log_in(
         client: Of `open_client`.
         remote: The server, with its references resolved.
         options: What to request, and how long to wait.
-        show: Called with the address that the person opens.
+        show: Called, and awaited if it is async, with the address that the person opens.
         clock: Unix time in seconds.
 
     Raises:
@@ -82,7 +83,7 @@ async def log_in(
             "code_challenge_method": "S256",
             "resource": found.resource,
         }
-        show(_address(str(found.server.authorization_endpoint), parameters, scope))
+        await finish(show(_address(str(found.server.authorization_endpoint), parameters, scope)))
         with anyio.fail_after(options.timeout):
             answer = await loopback.answer()
         redirect_uri = loopback.redirect_uri
