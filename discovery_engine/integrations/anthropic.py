@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import anyio
-
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.definitions import POOL_SEARCH
 from discovery_engine.agent.tool_forms import anthropic_tool
@@ -121,7 +120,7 @@ class AnthropicTools:
                 answers[use.id] = await self._result(use, client, on_own_progress)
 
         ours = [use for use in uses if use.toolset_name is None and use.name not in self._own]
-        async with anyio.create_task_group() as tasks:
+        async with open_task_group() as tasks:
             for use in ours:
                 tasks.start_soon(answer, use)
         return [answers[use.id] for use in ours]

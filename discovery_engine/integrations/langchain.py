@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-import anyio.to_thread
-
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import Toolset, toolset_of
 from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
 from discovery_engine.sync import SyncClient, SyncTool, SyncToolset
+from discovery_engine.sync.blocking_call import run_in_thread
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
 
 try:
@@ -113,7 +112,7 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         turn = await self._replayed(_history_before(request))
         if isinstance(turn, SyncToolset):
             run = partial(turn.call_as_result, client=self._client, on_progress=report)
-            result = await anyio.to_thread.run_sync(run, call["name"], call["args"])
+            result = await run_in_thread(run, call["name"], call["args"])
         else:
             result = await turn.call_as_result(
                 call["name"],
@@ -125,7 +124,7 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     async def _replayed(self, history: Iterator[str | tuple[str, JSONObject]]) -> AnyToolset:
         if isinstance(self._toolset, SyncToolset):
-            return await anyio.to_thread.run_sync(self._toolset.replay, history)
+            return await run_in_thread(self._toolset.replay, history)
         return await self._toolset.replay(history)
 
 
@@ -170,7 +169,7 @@ class DiscoveryTool(BaseTool):
         report = _stream_report(self.name)
         if isinstance(self._tool, SyncTool):
             run = partial(self._tool.call_as_result, client=self._client, on_progress=report)
-            return _returned(await anyio.to_thread.run_sync(run, arguments))
+            return _returned(await run_in_thread(run, arguments))
         client, progress = _async_client(self._client), _awaited(report)
         call = self._tool.call_as_result
         return _returned(await call(arguments, client=client, on_progress=progress))

@@ -19,8 +19,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-import anyio
-
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.definitions import POOL_SEARCH
@@ -133,7 +132,7 @@ class ResponsesTools:
                 on_own_progress = progress_of(on_progress, call.call_id, call.name)
                 outputs[position] = [await self._called(call, client, on_own_progress)]
 
-        async with anyio.create_task_group() as tasks:
+        async with open_task_group() as tasks:
             for position, call in enumerate(calls):
                 tasks.start_soon(answer, position, call)
         return list(chain.from_iterable(outputs))

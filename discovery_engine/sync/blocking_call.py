@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextvars import ContextVar
 from functools import partial, update_wrapper
 from queue import SimpleQueue
 from threading import Event
@@ -11,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, ca
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 from anyio.from_thread import BlockingPortal, BlockingPortalProvider
 
 from discovery_engine.sync.sync_client import SyncClient
@@ -27,6 +30,27 @@ LOOP = BlockingPortalProvider()
 _CALLBACKS = ("on_done", "on_progress", "on_unchecked", "show")
 """Parameters of verbs whose functions the waiting thread calls."""
 _ENDING = 10.0  # seconds that a call which was interrupted has to end; its server may be slow
+
+
+class _Cancellation:
+    """Cancels what a thread waits for, on behalf of a task that waits for the thread."""
+
+    def __init__(self) -> None:
+        self._futures: list[Future[Any]] = []
+        self._is_cancelled = False
+
+    def add(self, future: Future[Any]) -> None:
+        self._futures.append(future)
+        if self._is_cancelled:  # checked behind the append, so that neither thread misses it
+            future.cancel()
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        for future in list(self._futures):
+            future.cancel()
+
+
+_CANCELLATION: ContextVar[_Cancellation | None] = ContextVar("cancellation", default=None)
 
 
 class Mailbox:
@@ -87,6 +111,8 @@ def run_blocking(
 
     future = portal.start_task_soon(call)
     future.add_done_callback(lambda _: mailbox.close())
+    if cancellation := _CANCELLATION.get():
+        cancellation.add(future)
     try:
         mailbox.serve()
     except BaseException:
@@ -94,6 +120,20 @@ def run_blocking(
         ended.wait(_ENDING)
         raise
     return future.result()
+
+
+async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
+    """What a blocking verb returns, awaited on another loop.
+
+    Cancelling it cancels the verb, upstream too. It does not wait for the verb's end.
+    """
+    cancellation = _Cancellation()
+    token = _CANCELLATION.set(cancellation)  # a thread has the context of the task that starts it
+    try:
+        return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
+    finally:
+        _CANCELLATION.reset(token)
+        cancellation.cancel()
 
 
 class OnLoop(Protocol):

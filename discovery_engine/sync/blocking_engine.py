@@ -110,7 +110,8 @@ class SyncEnrichment(_OnLoop):
     ) -> EnrichmentReport:
         """As `Enrichment.run`; `on_done` is called in this thread."""
         given: Any = {"on_done": on_done} if on_done else {}
-        return run_blocking(self.portal, self.wrapped.run, plan, **given)
+        report: EnrichmentReport = run_blocking(self.portal, self.wrapped.run, plan, **given)
+        return report
 
 
 class SyncCatalogLock(_OnLoop):
@@ -135,7 +136,8 @@ class SyncLogins(_OnLoop):
     ) -> LoginReport:
         """As `ServerLogins.log_in`; `show` is called in this thread."""
         log_in = partial(self.wrapped.log_in, scopes=scopes, timeout=timeout)
-        return run_blocking(self.portal, log_in, server, show=show)
+        report: LoginReport = run_blocking(self.portal, log_in, server, show=show)
+        return report
 
 
 class SyncScopedEngine(_OnLoop):

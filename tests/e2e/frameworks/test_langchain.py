@@ -51,6 +51,7 @@ def test_results_failures_questions_progress_and_cancellation(langchain: Framewo
         "progress_is_in_the_stream_of_the_run",
         "a_question_in_a_call_is_answered_by_the_client",
         "a_cancelled_run_cancels_its_calls",
+        "a_cancelled_run_cancels_its_calls_of_an_engine_without_async",
         "a_server_that_dies_in_a_turn_is_an_error_and_comes_back",
     )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
@@ -199,6 +201,36 @@ async def a_cancelled_run_cancels_its_calls(world: World) -> None:
             await anyio.sleep(0.01)  # a graph does not wait for what it has cancelled
 
     assert run.cancelled()
+
+
+async def a_cancelled_run_cancels_its_calls_of_an_engine_without_async(world: World) -> None:
+    with open_engine(world.write(), data_dir=world.folder / "data") as engine:
+        await anyio.to_thread.run_sync(engine.refresh)
+        forever = engine.toolset(mode="select").named("shop__wait_forever")
+        middleware = DiscoveryMiddleware(engine)
+        model = Scripted.saying(calls(("shop__wait_forever", {})))
+        agent: Any = create_agent(model, middleware=[middleware])
+        one_tool: Any = create_agent(
+            Scripted.saying(calls(("shop__wait_forever", {}))), tools=[langchain_tool(forever)]
+        )
+        for number, started in enumerate((agent, one_tool), start=1):
+            begun = asyncio.Event()
+
+            async def talk(started: Any = started, begun: asyncio.Event = begun) -> None:
+                async for _ in started.astream(asked(), stream_mode="custom"):
+                    begun.set()
+
+            run = asyncio.create_task(talk())
+            await begun.wait()
+            run.cancel()
+            await asyncio.wait([run])
+            cancelled: list[Any] = []
+            with anyio.fail_after(20):  # sooner than the call would time out
+                while len(cancelled) != number:
+                    ask = partial(engine.execute, "shop", "list_cancelled", {})
+                    listed = await anyio.to_thread.run_sync(ask)
+                    cancelled = json.loads(listed["content"][0]["text"])
+            assert run.cancelled()
 
 
 async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) -> None:
