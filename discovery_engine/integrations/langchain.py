@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.definitions import POOL_SEARCH
 from discovery_engine.agent.toolset import Toolset, toolset_of
 from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
@@ -271,7 +272,9 @@ def _history(request: ModelRequest[Any]) -> Iterator[str | tuple[str, JSONObject
 
 
 def _history_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONObject]]:
-    """The same up to the message of the model with this call."""
+    """The same up to the message of the model with this call; nothing but a search needs it."""
+    if request.tool_call["name"] != POOL_SEARCH.name:
+        return
     state = request.state
     messages = (
         state
@@ -279,7 +282,7 @@ def _history_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONO
         else (state["messages"] if isinstance(state, Mapping) else state.messages)
     )
     calling = [n for n, one in enumerate(messages) if isinstance(one, AIMessage)]
-    return _said(messages[: calling[-1]] if calling else messages)
+    yield from _said(messages[: calling[-1]] if calling else messages)
 
 
 def _said(messages: Sequence[AnyMessage]) -> Iterator[str | tuple[str, JSONObject]]:

@@ -34,6 +34,7 @@ def test_the_fitting_tools_are_bound_at_each_turn_of_each_conversation(
     langchain.passes(
         PROGRAM,
         "the_fitting_tools_are_bound_at_each_turn",
+        "the_call_of_a_tool_repeats_no_search",
         "what_the_model_finds_is_bound_behind_what_was_there",
         "a_changed_catalog_is_used_in_the_next_turn",
         "two_agents_share_an_engine_and_one_agent_has_many_conversations",

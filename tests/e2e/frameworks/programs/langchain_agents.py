@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec.structs import replace
 
+from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine
 from discovery_engine.integrations.langchain import (
     DiscoveryMiddleware,
@@ -126,6 +127,27 @@ async def what_the_model_finds_is_bound_behind_what_was_there(world: World) -> N
     assert "shop__draw_chart" in found.text
     assert "(1 new" in found.text
     assert drawn.status == "success"
+
+
+async def the_call_of_a_tool_repeats_no_search(world: World) -> None:
+    replayed: list[int] = []
+
+    class Counted(Toolset):
+        async def replay(self, history: Iterable[Any]) -> Toolset:
+            told = list(history)
+            replayed.append(len(told))
+            return await super().replay(told)
+
+    async with world.open() as engine:
+        toolset = Counted(engine, mode="select")
+        search = calls(("search_tools", {"query": "draw a chart of the revenue"}))
+        order = calls(("shop__place_order", {"product": "lamp"}))
+        model = Scripted.saying(search, order, AIMessage("done"))
+        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(toolset)])
+        await agent.ainvoke(asked())
+
+    # The model, its search, the model, its call, the model.
+    assert replayed == [1, 1, 2, 0, 3]
 
 
 async def images_arrive_as_blocks_and_what_is_none_as_text(world: World) -> None:
