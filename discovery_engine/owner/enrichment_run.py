@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from discovery_engine.enrichment.endpoint import Endpoint
     from discovery_engine.redaction.redactor import Redactor
     from discovery_engine.registry.protocols import RequestStore
-    from discovery_engine.tools.model import Tool, ToolKey
+    from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _TRIES = 2  # answers for one tool, of which one must be of use
-_FAILURES = 5  # tools in a row without an answer of use, after which the rest would fail, too
+_FAILURES = 5  # in a row, of a server's tools or of servers; the rest would fail, too
 
 
 class PlannedRequest(Struct, frozen=True):
@@ -38,7 +38,7 @@ class PlannedRequest(Struct, frozen=True):
 def _by_turns(requests: Iterable[PlannedRequest]) -> Iterator[PlannedRequest]:
     """One of each server, then the next of each.
 
-    A server whose tools all fail would otherwise end each run before the servers after it.
+    So an endpoint that serves none of them is noticed after a few tools, not a few of each server.
     """
     by_server: defaultdict[str, list[PlannedRequest]] = defaultdict(list)
     for one in requests:
@@ -87,8 +87,12 @@ class EnrichmentRun:
         self._on_done = on_done
         self._done: list[EnrichedTool] = []
         self._tokens = 0
-        self._failed = 0
-        """Tools in a row without an answer of use."""
+        self._failed: Counter[ServerName] = Counter()
+        """By server, its tools in a row without an answer of use."""
+        self._failing: set[ServerName] = set()
+        """The servers whose tools were asked about since the last answer of use."""
+        self._left_out: EnrichmentError | None = None
+        """Of the last tool of a server whose other tools are not asked about."""
         self._failure: EnrichmentError | None = None
 
     async def ask_all(self, requests: Sequence[PlannedRequest]) -> None:
@@ -98,14 +102,15 @@ class EnrichmentRun:
             for request in waiting:
                 if self._failure:
                     return
-                await self._ask(request)
+                if self._failed[request.entry.key.server] < _FAILURES:
+                    await self._ask(request)
 
         async with open_task_group() as tasks:
             for _ in range(min(self._settings.enrich.concurrency, len(requests))):
                 tasks.start_soon(work)
 
     def report(self) -> EnrichmentReport:
-        return EnrichmentReport(tuple(self._done), self._tokens, self._failure)
+        return EnrichmentReport(tuple(self._done), self._tokens, self._failure or self._left_out)
 
     async def _ask(self, request: PlannedRequest) -> None:
         tool = request.entry.tool
@@ -125,7 +130,8 @@ class EnrichmentRun:
             self._clock(),
         )
         await anyio.to_thread.run_sync(self._store.save_requests, [written])
-        self._failed = 0
+        del self._failed[request.entry.key.server]
+        self._failing.clear()
         await self._add(EnrichedTool(request.entry.key, requests))
 
     async def _requests(self, tool: Tool, message: str) -> tuple[str, ...]:
@@ -148,9 +154,12 @@ class EnrichmentRun:
         raise EnrichmentError.of_answer(f"the answer is of no use: {problem}")
 
     async def _fail(self, key: ToolKey, error: EnrichmentError) -> None:
-        self._failed += 1
-        if error.is_final or self._failed >= _FAILURES:
+        self._failed[key.server] += 1
+        self._failing.add(key.server)
+        if error.is_final or len(self._failing) >= _FAILURES:
             self._failure = self._failure or error
+        elif self._failed[key.server] >= _FAILURES:
+            self._left_out = error
         await self._add(EnrichedTool(key, problem=error.message))
 
     async def _add(self, tool: EnrichedTool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -221,22 +222,34 @@ async def test_a_refusal_ends_the_run_and_what_was_written_is_kept_for_the_next(
 
 
 @pytest.mark.requirement("ENR-25", "ENR-26")
+@pytest.mark.parametrize("concurrency", [1, 3])
 async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_asked_about(
-    garden: Folder,
+    garden: Folder, concurrency: int
 ) -> None:
+    failed: list[str] = []
+    have_failed = threading.Event()
+
     def reply(request: dict[str, Any]) -> Answer:
         about = json.loads(request["messages"][1]["content"])["tool"]["name"]
-        return saying("never") if about.startswith("bad") else about_each_tool(request)
+        if about.startswith("bad"):
+            failed.append(about)
+            if len(failed) >= 10:  # five tools, each asked about twice
+                have_failed.set()
+            return saying("never")
+        if concurrency > 1:  # all that fails does so before the first answer of use
+            have_failed.wait(10)
+        return about_each_tool(request)
 
     bad = [tool(f"bad_{n}", f"Bad {n}.") for n in range(9)]
     with chat_endpoint(reply) as (url, _):
         first_one, last = listing(garden.path, "a", bad), listing(garden.path, "garden", GARDEN)
-        garden.write(first_one, last, **enrich(url, concurrency=1))
+        garden.write(first_one, last, **enrich(url, concurrency=concurrency))
         async with garden.open() as engine:
             await engine.refresh()
             report = await engine.enrich()
 
     assert names(report) == ["cut_it", "sow_it", "water_it"]
+    assert len(set(failed)) == 5
     assert report.failure
 
 
@@ -496,7 +509,7 @@ async def test_what_was_written_has_vectors_too(garden: Folder) -> None:
         similarities = vectors.compare([query]) if vectors else None
         assert vectors
         assert similarities
-        by_name = {tool.name: similarities.cosine(tool) for tool in vectors.tools}
+        by_name = {str(tool.name): similarities.cosine(tool) or 0.0 for tool in vectors.tools}
         return [by_name["water_it"], by_name["cut_it"]]
 
     with chat_endpoint(lambda _: writing(*WATERED)) as (url, _):
