@@ -249,7 +249,7 @@ async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_
             report = await engine.enrich()
 
     assert names(report) == ["cut_it", "sow_it", "water_it"]
-    assert len(set(failed)) == 5
+    assert 5 <= len(set(failed)) < 5 + concurrency  # those under way are answered
     assert report.failure
 
 
