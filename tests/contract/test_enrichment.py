@@ -222,7 +222,7 @@ async def test_a_refusal_ends_the_run_and_what_was_written_is_kept_for_the_next(
 
 
 @pytest.mark.requirement("ENR-25", "ENR-26")
-@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("concurrency", [1, 4])
 async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_asked_about(
     garden: Folder, concurrency: int
 ) -> None:
