@@ -130,6 +130,8 @@ def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float
 
 def show_sets(judged: Sequence[Judged], threshold: float) -> None:
     judged = [one for one in judged if one.cases]
+    if not judged:
+        return
     print(f"\nset              n  none   loss  brier    ece   (none below {threshold:.3f})")
     for one in judged:
         rates = f"{one.none_rate(threshold):5.1%} {one.loss(threshold):6.1%}"

@@ -34,7 +34,8 @@ _NEAREST = 3  # tools named where none fits
 # Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
 # less gains 18, a quarter more loses 23 of 10,000 in NDCG@10, but less shows more wrong hits.
 _TAIL = 0.35
-_SURE, _MATCH = 0.9, 0.6  # the least confidence of a match that is sure, and of any match
+# The least confidence of a match that is sure, and of any: more than every word of a query gives.
+_SURE, _MATCH = 0.9, 0.62
 _COUNTED = 50  # hidden tools that match better; more are not counted
 
 
