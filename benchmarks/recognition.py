@@ -60,7 +60,7 @@ def measure_changes(pack: Pack, seed: int) -> None:
         for server, definitions in servers.items():
             own = {one["name"] for one in definitions}
             now = change(definitions, chance)
-            known = recognize(tools_of("somebody's", now), pack)
+            known = recognize(tools_of("unknown", now), pack)
             named = {one["name"] for one in now}
             found += any(one.server == server for one in known.values())
             kept += len(named & own)

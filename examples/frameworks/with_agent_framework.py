@@ -13,7 +13,7 @@ from discovery_engine.integrations.agent_framework import DiscoveryProvider
 class Offline(maf.FunctionInvocationLayer[Any], maf.BaseChatClient[Any]):
     async def _inner_get_response(self, *, messages: Any, options: Any, **_: Any) -> Any:
         last = messages[-1].contents[-1]
-        name = next(tool.name for tool in options["tools"] if "__" in tool.name)
+        name = next((t.name for t in options["tools"] if "__" in t.name), "search_tools")
         content = maf.Content.from_function_call("1", name, arguments={})
         if last.type == "function_result":
             content = maf.Content.from_text(str(last.result))

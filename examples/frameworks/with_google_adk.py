@@ -15,8 +15,8 @@ from discovery_engine.integrations.google_adk import DiscoveryToolset
 
 def offline(callback_context: Any, llm_request: Any) -> LlmResponse:  # noqa: ARG001
     result = llm_request.contents[-1].parts[0].function_response
-    name = next(name for name in llm_request.tools_dict if "__" in name)
-    call = Part.from_function_call(name=name, args={})
+    names = [name for name in llm_request.tools_dict if "__" in name]
+    call = Part.from_function_call(name=[*names, "search_tools"][0], args={})
     return LlmResponse(content=ModelContent(str(result.response) if result else call))
 
 

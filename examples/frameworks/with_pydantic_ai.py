@@ -13,7 +13,7 @@ from discovery_engine.integrations.pydantic_ai import DiscoveryToolset, discover
 
 def offline(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     last, found = messages[-1].parts[0], [t.name for t in info.function_tools if "__" in t.name]
-    if isinstance(last, ToolReturnPart) and last.tool_name in found:
+    if isinstance(last, ToolReturnPart) and (not found or last.tool_name in found):
         return ModelResponse([TextPart(str(last.content))])
     name, arguments = (found[0], {}) if found else ("search_tools", {"queries": sys.argv[1:2]})
     return ModelResponse([ToolCallPart(name, arguments)])

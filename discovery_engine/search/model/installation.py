@@ -191,7 +191,7 @@ def _delete_others(folder: Path, kept: InstalledModel | None) -> None:
 
 
 def _others(folder: Path, kept: InstalledModel | None) -> list[Path]:
-    """The models, and what is unfinished; the lock is held, so it is nobody's work."""
+    """The models, and folders of runs that were killed: the lock is held, so no other run works."""
     names = {LOCK, kept.folder if kept else LOCK}
     return [
         path

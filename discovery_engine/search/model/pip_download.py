@@ -1,7 +1,7 @@
 """Downloads the package of the base with pip.
 
 pip runs with the owner's own settings, so it asks the index that the owner asks for packages. It
-can ask nobody for a password: its questions would be invisible.
+cannot ask for a password: its output is captured, so that a question would be invisible.
 """
 
 from __future__ import annotations
