@@ -15,12 +15,8 @@ from discovery_engine.integrations.llama_index import ToolRetriever
 
 def offline(messages: Sequence[ChatMessage], **asked: Any) -> ChatMessage:
     names = [tool.metadata.name for tool in asked["tools"] if "__" in tool.metadata.name]
-    is_called = messages[-1].role == "tool"
-    return ChatMessage(
-        messages[-1].content
-        if is_called
-        else [ToolCallBlock(tool_name=[*names, "search_tools"][0])]
-    )
+    call = ToolCallBlock(tool_name=[*names, "search_tools"][0])
+    return ChatMessage(messages[-1].content if messages[-1].role == "tool" else [call])
 
 
 async def main(request: str) -> None:
