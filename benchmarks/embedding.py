@@ -1,50 +1,110 @@
 """Vectors for the benchmarks: made by the embedder that the engine uses, kept in a file.
 
-MODEL is a folder with `model.onnx` and `tokenizer.json`, or `minilm:FOLDER` for the weights of
-all-MiniLM-L6-v2 (see `minilm.py`). Fifteen thousand tools take some two minutes once.
+MODEL is a folder with `model.onnx` and `tokenizer.json`, `minilm:FOLDER` for the weights of
+all-MiniLM-L6-v2 (see `minilm.py`), or `static` for the shipped word vectors, `static:FILE` for
+others. Fifteen thousand tools take some two minutes once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import anyio
+import numpy as np
 from minilm import export
+from numpy.typing import NDArray
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.semantic_search import WARM_UP, query_vectors
 from discovery_engine.runtime.vector_cache import VectorCache
-from discovery_engine.search.embedders import EmbeddingError, Vector
+from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
+from discovery_engine.search.embedders.static import StaticEmbedder
 from discovery_engine.search.embedding_text import text_digest
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.text.lexicon import default_lexicon
-from discovery_engine.search.vectors import Similarities, Vectors
+from discovery_engine.search.vectors import Similarities, Vectors, pack
 
 BATCH = 32
+_AT_ONCE = 512  # texts between two writes
+_TABLE = "CREATE TABLE IF NOT EXISTS vectors (model, digest, data, PRIMARY KEY (model, digest))"
 _PATIENCE = 60.0  # seconds for a query whose time is not measured
+
+
+class KeptVectors:
+    """The vectors of all texts of all catalogs and models that were ever asked for, in a file.
+
+    Unlike the registry's, none is deleted when a catalog needs it no longer: the next one may.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        with self._open() as connection:
+            connection.execute(_TABLE)
+        self._of_model: dict[str, dict[bytes, bytes]] = {}
+
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        if model not in self._of_model:
+            query = "SELECT digest, data FROM vectors WHERE model = ?"
+            with closing(self._open()) as connection:
+                self._of_model[model] = dict(connection.execute(query, (model,)))
+        known = self._of_model[model]
+        return {digest: known[digest] for digest in digests if digest in known}
+
+    def save_vectors(self, _scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        self._of_model.setdefault(model, {}).update(vectors)
+        rows = [(model, digest, data) for digest, data in vectors.items()]
+        with self._open() as connection:
+            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+
+    def keep_vectors(self, _scope: str, _model: str, _digests: Collection[bytes]) -> int:
+        return 0
+
+    def _open(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._file, timeout=60)
 
 
 class Embedding:
     def __init__(self, model: str, kept: Path) -> None:
-        self._embedder = CheckedEmbedder(OnnxEmbedder(_folder(model, kept)))
-        self._store = open_sqlite(kept / "vectors.db")
+        self._embedder = CheckedEmbedder(_embedder(model, kept))
+        self._is_static = model.partition(":")[0] == "static"
+        self._store = KeptVectors(kept / "kept.db")
         self._known: dict[str, Sequence[Vector]] = {}
         self.asked = self.late = self.partial = 0
         """Requests; those answered by words since the embedder was late; those without clauses."""
 
     def of(self, catalog: Catalog, book: ExampleBook = OWN_EXAMPLES) -> Vectors:
         """The vectors that the engine has of a catalog once all are computed."""
-        # A scope of its own: what another catalog needs is not deleted.
-        scope = text_digest(*(str(entry.key) for entry in catalog)).hex()
         cache = VectorCache(
-            self._store, self._embedder, scope=scope, batch=BATCH, book=book, read=_in_english
+            self._store,
+            self._embedder,
+            scope="",
+            batch=BATCH,
+            book=book,
+            read=_in_english,
+            is_static=self._is_static,
         )
         return anyio.run(self._last, cache, catalog)
+
+    def of_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row for each text, read as it is."""
+        anyio.run(self._embedder.embed, [WARM_UP])
+        digests = [text_digest(text) for text in texts]
+        known = {**self._store.vectors(self._embedder.model, digests)}
+        missing = {d: t for d, t in zip(digests, texts, strict=True) if d not in known}
+        while missing:
+            some = [missing.popitem() for _ in range(min(len(missing), _AT_ONCE))]
+            found = anyio.run(self._embedder.embed, [text for _, text in some])
+            made = {digest: pack(one) for (digest, _), one in zip(some, found, strict=True)}
+            self._store.save_vectors("", self._embedder.model, made)
+            known |= made
+        rows = np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f2")
+        return rows.astype(np.float32).reshape(len(texts), -1)
 
     async def _last(self, cache: VectorCache, catalog: Catalog) -> Vectors:
         await self._embedder.embed([WARM_UP])
@@ -78,8 +138,15 @@ def _in_english(text: str) -> str:
     return default_lexicon().in_english(text)
 
 
-def _folder(model: str, kept: Path) -> Path:
+def _embedder(model: str, kept: Path) -> Embedder:
     kept.mkdir(parents=True, exist_ok=True)
+    kind, _, file = model.partition(":")
+    if kind == "static":
+        return StaticEmbedder(Path(file)) if file else StaticEmbedder()
+    return OnnxEmbedder(_folder(model, kept))
+
+
+def _folder(model: str, kept: Path) -> Path:
     if not model.startswith("minilm:"):
         return Path(model)
     if not (kept / "minilm" / "model.onnx").exists():

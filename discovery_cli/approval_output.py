@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from discovery_cli.scan_findings import suspicion_lines
-from discovery_engine.config.serialization import serialize_oauth
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.json_forms.candidate_form import oauth_facts, place_of
 from discovery_engine.owner.candidates import (
     Candidate,
     findings_in,
@@ -20,17 +20,16 @@ from discovery_engine.owner.candidates import (
     visible_line,
 )
 from discovery_engine.secrets.references import redact_literals
-from discovery_engine.upstream.identity import selects_code
+from discovery_engine.upstream.shown_values import shown_value
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.scanner import Finding
 
 
 def candidate_lines(one: Candidate) -> Iterator[str]:
     """All there is to see, one thing on each line, with nothing cut."""
-    yield f"{one.server.name}  ({one.server.origin}; {one.refused.reason})"
+    yield f"{one.server.name}  ({place_of(one)}; {one.refused.reason})"
     if one.refused.refusal == "altered":
         yield f"  {'changed':<8} {visible_line(one.refused.detail)}"
     for name, text in _facts(one):
@@ -50,37 +49,9 @@ def override_lines(settings: Settings) -> Iterator[str]:
         yield from _suspicions(findings_in(one.description or ""))
 
 
-def candidate_form(one: Candidate) -> JSONObject:
-    form: JSONObject = {
-        "name": one.server.name,
-        "origin": str(one.server.origin),
-        "reason": one.refused.refusal,
-        "change": one.refused.detail,
-        "identity": one.subject.digest,
-        "program": one.subject.program,
-        "files": dict(one.files),
-        "description": one.server.description,
-        "notes": list(one.notes),
-        "findings": [finding.to_json() for finding in one.findings],
-    }
-    match one.server.transport:
-        case StdioTransport(command, args, env, cwd):
-            return form | {
-                "command": [command, *args],
-                "env": {name: _shown_value(name, text) for name, text in env.items()},
-                "cwd": cwd,
-            }
-        case RemoteTransport(url, headers, kind):
-            hidden = {name: redact_literals(text) for name, text in headers.items()}
-            form |= {"url": url, "headers": hidden, "transport": kind}
-            return form | {"oauth": dict(_oauth_facts(one.server.transport))}
-        case None:
-            return form
-
-
 def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
     match one.server.transport:
-        case StdioTransport(command, args, env, cwd):
+        case StdioTransport(command, args, env, cwd, sandbox):
             yield "starts", " ".join(map(shell_word, (command, *args)))
             yield (
                 "program",
@@ -88,31 +59,25 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
             )
             if cwd is not None:
                 yield "in", shell_word(cwd)
+            if sandbox is not None:
+                yield "sandbox", visible_line(str(sandbox))
             for name, text in env.items():
-                yield "env", f"{shell_word(name)}={shell_word(_shown_value(name, text))}"
+                yield (
+                    "env",
+                    f"{shell_word(name)}={shell_word(shown_value(name, text, is_secret=True))}",
+                )
             for path, digest in one.files.items():
                 yield "file", f"{shell_word(path)}  {shell_word(digest)}"
         case RemoteTransport(url, headers, _):
             yield "reaches", shell_word(url)
             for name, text in headers.items():
                 yield "header", f"{shell_word(name)}: {shell_word(redact_literals(text))}"
-            for name, text in _oauth_facts(one.server.transport):
+            for name, text in oauth_facts(one.server.transport):
                 yield "oauth", f"{name}: {shell_word(text)}"
     if one.server.description:
         yield "description", visible_line(one.server.description)
 
 
-def _oauth_facts(remote: RemoteTransport) -> Iterator[tuple[str, str]]:
-    """The keys of `oauth` that are given; a secret only as its reference."""
-    for name, value in serialize_oauth(remote).items():
-        yield name, value if isinstance(value, str) else " ".join(value)
-
-
 def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:
     for line in suspicion_lines(findings):
         yield f"  {'careful':<8} {line}"
-
-
-def _shown_value(name: str, text: str) -> str:
-    """A value that decides what runs is shown; any other may be a secret."""
-    return text if selects_code(name) else redact_literals(text)

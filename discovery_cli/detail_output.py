@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_cli.examples import command_line
-from discovery_cli.json_output import examples_of
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine._util.quantities import ago
-from discovery_engine._util.text import block, named, one_line, quoted
+from discovery_engine._util.text import block, named, one_line, quoted, visible
+from discovery_engine.json_forms.example_call import command_line
+from discovery_engine.json_forms.tool_form import examples_of
 from discovery_engine.tools.signature import type_text
 from discovery_engine.tools.validation.cost import too_costly_tool
 
@@ -105,6 +105,7 @@ def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | st
         "about": summary.description if summary.reason else "",
         "from": " ".join(filter(None, (settings.source, str(settings.origin)))),
         "tags": ", ".join(map(named, summary.tags)),
+        "sandbox": visible(summary.sandbox),
         "listed": f"{ago(now - summary.listed_at)} ago" if summary.listed_at else "never",
         "unusable": "; ".join(f"{named(d.name)} ({d.reason})" for d in part.dropped)
         if part

@@ -10,7 +10,7 @@ from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine._util.text import visible
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine._util.json import JSONValue
     from discovery_engine.trust.definition_diff import Change
     from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.trust.review import Review
@@ -24,32 +24,10 @@ def review_lines(review: Review) -> Iterator[str]:
     yield from _value_lines("+", review.after) if is_new else change_lines(review.changes)
 
 
-def review_form(review: Review) -> JSONObject:
-    return {
-        "tool": review.tool or None,
-        "state": "pending" if review.before is None else "changed",
-        "weight": review.weight,
-        "fingerprint": review.acceptance.meaning,
-        "findings": [finding.to_json() for finding in review.findings],
-        "changes": list(map(change_form, review.changes)),
-        "now": review.after,
-    }
-
-
 def deviation_lines(one: Deviation) -> Iterator[str]:
     """One server or tool that differs from the lock file."""
     yield f"{one.message}  {visible(one.subject)} [{one.code}]"
     yield from change_lines(one.changes)
-
-
-def deviation_form(one: Deviation) -> JSONObject:
-    return one.to_json() | {
-        "what": one.what,
-        "server": one.server,
-        "tool": one.tool or None,
-        "weight": one.weight,
-        "changes": list(map(change_form, one.changes)),
-    }
 
 
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
@@ -57,15 +35,6 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
         yield f"    {change.weight:<10}  {visible(change.path)}"
         yield from _value_lines("-", change.before)
         yield from _value_lines("+", change.after)
-
-
-def change_form(change: Change) -> JSONObject:
-    return {
-        "weight": change.weight,
-        "path": change.path,
-        "before": change.before,
-        "after": change.after,
-    }
 
 
 def _name(review: Review) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -11,30 +10,16 @@ import click
 from discovery_cli.exit_codes import exit_code
 from discovery_cli.output import json_text, with_warnings
 from discovery_cli.rendering import short_detail
+from discovery_cli.writing import UnwritableFileError
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     ConfigurationError,
-    DisabledError,
     DiscoveryError,
-    InvalidArgumentsError,
-    NotFoundError,
-    OfferingDisabledError,
-    PromptAmbiguousError,
-    PromptDisabledError,
-    PromptNotFoundError,
-    ResourceAmbiguousError,
-    ResourceDisabledError,
-    ResourceNotFoundError,
-    ServerNotFoundError,
-    ToolAmbiguousError,
-    ToolDisabledError,
-    ToolNotFoundError,
-    ToolWithheldError,
     UnavailableError,
-    ViewNotFoundError,
 )
+from discovery_engine.json_forms.error_form import error_form, next_step
 
 
 def show_error(
@@ -66,61 +51,16 @@ def problem_lines(problem: Diagnostic) -> Iterator[str]:
         yield f"  hint: {one_line(problem.hint)}"
 
 
-def problem_form(problem: Diagnostic) -> JSONObject:
-    return problem.to_json() | {"path": problem.subject, "file": problem.origin.file}
-
-
 def hint_of(error: BaseException) -> str:
     """The next step for an error, as commands of this program."""
     match error:
-        case NotFoundError():
-            return _way_to_names(error)
-        case DisabledError():
-            return _way_to_reason(error)
         case DiscoveryError():
+            return next_step(error)
+        case UnwritableFileError():
             return error.hint
         case click.UsageError(ctx=click.Context() as context):
             return f"`{context.command_path} --help` shows the options"
     return "-v shows where it happened" if _is_unexpected(error) else ""
-
-
-def _way_to_reason(error: DisabledError) -> str:
-    match error:
-        case ToolWithheldError(command=command):
-            return f"`{command}` shows its definition now"
-        case OfferingDisabledError(command=str() as command) if command:
-            return f"`{command}` shows its definition now"
-        case ToolDisabledError():
-            return f"`discovery why {error.server}:{error.tool}` shows what each rule did"
-        case ResourceDisabledError():
-            return f"`discovery why --resource {shlex.quote(str(error.tool))}` shows what decides"
-        case PromptDisabledError():
-            name = shlex.quote(f"{error.server}:{error.tool}")
-            return f"`discovery why --prompt {name}` shows what each rule did"
-    return error.hint
-
-
-def _way_to_names(error: NotFoundError) -> str:
-    match error:
-        case ToolAmbiguousError() | ResourceAmbiguousError() | PromptAmbiguousError():
-            return f"name one of them: {', '.join(error.nearest)}"
-        case ResourceNotFoundError():
-            advice = "`discovery resources` shows what can be read"
-        case PromptNotFoundError():
-            advice = "`discovery prompts` shows them"
-        case ServerNotFoundError():
-            advice = "`discovery list` names them all"
-        case ViewNotFoundError():
-            advice = "`views:` has their names"
-        case ToolNotFoundError(server=str() as server):
-            advice = f"`discovery tools {server}` names its tools"
-        case NotFoundError(code="TOKEN_NOT_FOUND"):
-            advice = error.hint
-        case _:
-            advice = "`discovery search` finds tools by words"
-    if not error.nearest:
-        return advice
-    return f"did you mean {' or '.join(map(repr, error.nearest))}? {advice}"
 
 
 def _lines(error: BaseException) -> Iterator[str]:
@@ -144,25 +84,14 @@ def _lines(error: BaseException) -> Iterator[str]:
 
 
 def _form(error: BaseException) -> JSONObject:
-    form: JSONObject = {
+    if isinstance(error, DiscoveryError):
+        return error_form(error) | {"exit_code": int(exit_code(error))}
+    return {
         "code": _code(error),
         "message": _message(error),
         "hint": hint_of(error),
         "exit_code": int(exit_code(error)),
     }
-    match error:
-        case ConfigurationError():
-            form["problems"] = [problem_form(problem) for problem in error.problems]
-        case NotFoundError():
-            form["nearest"] = list(error.nearest)
-        case InvalidArgumentsError():
-            form |= {"mistakes": list(error.mistakes), "signature": error.signature}
-        case UnavailableError():
-            form |= {"kind": str(error.kind), "stderr": error.stderr}
-    if isinstance(error, DiscoveryError):
-        form["detail"] = error.detail
-    names = {key: getattr(error, key, None) for key in ("server", "tool")}
-    return form | {key: name for key, name in names.items() if isinstance(name, str)}
 
 
 def _code(error: BaseException) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discovery_cli.error_output import problem_form
 from discovery_cli.output import Cell, Output
 from discovery_engine.config.serialization import serialize_server_redacted
+from discovery_engine.json_forms.error_form import problem_form
+from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -29,6 +30,9 @@ def plan_form(plan: ImportPlan) -> JSONObject:
         ],
         "skipped": [{"name": one.name, "reason": one.reason} for one in plan.skipped],
         "variables": plan.variables,
+        "secrets": [
+            {"name": name, "length": length_class(text)} for name, text in plan.secrets.items()
+        ],
         "rule_count": len(plan.rules),
         "warnings": [problem_form(problem) for problem in plan.warnings],
     }
@@ -41,6 +45,14 @@ def show_plan(output: Output, plan: ImportPlan) -> None:
     ]
     rows += [[output.mark(good=False), Cell(o.name, "strong"), o.reason] for o in plan.skipped]
     output.table(rows)
+    for name, text in plan.secrets.items():
+        output.say(f"stores {name}: ••••  {length_class(text)} characters")
+    for one in plan.servers:
+        if one.is_seen:
+            output.say(
+                f"note: {one.server.name} gets a secret in its arguments, where other programs of"
+                " this machine can see it"
+            )
     for problem in plan.warnings:
         output.say(f"note: {problem}")
     if any(one.is_secret for one in plan.skipped):

@@ -58,7 +58,7 @@ class EngineBackend:
     ) -> AbstractAsyncContextManager[Engine]:
         from discovery_engine.engine import open_engine
 
-        return open_engine(config, data_dir=data_dir, frozen=frozen)
+        return open_engine(config, data_dir=data_dir, frozen=frozen, actor="person")
 
 
 class Invocation(Struct):

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from discovery_cli.json_output import notice_forms
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import say_notices
 from discovery_engine._util.text import clean, named, one_line
 from discovery_engine.agent.content import block_text
+from discovery_engine.json_forms.notice_form import notice_forms
+from discovery_engine.json_forms.offering_form import offering_form
 from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
@@ -42,27 +43,6 @@ def say_unlisted(output: Output, view: View, kinds: Iterable[OfferingKind]) -> N
                 noun = OfferingKind(kind).label
                 text = f"the {noun}s of {part.server} could not be listed: {one_line(reason)}"
                 output.say(f"note: {text}; shown are the last known ones")
-
-
-def offering_form(entry: OfferingEntry, view: View) -> JSONObject:
-    offering = entry.offering
-    return {
-        "server": offering.server,
-        "kind": offering.kind.value,
-        offering.kind.wire.identifier: offering.identifier,
-        "address": view.offerings.address(offering),
-        "name": offering.name,
-        "title": offering.title,
-        "description": offering.description,
-        "mime_type": offering.mime_type,
-        "arguments": [
-            {"name": p.name, "description": p.description, "required": p.required}
-            for p in offering.parameters
-        ],
-        "enabled": entry.is_visible,
-        "reason": view.reason(entry),
-        "tags": list(entry.verdict.tags),
-    }
 
 
 def signature(entry: OfferingEntry) -> str:

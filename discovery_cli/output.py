@@ -99,13 +99,24 @@ class Output(Struct, frozen=True):
         """Write a document of several lines, such as the answer of a tool."""
         self.write(self._writable(text) + "\n")
 
-    def table(self, rows: Sequence[Sequence[Cell | str]], *, indent: int = 0) -> None:
-        """Write rows in aligned columns; only the last column is wrapped or cut to the terminal."""
+    def table(
+        self,
+        rows: Sequence[Sequence[Cell | str]],
+        *,
+        indent: int = 0,
+        least_widths: Sequence[int] = (),
+    ) -> None:
+        """Write rows in aligned columns; only the last column is wrapped or cut to the terminal.
+
+        With `least_widths`, of the first columns, tables that are written later are aligned, too.
+        """
         cells = [[self._cell(cell) for cell in row] for row in rows]
         columns = max(map(len, cells), default=0)
         widths = [
             max(columns_of(row[i].text) for row in cells if i < len(row)) for i in range(columns)
         ]
+        for i, least in enumerate(least_widths):
+            widths[i] = max(widths[i], least)
         for row in cells:
             self.write(" " * indent + self._row(row, widths, indent) + "\n")
 

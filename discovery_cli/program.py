@@ -25,7 +25,7 @@ from discovery_engine.version import __version__
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Find and use tools": {
-        "list": "Show the configured servers.",
+        "list": "Show the configured servers, or find some of them.",
         "search": "Find tools by words or by name.",
         "tools": "Show the tools of a server.",
         "inspect": "Show a server or a tool in full.",
@@ -37,8 +37,14 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Set up": {
         "init": "Write a first discovery.yaml from what is on this machine.",
+        "add": "Add a server to discovery.yaml or the registry.",
+        "remove": "Remove a server.",
+        "enable": "Switch a server on.",
+        "disable": "Switch a server off.",
         "import": "Copy servers from another client's file into discovery.yaml.",
+        "sync": "Register the servers of a setup file.",
         "config": "Look at the configuration.",
+        "marketplace": "Find servers that others publish, and install them.",
         "trust": "Approve what a discovered configuration may start.",
         "secrets": "Store, show and delete the secrets of servers.",
         "login": "Log in to a remote server.",
@@ -50,8 +56,11 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Look after": {
         "refresh": "List the tools of servers again.",
         "review": "Show changed tools, and accept them.",
+        "requests": "Show what agents asked you for, and decide.",
         "lock": "Pin every server and tool in a file, or compare with it.",
         "health": "Show the state of every server, and what to do.",
+        "logs": "Show what was called, read, asked and written.",
+        "metrics": "Show how often tools were called, how long they took, and errors.",
         "doctor": "Check the set-up and show what to do.",
         "plan": "Show what a change of the configuration would do.",
         "lint": "Find rules without effect, and tools that are hard to find.",
@@ -60,17 +69,26 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "enrich": "Have a language model write typical requests for tools.",
         "why": "Explain why a tool, resource or prompt is enabled or disabled.",
         "cache": "Show or delete stored tools.",
+        "registry": "Show, check, update or copy the registry.",
         "completion": "Print a script that completes words in a shell.",
         "version": "Show the version.",
     },
 }
 _COMMANDS = {name: text for section in _SECTIONS.values() for name, text in section.items()}
 _MODULES = {"import": "import_", "list": "list_"}
+_ALIASES = {"servers": "list", "activate": "enable", "deactivate": "disable"}
+"""Other names of commands; each is shown in the help of its command."""
 
 
 class Discovery(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word, *rest = args
+        return super().resolve_command(ctx, [_ALIASES.get(word, word), *rest])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Row = list["Cell | str"]
 
+_REPORTED = {"REGISTRY_LOST", "REGISTRY_UNAVAILABLE"}  # when the registry is opened
 _NAMED = 5  # servers that a line names before it counts the others
 _PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
@@ -38,6 +40,31 @@ def server_row(output: Output, server: ServerReport, *, with_status: bool) -> Ro
         return [*row, status, _summary(reason or server.description)]
     is_told = is_good and not is_open(server)
     return [*row, _summary(server.description if is_told else status)]
+
+
+def wanted_server_row(output: Output, server: ServerReport) -> Row:
+    """With the state, and whether the server is wanted in the column before it."""
+    mark, name, tools, *rest = server_row(output, server, with_status=True)
+    return [mark, name, tools, "on" if server.is_wanted else "off", *rest]
+
+
+def long_server_row(output: Output, server: ServerReport) -> Row:
+    """All columns of a server, in the order of `LONG_COLUMNS`."""
+    mark, name, tools, wanted, state, about = wanted_server_row(output, server)
+    found = [server.package or "-", server.source, ", ".join(server.tags) or "-"]
+    dates = [_day(server.created_at), _day(server.updated_at)]
+    return [mark, name, wanted, state, tools, *found, *dates, about]
+
+
+LONG_COLUMNS = (
+    *("", "server", "wanted", "state", "tools", "package", "source", "tags", "added", "changed"),
+    "",
+)
+
+
+def _day(at: float | None) -> str:
+    """The day of a Unix time, in the person's own time zone; a dash if there is none."""
+    return "-" if at is None else time.strftime("%Y-%m-%d", time.localtime(at))
 
 
 def is_open(server: ServerReport) -> bool:
@@ -127,7 +154,7 @@ def say_notices(output: Output, notices: Iterable[Notice]) -> None:
     """A line for each notice; servers of which the same is said share one."""
     servers: dict[str, list[str]] = {}
     for notice in notices:
-        if notice.code == "REGISTRY_LOST":  # reported for every answer when the registry is opened
+        if notice.code in _REPORTED:
             continue
         text = to_owner(notice)
         about = f"{notice.server}: "

@@ -28,8 +28,9 @@ class TerminalInput:
         Raises:
             TerminalClosedError: If there will be no more.
         """
-        self.write(prompt, end="")
+        # Hidden before it is asked for: what is pasted at once would be shown otherwise.
         with _hidden() if is_hidden else nullcontext():
+            self.write(prompt, end="")
             text = await _read_line()
         if is_hidden:
             self.write("")

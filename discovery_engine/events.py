@@ -87,6 +87,62 @@ class RequestsWritten(Struct, frozen=True):
     """Other typical requests are known of tools: some were written, or forgotten."""
 
 
+class ServerRegistered(Struct, frozen=True):
+    """A server is configured that was not before."""
+
+    server: ServerName
+    source: str
+    """Where it stands: `discovery.yaml`, `registry`, or the id of another source."""
+
+
+class ServerUpdated(Struct, frozen=True):
+    """The entry or the package of a server is another one."""
+
+    server: ServerName
+
+
+class ServerUnregistered(Struct, frozen=True):
+    server: ServerName
+    source: str
+
+
+class ServerActivated(Struct, frozen=True):
+    """A server is wanted from now on; whether it can be used is shown by its state."""
+
+    server: ServerName
+
+
+class ServerDeactivated(Struct, frozen=True):
+    server: ServerName
+
+
+class ServerInstalled(Struct, frozen=True):
+    """A server that runs a package of a marketplace is configured."""
+
+    server: ServerName
+    package: str
+
+
+class ServerUninstalled(Struct, frozen=True):
+    server: ServerName
+    package: str
+
+
+class InstallProgressed(Struct, frozen=True):
+    """An installation or an update goes on; `ServerInstalled` or `ServerUpdated` ends it."""
+
+    server: str
+    step: str
+    """What is being done, such as `downloading @acme/files@1.2.0`."""
+
+
+class InstallFailed(Struct, frozen=True):
+    """An installation or an update of a server failed; all is as before."""
+
+    server: str
+    code: str
+
+
 class ConfigurationReloaded(Struct, frozen=True):
     servers: int
 
@@ -122,6 +178,23 @@ class ToolCalled(Struct, frozen=True):
     """Characters in the result; 0 if there is none."""
 
 
+class ServerNotification(Struct, frozen=True):
+    """A server sent a log message, or announced that a list of its changed.
+
+    At most 50 of a server in ten seconds, together with all else that it notifies of.
+    """
+
+    server: ServerName
+    method: str
+    """That of the notification: `notifications/message`, `notifications/tools/list_changed`."""
+    level: str = ""
+    """Of a log message, as what follows."""
+    logger: str = ""
+    """It begins with the name of the server."""
+    text: str = ""
+    """Redacted, and at most 1,000 characters; JSON if it is no text."""
+
+
 class TrustChanged(Struct, frozen=True):
     """The owner has decided; the view is in accord with it."""
 
@@ -141,13 +214,25 @@ Event: TypeAlias = (
     | OfferingsChanged
     | ResourceUpdated
     | RequestsWritten
+    | ServerRegistered
+    | ServerUpdated
+    | ServerUnregistered
+    | ServerActivated
+    | ServerDeactivated
+    | ServerInstalled
+    | InstallProgressed
+    | InstallFailed
+    | ServerUninstalled
     | ConfigurationReloaded
     | ConfigurationRejected
     | ToolCalled
+    | ServerNotification
     | TrustChanged
 )
 
 EVENTS: tuple[type[Event], ...] = get_args(Event)
+FREQUENT: tuple[type[Event], ...] = (ToolCalled, ServerNotification)
+"""Published with each call or message: only subscribers that use them should cause them."""
 
 
 class Subscription:

@@ -45,6 +45,16 @@ def require_query(query: str) -> None:
             )
 
 
+def shortened_query(text: str) -> str:
+    """A text as a query: of one that is longer than `QUERY_BYTES`, the beginning and the end."""
+    text = text.strip()
+    data = text.encode(errors="replace")
+    if len(data) <= QUERY_BYTES:
+        return text
+    half = QUERY_BYTES // 2 - 1
+    return f"{data[:half].decode(errors='ignore')}\n{data[-half:].decode(errors='ignore')}"
+
+
 def require_name(what: str, name: str | None) -> None:
     """Raises `InputTooLongError` for a name that is longer than `NAME_LENGTH`."""
     if name is not None and len(name) > NAME_LENGTH:

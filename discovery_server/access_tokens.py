@@ -1,4 +1,4 @@
-"""Tokens that the owner of a gateway gives to clients, each for one view or for all.
+"""Tokens that the owner of a gateway gives to clients, each for all that is served or a part.
 
     tokens = AccessTokens(folder / "tokens.json")
     value, token = tokens.create(name="ci", view="readers", lifetime=86_400)
@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
@@ -40,14 +41,19 @@ from discovery_server.token_files import (
     reason_of,
     token_problem,
 )
+from discovery_server.token_limits import NO_LIMITS, TokenLimits
 
 logger = logging.getLogger(__name__)
 
 FILE = "tokens.json"
-MCP_SCOPES = frozenset({"read", "call"})
+TokenScope: TypeAlias = Literal["read", "call", "admin"]
+"""What a token allows: to look, to call tools, or what only the owner does."""
+MCP_SCOPES: frozenset[TokenScope] = frozenset({"read", "call"})
 """What a client over MCP may do: it searches and reads, and it calls."""
+ALL_SCOPES: frozenset[TokenScope] = frozenset(get_args(TokenScope))
 
-_VERSION = 1
+_VERSION = 2
+_WITHOUT_LIMITS = 1  # the version of a file of which no token has limits, for older programs
 _BYTES = 32  # 256 bits of randomness
 _PREFIX = "discovery_"  # by which scanners of repositories find a token that was published
 _ID = 4  # random bytes
@@ -84,6 +90,7 @@ class AccessToken(Struct, frozen=True):
     expires_at: float | None = None
     """Unix time in seconds; None for never."""
     scopes: frozenset[str] = frozenset()
+    limits: TokenLimits = NO_LIMITS
 
     def __repr__(self) -> str:
         return f"AccessToken({self.id!r}, {self.name!r}, view={self.view!r})"
@@ -115,7 +122,13 @@ class AccessTokens:
         return cls(registry_path(data_dir, environ).with_name(FILE))
 
     def create(
-        self, *, name: str = "", view: str | None = None, lifetime: float | None = None
+        self,
+        *,
+        name: str = "",
+        view: str | None = None,
+        lifetime: float | None = None,
+        scopes: frozenset[TokenScope] = MCP_SCOPES,
+        limits: TokenLimits = NO_LIMITS,
     ) -> tuple[str, AccessToken]:
         """A new token, and what is kept of it.
 
@@ -123,10 +136,17 @@ class AccessTokens:
             name: For its owner.
             view: The only view that it opens; None for all.
             lifetime: Seconds for which it is valid; None for ever.
+            scopes: What it allows; clients over MCP need `read` and `call`.
+            limits: The only servers and tools that it shows, of those of its view.
 
         Raises:
-            ConfigurationError: If the name cannot be used, or the file cannot be read or written.
+            ConfigurationError: If the name or the scopes cannot be used, or the file cannot be read
+                or written.
         """
+        if "admin" in scopes and (view is not None or limits != NO_LIMITS):
+            hint = "leave out the view, the servers and the tools, or the scope"
+            message = "a token that shows a part cannot do what only the owner may"
+            raise token_problem("--scope", message, hint)
         if name and not _NAME.fullmatch(name):
             allowed = "use up to 64 letters, digits, blanks and . _ - @ : /"
             raise token_problem("--name", f"is no name for a token: {name!r}", allowed)
@@ -146,7 +166,8 @@ class AccessTokens:
                 name=name,
                 view=view,
                 expires_at=None if lifetime is None else now + lifetime,
-                scopes=MCP_SCOPES,
+                scopes=frozenset(scopes),
+                limits=limits,
             )
             self._write((*kept, token))
         return value, token
@@ -188,7 +209,7 @@ class AccessTokens:
         except (msgspec.MsgspecError, ValueError) as error:
             message = "is damaged; it was left as it is"
             raise token_problem(self.path, message, _START_OVER) from error
-        if document.version != _VERSION:
+        if document.version not in (_WITHOUT_LIMITS, _VERSION):
             message = f"is of version {document.version}, which this program does not know"
             hint = "use the newer version of discovery that wrote it"
             raise token_problem(self.path, message, hint)
@@ -234,9 +255,10 @@ class AccessTokens:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
 
     def _write(self, tokens: tuple[AccessToken, ...]) -> None:
-        content = msgspec.json.format(
-            msgspec.json.encode(_Document(_VERSION, tokens), order="sorted"), indent=1
-        )
+        # A program that does not know limits must not take a token that has some for one of all.
+        is_limited = any(token.limits != NO_LIMITS for token in tokens)
+        document = _Document(_VERSION if is_limited else _WITHOUT_LIMITS, tokens)
+        content = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=1)
         try:
             replace_file(self.path, content, follows_link=False)
             self.path.chmod(PRIVATE)

@@ -11,11 +11,13 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import anyio
+import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,21 +27,27 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.view.notices import lost
-from discovery_server import activity, signals, stdio
+from discovery_server import event_log, signals, stdio
 from discovery_server.client_notifications import open_notifications
 from discovery_server.first_answers import remember_first_answer
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
 from discovery_server.logs import log_to
+from discovery_server.span_export import exporting_spans
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
     from discovery_server.http.guard import Endpoint
+    from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
 
 logger = logging.getLogger(__name__)
 
 Config: TypeAlias = str | Path | Settings | None
+Background: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+_NEXT_TRY = 30.0  # seconds after an unexpected error of what is served over HTTP
+_FIRST_ANSWER = 1.0  # seconds at most in which nothing else is loaded than the first answer needs
 
 
 class Exchanges(Struct, frozen=True):
@@ -53,7 +61,17 @@ LIVE = Exchanges()
 """Servers are started and reached, and nothing is recorded."""
 
 
-async def serve_stdio(
+class SharedAddress(NamedTuple):
+    """Where one of the gateways of a data folder serves HTTP beside its stdio."""
+
+    endpoint: Endpoint
+    tokens: Tokens | None
+    """The valid ones; None serves every request."""
+    warnings: tuple[str, ...] = ()
+    """For the owner, whenever it is served."""
+
+
+async def serve_stdio(  # noqa: PLR0913 - one for each option
     config: Config = None,
     *,
     environ: Mapping[str, str] | None = None,
@@ -63,6 +81,7 @@ async def serve_stdio(
     first: FirstAnswer | None = None,
     early: EarlyStart | None = None,
     view: str | None = None,
+    shared: SharedAddress | None = None,
 ) -> None:
     """Serve one client over stdin and stdout, until it closes stdin or a signal arrives.
 
@@ -75,11 +94,16 @@ async def serve_stdio(
         first: Where the answer to the first request is remembered for the next start.
         early: What was read from stdin and answered before.
         view: The view of the configuration that the client sees; None for all.
+        shared: Where to serve HTTP, too, while no other gateway of the data folder does.
 
     Raises:
-        ConfigurationError: If the configuration cannot be used.
+        ConfigurationError: If the configuration, or what is shared, cannot be used.
         ViewNotFoundError: If it has no such view.
     """
+    if shared:
+        from discovery_server.http.guard import require_allowed  # noqa: PLC0415 - as in serve_http
+
+        require_allowed(shared.endpoint, has_token=shared.tokens is not None)
     async with signals.handled() as handlers:
         with stdio.own_standard_streams() as (stdin, stdout):
             opened = _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view)
@@ -88,11 +112,15 @@ async def serve_stdio(
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
                 serve = partial(stdio.serve, gateway, stdin, stdout, early=early, answered=answered)
+                background: list[Background] = []
                 if first and engine.settings.cache.enabled:
-                    remember = partial(remember_first_answer, engine, gateway, first)
-                    await _run(engine, serve, remember, first=answered)
-                else:
-                    await _run(engine, serve, first=answered)
+                    background.append(partial(remember_first_answer, engine, gateway, first))
+                if shared:
+                    folder = data_dir, os.environ if environ is None else environ
+                    handlers.reload = partial(_reload, engine, shared.endpoint.tls)
+                    share = partial(_share_http, engine, gateway, shared, folder, answered)
+                    background.append(share)
+                await _run(engine, serve, *background, first=answered)
 
 
 async def serve_http(  # noqa: PLR0913 - one for each option
@@ -100,7 +128,7 @@ async def serve_http(  # noqa: PLR0913 - one for each option
     endpoint: Endpoint | None = None,
     *,
     token: str | Tokens | None,
-    on_listening: Callable[[str], None] | None = None,
+    on_listening: Callable[[str, str], None] | None = None,
     environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
@@ -114,7 +142,9 @@ async def serve_http(  # noqa: PLR0913 - one for each option
         endpoint: Where to listen; by default on loopback, on a free port.
         token: The bearer token that every request must have, or several valid ones; None serves
             every request, which is allowed on loopback only.
-        on_listening: Called with the address that clients connect to; if None, it is logged.
+        on_listening: Called with the address that clients connect to, and a code with which one
+            browser may open the page, or an empty text if there is none; if None, the address is
+            logged.
         environ: As `open_engine` takes it.
         data_dir: The folder of the registry.
         frozen: Use only what the lock file pins.
@@ -126,8 +156,8 @@ async def serve_http(  # noqa: PLR0913 - one for each option
         ViewNotFoundError: If it has no such view.
     """
     # Importing what HTTP needs would slow down the start of a server on stdio.
-    from discovery_server.access_tokens import AccessTokens  # noqa: PLC0415
     from discovery_server.http import guard, http_server  # noqa: PLC0415
+    from discovery_server.http_service import HttpService  # noqa: PLC0415
     from discovery_server.tokens import parse_tokens  # noqa: PLC0415
 
     endpoint = endpoint or guard.Endpoint()
@@ -144,18 +174,13 @@ async def serve_http(  # noqa: PLR0913 - one for each option
             # The system decides which address a name such as `localhost` has.
             bound = replace(endpoint, host=listener.getsockname()[0])
             guard.require_allowed(bound, has_token=tokens is not None)
-            made = http_server.make_app(
-                gateway,
-                endpoint,
-                tokens,
-                max_sessions=engine.settings.server.max_sessions,
-                on_session_end=engine.close_client,
-                access=AccessTokens.of_data_folder(data_dir, environ or os.environ),
-            )
-            web = http_server.HttpServer(made)
-            (on_listening or _log_address)(http_server.address(listener))
-            handlers.stop, handlers.reload = web.stop, partial(_reload, engine)
-            await _run(engine, partial(web.serve, [listener]))
+            folder = data_dir, os.environ if environ is None else environ
+            service = HttpService(engine, gateway, endpoint, tokens, folder)
+            web = service.web_server()
+            address = http_server.address(listener, endpoint.tls)
+            (on_listening or _log_address)(address, service.new_code())
+            handlers.stop, handlers.reload = web.stop, partial(_reload, engine, endpoint.tls)
+            await _run(engine, partial(web.serve, [listener]), service.run)
 
 
 @asynccontextmanager
@@ -177,11 +202,11 @@ async def _open_gateway(
         record=exchanges.record,
         replay=exchanges.replay,
     ) as engine:
-        with log_to(engine.settings.log, environ):
+        with log_to(engine.settings.log, environ), exporting_spans(environ):
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)
             async with (
-                activity.logged(engine),
+                event_log.logged(engine),
                 open_notifications(engine) as notifications,
                 open_list_changed_hook(engine, environ) as on_list_changed,
             ):
@@ -197,14 +222,38 @@ async def _open_gateway(
                     yield engine, gateway
 
 
-def _log_address(address: str) -> None:
+async def _share_http(
+    engine: Engine,
+    gateway: Gateway,
+    shared: SharedAddress,
+    folder: tuple[str | Path | None, Mapping[str, str]],
+    answered: anyio.Event,
+) -> None:
+    """Serve HTTP while this process leads the gateways of the data folder."""
+    with anyio.move_on_after(_FIRST_ANSWER):  # its own client comes first
+        await answered.wait()
+    from discovery_server.http_service import HttpService  # noqa: PLC0415 - as in serve_http
+    from discovery_server.shared_http import SharedHttp, lease_name  # noqa: PLC0415 - the same
+
+    endpoint = shared.endpoint
+    open_service = partial(HttpService, engine, gateway, endpoint, shared.tokens, folder)
+    http = SharedHttp(endpoint, open_service, shared.warnings)
+    while True:
+        try:
+            await engine.lead(lease_name(endpoint), http.serve)
+        except Exception:  # the client on stdio is served all the same
+            logger.exception("HTTP is not served by this process; it is tried again")
+        await anyio.sleep(_NEXT_TRY)
+
+
+def _log_address(address: str, _: str) -> None:
     logger.info("Serving MCP at %s", address)
 
 
 async def _run(
     engine: Engine,
     serve: Callable[[], Awaitable[None]],
-    *background: Callable[[], Coroutine[Any, Any, None]],
+    *background: Background,
     first: anyio.Event | None = None,
 ) -> None:
     """Serve until `serve` returns; servers are listed after `first`."""
@@ -225,10 +274,22 @@ async def _keep_fresh(engine: Engine, first: anyio.Event | None) -> None:
         logger.exception("The catalog is no longer refreshed")
 
 
-async def _reload(engine: Engine) -> None:
+async def _reload(engine: Engine, tls: Tls | None = None) -> None:
+    if tls is not None:
+        await anyio.to_thread.run_sync(_reload_certificate, tls)
     try:
         await engine.reload()
     except ConfigurationError as error:
         logger.warning("The configuration was not reloaded, the last one stays in use:\n%s", error)
     else:
         logger.info("The configuration was reloaded")
+
+
+def _reload_certificate(tls: Tls) -> None:
+    try:
+        certificate = tls.reload(datetime.now(UTC))
+    except ConfigurationError as error:
+        logger.warning("The certificate was not reloaded, the last one stays in use:\n%s", error)
+        return
+    for notice in certificate.notices:
+        logger.warning("%s", notice)

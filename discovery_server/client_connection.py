@@ -100,7 +100,7 @@ class ClientConnection:
         self._modern = modern or ModernCalls()
         self._shares_modern = modern is not None
         self._notified: Subscriber | None = None
-        self._session = ClientSession(self._tools_changed)
+        self._session = ClientSession(self._tools_changed, "" if is_shared else client)
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era = era
@@ -305,6 +305,7 @@ class ClientConnection:
 
     def _accept(self, era: HandshakeEra, initialize: JSONObject) -> None:
         era.accept(initialize)
+        self._session.client_name = initialize["clientInfo"]["name"]
         self._gateway.expect_client(era.capabilities)
         if self._gateway.subscriptions.changing:
             self._subscriber()

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.agent.caller import Caller, OnProgress
+from discovery_engine.agent.definitions import REGISTRY
 from discovery_engine.agent.dispatch import call
 from discovery_engine.errors import InputRequiredError
 from discovery_engine.limits import NAME_LENGTH, shortened
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client, Continuation
+    from discovery_server.token_limits import TokenLimits
 
 _FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed
 _COMING = (ServerState.PENDING, ServerState.STARTING)
@@ -93,6 +95,7 @@ class Gateway:
         """Of work on what servers ask of clients."""
         self.view = view
         self._in_views: dict[str, Gateway] = {}
+        self._limited: dict[TokenLimits, Gateway] = {}
         self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
         self._offerings = Offerings(engine)
@@ -116,6 +119,18 @@ class Gateway:
                 view=name,
             )
         return self._in_views[name]
+
+    def limited(self, limits: TokenLimits) -> Gateway:
+        """The gateway of the clients whose tokens have these limits, always the same one."""
+        if limits not in self._limited:
+            shown = self._engine.within(limits.scope())
+            self._limited[limits] = Gateway(
+                shown,
+                self._subscriptions_of(shown),
+                on_list_changed=self._on_list_changed,
+                view=self.view,
+            )
+        return self._limited[limits]
 
     @property
     def is_configured(self) -> bool:
@@ -235,7 +250,7 @@ class Gateway:
     async def _call_tool(
         self, request: ClientRequest, on_progress: OnProgress | None
     ) -> JSONObject:
-        params = request.params
+        params, session = request.params, request.session
         meant = self._surface(request).call(params["name"], params.get("arguments") or {})
         caller = Caller(
             request.client,
@@ -243,6 +258,8 @@ class Gateway:
             request.continuation,
             is_direct=meant.is_direct and request.version in MODERN_VERSIONS,
             on_found=meant.on_found,
+            # The other meta-tools have no use for it.
+            label=session.label(params) if session and meant.tool.name == REGISTRY.name else "",
         )
         try:
             result = await call(meant.engine, meant.tool, meant.arguments, caller)

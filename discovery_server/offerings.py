@@ -144,6 +144,7 @@ class Offerings:
                     continuation=request.continuation,
                     on_progress=on_progress,
                     max_wait=_START,
+                    by="agent",
                 )
             case "prompts/get":
                 return await self._engine.offerings.get_prompt(
@@ -153,6 +154,7 @@ class Offerings:
                     continuation=request.continuation,
                     on_progress=on_progress,
                     max_wait=_START,
+                    by="agent",
                 )
         return await self._complete(request)
 

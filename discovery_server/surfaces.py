@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from discovery_engine._util.text import one_line
 from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
 from discovery_engine.agent.exposed_tools import ExposedTools
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.tool_pool import ToolPool
-from discovery_engine.rpc.protocol import MODERN_VERSIONS
+from discovery_engine.rpc.protocol import CLIENT_INFO, MODERN_VERSIONS
 from discovery_server.tool_surface import (
     DirectSurface,
     DynamicSurface,
@@ -19,20 +22,52 @@ from discovery_server.tool_surface import (
 )
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import ServeMode, Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
 
 _LIST_CHANGED = "notifications/tools/list_changed"
+_LONGEST_NAME = 64  # characters of what a client calls itself
+
+
+def _introduced_name(params: JSONObject) -> str:
+    meta = params.get("_meta")
+    info = meta.get(CLIENT_INFO) if isinstance(meta, dict) else None
+    name = info.get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _digest(client: str) -> str:
+    return sha256(client.encode()).hexdigest()[:8]
 
 
 class ClientSession:
     """What is kept for one client as long as its connection lasts."""
 
-    def __init__(self, tools_changed: Callable[[], bool]) -> None:
-        """`tools_changed` notifies the client at once, and returns whether there is a way to."""
+    def __init__(self, tools_changed: Callable[[], bool], client: str | None = None) -> None:
+        """A client about which nothing else is known yet.
+
+        Args:
+            tools_changed: Notifies it at once, and returns whether there is a way to.
+            client: Its id; empty for one of several that cannot be told apart, None for the only
+                one of a connection.
+        """
         self.tools_changed = tools_changed
         self.pool = ToolPool()
+        self.client_name = ""
+        """As it introduced itself; text of a stranger."""
+        # The id of a client over HTTP is the key of its session, so only a digest is shown.
+        mark = secrets.token_hex(4) if client is None else client and _digest(client)
+        self._mark = f" ({mark})" if mark else ""
+
+    def label(self, params: JSONObject) -> str:
+        """Names the client for the owner, and distinguishes it from others, as far as possible.
+
+        `params` are those of its request, which introduce it since 2026-07-28.
+        """
+        name = self.client_name or _introduced_name(params)
+        return f"{one_line(name)[:_LONGEST_NAME] or 'a client'}{self._mark}"
 
 
 class ToolSurfaces:

@@ -50,6 +50,8 @@ class Tokens(Struct, frozen=True):
     """Where to find one, for a client that has none; names no path of the owner's disk."""
     placeholder: str = ""
     """What to write in place of the token where it should not be shown; empty if it may be."""
+    is_random: bool = False
+    """Whether discovery made it, so that it cannot be found by trying."""
     notices: tuple[str, ...] = ()
     """What the owner should be told, for instance where the token is stored."""
 
@@ -122,7 +124,8 @@ def _from_file(path: Path) -> Tokens:
     notices: tuple[str, ...] = ()
     if is_readable_by_others(status):
         notices = (f"other users can read {path}: `chmod 600` makes it readable by you only",)
-    return Tokens(tokens.values, whereabouts, f"<the token in {path}>", notices)
+    placeholder = f"<the token in {path}>"
+    return Tokens(tokens.values, whereabouts, placeholder, notices=notices)
 
 
 def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
@@ -147,7 +150,7 @@ def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
         "`discovery serve --http` printed it when it started;"
         f" it is also in the file `{_OWN_FILE}` of the gateway's data folder"
     )
-    return Tokens((value,), whereabouts, notices=tuple(notices))
+    return Tokens((value,), whereabouts, is_random=True, notices=tuple(notices))
 
 
 def _read_own_token(path: Path, notices: list[str]) -> str | None:

@@ -7,8 +7,10 @@ it, so that the larger of the sets have none.
 
 from __future__ import annotations
 
+import json
 import random
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,7 @@ from discovery_engine.search.vectors import Similarities  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402
 
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
+HALVES = ROOT / "scripts" / "model" / "folds.json"
 EVERYDAY = "everyday"
 FOLDS = 5  # of the servers of everyday requests
 MOST = 250  # queries of one set
@@ -162,10 +165,7 @@ def ask(folder: Path, root: Path, embedding: Embedding | None) -> list[Case]:
     found = [asked.case(*one) for one in own[:: max(1, len(own) // MOST)]]
     found += [asked.case(text, foreign=kind) for text, kind in foreign.items()]
     found += [asked.case(*one, foreign=WRITTEN) for one in by_hand]
-    if embedding:
-        found = [case for case in found if not case.is_long]
-    else:
-        found += long_cases(asked, folder.name, own, [*map(Request, foreign), *by_hand])
+    found += long_cases(asked, folder.name, own, [*map(Request, foreign), *by_hand])
     if len(catalog) < MOST_TOOLS:
         short = [one for one in own if len(split_passages(one.text)) == 1]
         found += hidden(asked, short[:: max(1, len(short) // MOST_HIDDEN)])
@@ -208,27 +208,44 @@ def written_by_hand() -> list[Request]:
     return [Request(q) for q in written if not q.startswith("#")]
 
 
-def ask_everyday(embedding: Embedding | None, *, with_examples: bool) -> dict[str, list[Case]]:
-    """The development set of everyday requests, by the servers whose tools are right."""
+def ask_everyday(
+    embeddings: Sequence[Embedding | None], *, with_examples: bool
+) -> dict[str, list[Case]]:
+    """The development set of everyday requests, by the servers whose tools are right.
+
+    Of several embeddings each request is asked with the one that learnt nothing of its server
+    (`scripts/model/folds.json`), and one that nothing serves with each in turn.
+    """
     catalog, descriptions = everyday.read_catalog("development", with_examples=with_examples)
-    asked = Asked(catalog, descriptions, embedding, is_everyday=True)
+    asked = [Asked(catalog, descriptions, one, is_everyday=True) for one in embeddings]
+    half_of = json.loads(HALVES.read_text(encoding="utf-8"))
     fold_of = {server: n % FOLDS for n, server in enumerate(sorted(descriptions, key=_shuffled))}
     folds: dict[str, list[Case]] = {f"{EVERYDAY} {n}": [] for n in range(FOLDS)}
-    served: list[tuple[Request, str]] = []
+    served: defaultdict[tuple[str, int], list[Request]] = defaultdict(list)
+    far: defaultdict[tuple[str, int], list[Request]] = defaultdict(list)
     for n, one in enumerate(lines(everyday.FOLDER / "development.jsonl")):
         request = Request(one["query"], frozenset(map(tuple, one["relevant"])))
-        server = one["relevant"][0][0] if one["relevant"] else ""
-        fold = f"{EVERYDAY} {fold_of[server] if server else n % FOLDS}"
-        folds[fold].append(asked.case(*request, foreign=one["unserved"]))
-        if server:
-            served.append((request, fold))
+        servers = [server for server, _ in one["relevant"]]
+        fold = f"{EVERYDAY} {fold_of[servers[0]] if servers else n % FOLDS}"
+        half = (majority([half_of[server] for server in servers]) if servers else n) % len(asked)
+        folds[fold].append(asked[half].case(*request, foreign=one["unserved"]))
+        if servers:
+            served[fold, half].append(request)
+        elif one["unserved"] == FAR:
+            far[fold, half].append(request)
     for n, one in enumerate(written_by_hand()):
-        folds[f"{EVERYDAY} {n % FOLDS}"].append(asked.case(*one, foreign=WRITTEN))
-    for fold, found in folds.items():
-        some = [request for request, own in served if own == fold]
-        found.extend((*hidden(asked, some), *gone(asked, some[::4])))
-        report(fold, found)
+        fold, half = f"{EVERYDAY} {n % FOLDS}", n // FOLDS % len(asked)
+        folds[fold].append(asked[half].case(*one, foreign=WRITTEN))
+        far[fold, half].append(one)
+    for (fold, half), some in served.items():
+        folds[fold].extend((*hidden(asked[half], some), *gone(asked[half], some[::4])))
+        folds[fold].extend(long_cases(asked[half], fold, some, far[fold, half]))
+        report(fold, folds[fold])
     return folds
+
+
+def majority(values: Sequence[int]) -> int:
+    return Counter(values).most_common(1)[0][0]
 
 
 def hidden(asked: Asked, requests: Sequence[Request]) -> Iterator[Case]:

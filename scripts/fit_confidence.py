@@ -1,6 +1,7 @@
 """Fit the confidence of search on sets of real queries, and show how far it holds.
 
-    python scripts/fit_confidence.py FOLDER [--examples] [--embedder MODEL] [--write | --write-idf]
+    python scripts/fit_confidence.py FOLDER [--examples] [--write | --write-idf]
+    python scripts/fit_confidence.py FOLDER [--examples] --embedder MODEL [HALF HALF] [--write]
 
 FOLDER holds the sets that `benchmarks/relevance.py` reads; with them stand the everyday requests of
 `benchmarks/everyday`. Each catalog is asked its own queries, queries of other sets that nothing in
@@ -12,14 +13,16 @@ is on queries that a tool serves, and of the others each kind weighs the same.
 
 There are four models: `--examples` fits that of tools with examples of requests for them, on
 everyday requests alone, since the tools of the other sets have none; `--embedder` fits that of
-tools that are found by words and vectors, on the sets of up to `MOST_EMBEDDED` tools. Run it again
-for each of them after a change of the ranking, the words or the embedding model.
+tools that are found by words and vectors. Run it again for each of them after a change of the
+ranking, the words or the embedding model. Everyday requests are too similar to the tools of servers
+whose typical requests a model was trained on: the model that ships with the program is followed by
+those of both halves (`scripts/model/README.md`), and each of these requests is asked with the one
+that saw nothing of its server.
 
 The coefficients come from requests of one passage. What several passages change comes from long
 ones: those that `scripts/long_requests.py` makes of both kinds, and task descriptions written for
 one of the catalogs (`benchmarks/long_requests/tasks.jsonl`), of which those that ask for hands are
-asked of every catalog. They are asked by words alone; the other models have what was fitted then,
-since the vectors of long requests take most of an hour.
+asked of every catalog.
 
 `--write` keeps the coefficients, and refuses if FOLDER gives another table of inverse document
 frequencies than the shipped one, which all models stand on. `--write-idf` keeps that table alone:
@@ -58,7 +61,6 @@ from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.search.index.documents import build_documents  # noqa: E402
 from discovery_engine.search.ranking.confidence import (  # noqa: E402
     ConfidenceModel,
-    default_model,
     features,
     model_file,
 )
@@ -71,7 +73,6 @@ SCRIPT = "scripts/fit_confidence.py"
 STEEPEST = 6.0  # log odds that long requests may differ from short ones by
 WEIGHTS = {True: 2.0, False: 1.0}  # of a set, by whether it is of everyday requests
 RIDGE = 0.02  # of the squares of coefficients, beside a weight of 1 for each set
-MOST_EMBEDDED = 250  # tools of a set that vectors are made of
 RAREST = 3  # tools that say a word of the table
 STEP = 0.05  # between the weights of the table
 # Sets with the same catalog, or much of it: none judges another.
@@ -82,7 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--examples", action="store_true", help="fit for tools with examples")
-    parser.add_argument("--embedder", help="fit for its vectors, too; as `relevance.py` takes it")
+    parser.add_argument(
+        "--embedder", nargs="+", default=[], help="models whose vectors to fit for, too"
+    )
     parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
     parser.add_argument("--strict", action="store_true", help="judge all everyday requests unseen")
     written = parser.add_mutually_exclusive_group()
@@ -102,21 +105,20 @@ def main() -> None:
         sys.exit(
             f"these sets give another {IDF.name}: keep it with --write-idf, then fit all models"
         )
-    embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
-    cases = ask_everyday(embedding, with_examples=options.examples)
+    models = options.embedder
+    whole, *halves = [embedding_of(model, options.vectors) for model in models] or (None,)
+    cases = ask_everyday(halves or [whole], with_examples=options.examples)
     for folder in [] if options.examples else folders:
-        if not embedding or counts[folder.name][""] <= MOST_EMBEDDED:
-            cases[folder.name] = ask(folder, options.folder, embedding)
+        cases[folder.name] = ask(folder, options.folder, whole)
     sets = {name: read(found, tables(name)) for name, found in cases.items()}
-    fitter = Fitter(with_vectors=bool(embedding), with_examples=options.examples)
+    fitter = Fitter(with_vectors=bool(models), with_examples=options.examples)
     judged = [fitter.judge(name, sets, strict=options.strict) for name in sets]
     show(judged)
     everything = fitter.fit(list(sets.values()))
     print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
     if options.write:
-        file = model_file(with_vectors=bool(embedding), with_examples=options.examples)
-        model = Path(options.embedder.partition(":")[2] or options.embedder) if embedding else None
-        write(everything, file, inputs_of(options.folder, folders, model), metrics_of(judged))
+        file = model_file(with_vectors=bool(models), with_examples=options.examples)
+        write(everything, file, inputs_of(options.folder, folders, models), metrics_of(judged))
 
 
 def word_counts(folder: Path) -> Counter[str]:
@@ -211,14 +213,6 @@ class Fitter:
         short = [[one for one in found if not one.case.is_long] for found in sets]
         long = [[one for one in found if one.case.is_long and one.signals] for found in sets]
         model = self._regression(short)
-        if not any(long):
-            known = default_model()
-            return replace(
-                model,
-                second=known.second,
-                passages=known.passages,
-                long_offset=known.long_offset,
-            )
         return fit_long(model, short, [found for found in long if found])
 
     def _regression(self, sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
@@ -336,16 +330,21 @@ def write(
     record(file, script=SCRIPT, inputs=inputs, metrics=metrics)
 
 
-def inputs_of(root: Path, folders: Sequence[Path], model: Path | None) -> dict[str, str]:
-    """The digests of the sets, of the requests that nothing serves, and of the sentence model."""
+def inputs_of(root: Path, folders: Sequence[Path], models: Sequence[str]) -> dict[str, str]:
+    """The digests of the sets, of the requests that nothing serves, and of the sentence models."""
     sets = digests((file for folder in folders for file in folder.glob("*.jsonl")), root)
     everyday = (
         REQUESTS / name
         for name in ("development.jsonl", "catalog.jsonl.gz", "typical_requests.jsonl.gz")
     )
     requests = digests((*UNSERVICEABLE.glob("*"), FRAMES, TASKS, *everyday), ROOT)
-    files = [*model.rglob("model.onnx"), *model.rglob("tokenizer.json")] if model else []
-    return sets | requests | {file.name: digest(file) for file in files} | {IDF.name: digest(IDF)}
+    used = {
+        f"{folder.name}/{file.name}": digest(file)
+        for folder in (Path(model.removeprefix("minilm:")) for model in models)
+        for name in ("model.onnx", "tokenizer.json")
+        for file in folder.rglob(name)
+    }
+    return sets | requests | used | {IDF.name: digest(IDF)}
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ PACKAGES = {
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
     "@modelcontextprotocol/inspector": "2.12.0",
     "gpt-tokenizer": "4.0.0",
+    "typescript": "7.0.2",
 }
 
 
@@ -42,6 +43,10 @@ class NodeTools:
     @property
     def inspector(self) -> Path:
         return self.folder / "node_modules" / ".bin" / "mcp-inspector"
+
+    @property
+    def typescript(self) -> Path:
+        return self.folder / "node_modules" / "typescript" / "bin" / "tsc"
 
     @property
     def conformance(self) -> Path:

@@ -20,6 +20,8 @@ FOLDER = ROOT / ".tools" / "servers"
 
 # Older Python servers do not run on the newer SDK, so each has its own environment.
 PYTHON_SERVERS = {"time": "mcp-server-time", "git": "mcp-server-git"}
+# With uv, tests install servers as a person does; it has an environment of its own, too.
+RUNNERS = {"uv": "uv"}
 NODE_SERVERS = {
     "everything": "@modelcontextprotocol/server-everything",
     "filesystem": "@modelcontextprotocol/server-filesystem",
@@ -28,16 +30,16 @@ NODE_SERVERS = {
 
 def bring(names: Iterable[str] = ()) -> list[str]:
     """Install what is missing; returns the names of the servers that are there."""
-    wanted = list(names) or [*PYTHON_SERVERS, *NODE_SERVERS]
+    wanted = list(names) or [*PYTHON_SERVERS, *RUNNERS, *NODE_SERVERS]
     return [n for n in wanted if (FOLDER / n / ".ready").exists() or _install(n)]
 
 
 def _install(name: str) -> bool:
     folder = FOLDER / name
-    package = PYTHON_SERVERS.get(name) or NODE_SERVERS[name]
+    package = (PYTHON_SERVERS | RUNNERS).get(name) or NODE_SERVERS[name]
     print(f"== bringing {package}", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    if name in PYTHON_SERVERS:
+    if name in PYTHON_SERVERS | RUNNERS:
         venv.create(folder, with_pip=True)
         _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", package])
     elif npm := shutil.which("npm"):

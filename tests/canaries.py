@@ -241,6 +241,7 @@ READING = [
     *("inspect serve fails --json", "inspect crash --json", "config show", "config show --json"),
     *("config validate", "trust", "trust --json", "review", "lint", "why serve:fails", "lock"),
     *("secrets list", "secrets list --json"),
+    *("logs", "logs --json --kind stderr", "logs --export csv", "metrics", "metrics --json"),
     *("cache", "health remote0", "health remote1 --json", "inspect remote2", "doctor --json"),
     *("execute cwd fails", "execute command fails --json"),
 ]

@@ -16,6 +16,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # On a busy machine any example may be slow; only tests that count work judge speed.
 settings.register_profile("discovery", deadline=None)
+# What must hold before a change lands is the same each time, so that a failure is the change's.
+settings.register_profile("ci", settings.get_profile("discovery"), derandomize=True)
 # Thousands of runs of which most should fail at once: always the same examples, and no search for
 # a smaller one.
 settings.register_profile(
@@ -29,6 +31,7 @@ settings.load_profile("discovery")
 
 if TYPE_CHECKING:
     from tests.forked import Preloaded
+    from tests.postgres import PostgresServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,3 +57,14 @@ def forked() -> Iterator[Preloaded]:
 
     with preloaded() as run:
         yield run
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The PostgreSQL of this run; each test makes a database of its own in it."""
+    from tests import postgres
+
+    if why := postgres.missing():
+        pytest.skip(why)
+    with postgres.open_server() as server:
+        yield server

@@ -14,11 +14,7 @@ from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import ago, counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.view.view import View
 
 
 @click.group("cache", cls=Group)
@@ -30,6 +26,7 @@ def command() -> None:
 @pass_invocation
 def info(invocation: Invocation) -> None:
     """Show what is stored of each server, and for how long."""
+    from discovery_engine.json_forms.cache_form import cache_form, size_of
     from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
@@ -37,10 +34,10 @@ def info(invocation: Invocation) -> None:
     path = registry_path(invocation.data_dir, os.environ)
     now = invocation.clock()
     if output.as_json:
-        output.answer(_form(view, path, now))
+        output.answer(cache_form(view, path, now))
         return
     output.table([_row(output, part, now) for part in view.catalog.parts.values()])
-    output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({_size(path) / 1000:.0f} kB)")
+    output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({size_of(path) / 1000:.0f} kB)")
     if name := view.settings.name:
         output.say(f"decisions are kept under the name {name!r}")
 
@@ -70,27 +67,3 @@ def _row(output: Output, part: ServerPart, now: float) -> list[Cell | str]:
         listed,
         "last known, as the newest attempt failed" if part.is_stale else "",
     ]
-
-
-def _form(view: View, path: Path, now: float) -> JSONObject:
-    return {
-        "path": str(path),
-        "decisions_kept_for": view.settings.name or view.settings.path,
-        "size_bytes": _size(path),
-        "ttl_seconds": view.settings.cache.ttl,
-        "tool_count": len(view.catalog),
-        "servers": [
-            {
-                "name": part.server,
-                "tool_count": len(part.entries),
-                "listed_at": part.listed_at,
-                "age_seconds": now - part.listed_at if part.listed_at else None,
-                "is_stale": part.is_stale,
-            }
-            for part in view.catalog.parts.values()
-        ],
-    }
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

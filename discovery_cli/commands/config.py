@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.command_group import Group
-from discovery_cli.error_output import problem_form, problem_lines
+from discovery_cli.error_output import problem_lines
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import counted
+from discovery_engine.json_forms.error_form import problem_form
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -83,10 +84,12 @@ def validate(invocation: Invocation) -> ExitCode:
 @command.command("sources")
 @pass_invocation
 def sources(invocation: Invocation) -> None:
-    """Show where servers come from: discovery.yaml and the files of other clients."""
+    """Show where servers come from: discovery.yaml, files of other clients, and the registry."""
+    from discovery_engine.runtime.restore import registry_path
+
     output = invocation.output
     settings = _load(invocation)
-    forms = _source_forms(settings)
+    forms = _source_forms(settings, str(registry_path(invocation.data_dir, os.environ)))
     if output.as_json:
         output.answer({"sources": forms})
         return
@@ -170,8 +173,10 @@ async def _view(engine: Engine) -> View:
 
 def _load(invocation: Invocation) -> Settings:
     from discovery_engine.config.loading.loader import load_settings
+    from discovery_engine.runtime.registered_servers import with_registered
 
-    return load_settings(invocation.config)
+    settings = load_settings(invocation.config)
+    return with_registered(settings, data_dir=invocation.data_dir, environ=os.environ)
 
 
 def _show_problems(output: Output, problems: Iterable[Diagnostic]) -> None:
@@ -187,10 +192,10 @@ def _say_sum(output: Output, settings: Settings, *, good: bool) -> None:
     output.say(f"{settings.path or 'the built-in configuration'} {word}: {servers}, {rules}")
 
 
-def _source_forms(settings: Settings) -> list[JSONObject]:
-    """The configuration itself, and each source with the files and the servers that it gave."""
+def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
+    """The configuration itself, each source, and the registry, with the servers that they gave."""
     from discovery_engine.config.loading.loader import read_sources
-    from discovery_engine.config.serialization import OWN_SOURCE
+    from discovery_engine.config.settings import OWN_SOURCE, REGISTRY
 
     left = [server for server in settings.servers if server.source != OWN_SOURCE]
     own = [server.name for server in settings.servers if server.source == OWN_SOURCE]
@@ -203,6 +208,8 @@ def _source_forms(settings: Settings) -> list[JSONObject]:
         given = [s for s in left if s.source == source.type and s.origin.file in read]
         left = [server for server in left if server not in given]
         forms.append(_source_form(source.type, source.path, read, [s.name for s in given]))
+    if registered := [server.name for server in left if server.is_registered]:
+        forms.append(_source_form(REGISTRY, None, [registry], registered))
     return forms
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from discovery_engine.evaluation.gates import Gate, GateResult
     from discovery_engine.evaluation.report import Report, ReportRow
     from discovery_engine.evaluation.suggest import Suggestion
-    from discovery_engine.view.search_answers import SearchAnswer
 
 _DRAFTS = """\
 # Drafts, made from the descriptions of the tools; they prove nothing as they are.
@@ -90,7 +90,8 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
         - query: order a pizza
           none: true
 
-    The stored catalog is used. If a limit is exceeded, the exit code is 7.
+    Without QUERIES, discovery-queries.yaml beside the configuration is read: the page saves
+    queries there. The stored catalog is used. If a limit is exceeded, the exit code is 7.
     """  # noqa: D301 - click wants the character itself
     options = _Options(**given)
     if options.as_markdown and invocation.as_json:
@@ -99,9 +100,22 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
         if options.queries:
             raise click.UsageError("--suggest drafts queries and reads none")
         return _suggest(invocation, options.per_tool)
-    if options.queries is None:
+    if options.queries is not None:
+        return _evaluate(invocation, options, options.queries)
+    saved = _saved_cases(invocation)
+    if saved is None:
         raise click.UsageError("name a file of queries; `discovery eval --suggest` drafts one")
-    return _evaluate(invocation, options, options.queries)
+    with saved.open("rb") as queries:
+        return _evaluate(invocation, options, queries)
+
+
+def _saved_cases(invocation: Invocation) -> Path | None:
+    """The queries that were saved beside the configuration, if there are any."""
+    from discovery_engine.config.files.location import CASE_FILE, locate
+
+    place = locate(invocation.config, environ=os.environ)
+    path = Path(place.path).with_name(CASE_FILE) if place.path else None
+    return path if path and path.is_file() else None
 
 
 def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> ExitCode:
@@ -121,28 +135,14 @@ def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> E
 
 
 def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> Report:
+    from discovery_engine.agent.context_costs import answer_tokens
     from discovery_engine.evaluation.queries import read_queries
     from discovery_engine.evaluation.runner import run
 
     content = queries.read()
     view = invocation.view()
     asked = read_queries(content, file=queries.name, view=view, allow_missing=allow_missing)
-    return run(asked, view, cost=_cost(view.settings.search.max_tokens))
-
-
-def _cost(max_tokens: int) -> Callable[[SearchAnswer], int]:
-    """Counts the tokens of an answer for agents with the default budget."""
-    from discovery_engine.agent.budget import Budget
-    from discovery_engine.agent.render.search import search_result
-    from discovery_engine.agent.tool_text import Detail
-
-    budget = Budget(max_tokens)
-
-    def cost(answer: SearchAnswer) -> int:
-        result = search_result(answer, budget, Detail.SIGNATURE)
-        return budget.count(result["content"][0]["text"])
-
-    return cost
+    return run(asked, view, cost=answer_tokens)
 
 
 def _gates(texts: Iterable[str], *, more_is_better: bool) -> list[Gate]:

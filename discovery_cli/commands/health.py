@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.json_output import health_form
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
 from discovery_engine._util.quantities import ago, counted
-from discovery_engine._util.text import block, named, quoted
+from discovery_engine._util.text import block, named, quoted, visible
 from discovery_engine.doctor.next_steps import advice_in_full, next_command
+from discovery_engine.json_forms.server_form import health_form
 from discovery_engine.runtime.health import health, unhealthy
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
+    from discovery_engine.runtime.prober import ProbeResult
+    from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.state import SessionStats
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
+Probed: TypeAlias = "dict[ServerName, ProbeResult]"
+
+_WAIT = 10.0  # seconds
+_PROBE_HEADS = ("SERVER", "LATENCY", "ERROR")
 _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 
 
@@ -31,29 +38,62 @@ _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("--all", "show_all", is_flag=True, help="Also show the servers that are disabled.")
 @click.option("--online", is_flag=True, help="Connect to the servers first.")
+@click.option("--probe", is_flag=True, help="Ask each server now, and show how fast it answers.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1, max=3600),
+    help="With --probe: how long to wait for each server.  [default: 10]",
+)
 @pass_invocation
 def command(
-    invocation: Invocation, *, servers: tuple[str, ...], show_all: bool, online: bool
+    invocation: Invocation,
+    *,
+    servers: tuple[str, ...],
+    show_all: bool,
+    online: bool,
+    probe: bool,
+    timeout: float | None,
 ) -> ExitCode:
     """Show the state of every server, and what to do.
 
     With SERVER everything that is known of it is shown, and the last lines of its stderr. Without
-    --online no server is started or connected. With problems the exit code is 7.
+    --online or --probe no server is started or connected. A server that answers --probe has its
+    errors reset, which `discovery metrics` shows. With problems the exit code is 7.
     """
+    if timeout is not None and not probe:
+        raise click.UsageError("--timeout needs --probe")
     output = invocation.output
-    view, found = _online(invocation, servers) if online else _known(invocation, servers)
+    probed: Probed = {}
+    if probe:
+        view, found, probed = _probed(invocation, servers, timeout or _WAIT, online=online)
+    else:
+        view, found = _online(invocation, servers) if online else _known(invocation, servers)
     shown = [one for one in found if servers or show_all or one.state != "disabled"]
+    is_bad = bool(unhealthy(shown)) or not all(one.is_healthy for one in probed.values())
     if output.as_json:
-        forms = [health_form(one, next_command(one)) for one in shown]
+        forms = [_form(one, probed) if probe else _form(one) for one in shown]
         output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
+    elif probe and not servers:
+        _show_probes(output, shown, probed)
     elif servers:
         for one in shown:
             _show_in_full(output, one, invocation.clock())
+            if one.name in probed:
+                output.line(f"  {_answered(probed[one.name])}")
     elif found:
         _show(output, shown, len(found) - len(shown), invocation.clock())
     else:
         say_notices(output, invocation.known().general_notices())
-    return ExitCode.UNHEALTHY if unhealthy(shown) else ExitCode.OK
+    return ExitCode.UNHEALTHY if is_bad else ExitCode.OK
+
+
+def _form(server: ServerReport, probed: Probed | None = None) -> JSONObject:
+    form = health_form(server, next_command(server))
+    if probed is None:
+        return form
+    result = probed.get(server.name)
+    return form | {"probe": result and result.to_json()}
 
 
 def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
@@ -72,6 +112,23 @@ def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[Se
         return engine.view, _chosen(found, chosen)
 
     return invocation.run(connect, with_lines=True)
+
+
+def _probed(
+    invocation: Invocation, names: Sequence[str], max_wait: float, *, online: bool
+) -> tuple[View, list[ServerReport], Probed]:
+    """As `_online`, with how each server has answered that may be asked."""
+
+    async def ask(engine: Engine) -> tuple[View, list[ServerReport], Probed]:
+        chosen = [engine.view.server(name).name for name in names]
+        askable = [s.name for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
+        if online:
+            await engine.refresh(askable)
+        probed = {one.server: one for one in await engine.probe(askable, max_wait=max_wait)}
+        found = await engine.health(invocation.observed(engine.view))
+        return engine.view, _chosen(found, chosen), probed
+
+    return invocation.run(ask, with_lines=True)
 
 
 def _chosen(servers: Sequence[ServerReport], names: Sequence[str]) -> list[ServerReport]:
@@ -93,6 +150,41 @@ def _show(output: Output, servers: Sequence[ServerReport], hidden: int, now: flo
     output.say(f"{counted(len(servers), 'server')}{off}, {counted(len(ill), 'problem')}")
     if ill:
         output.say(f"`discovery health {ill[0].name}` shows details")
+
+
+def _show_probes(output: Output, servers: Sequence[ServerReport], probed: Probed) -> None:
+    rows: list[Row] = [["", *(Cell(head, "faint") for head in _PROBE_HEADS)]]
+    for server in servers:
+        result = probed.get(server.name)
+        if result is None:
+            mark, latency, about = output.open_mark(), "", f"not asked: {server.state}"
+        else:
+            mark = output.mark(good=result.is_healthy)
+            latency = "" if result.seconds is None else _milliseconds(result.seconds)
+            about = result.error
+        rows.append(
+            [
+                mark,
+                Cell(server.name, "strong"),
+                Cell(latency, to_the_right=True),
+                Cell(about, "faint", is_summary=True),
+            ]
+        )
+    output.table(rows)
+    bad = [one for one in probed.values() if not one.is_healthy]
+    output.say(f"{counted(len(probed), 'server')} asked, {counted(len(bad), 'problem')}")
+    if bad:
+        output.say(f"`discovery health {bad[0].server}` shows details")
+
+
+def _answered(result: ProbeResult) -> str:
+    if result.seconds is not None:
+        return f"answered in {_milliseconds(result.seconds)}"
+    return f"did not answer: {result.error}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
 
 
 def _row(output: Output, server: ServerReport, now: float) -> Row:
@@ -142,6 +234,7 @@ def _facts(server: ServerReport, now: float) -> Iterator[tuple[str, str]]:
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
         "listed": f"{listed or 'never'}{'; these are still used' if server.is_stale else ''}",
         "withheld": f"{counted(server.withheld_count, 'tool')}" if server.withheld_count else "",
+        "sandbox": visible(server.sandbox),
         "unusable": "; ".join(f"{named(tool.name)} ({tool.reason})" for tool in server.dropped),
         **(_session_facts(server.stats) if server.stats else {}),
     }
@@ -162,6 +255,7 @@ def _session_facts(stats: SessionStats) -> dict[str, str]:
     samples = ", ".join(map(quoted, stats.samples))
     return {
         "session": f"process {stats.pid}" if stats.pid else "",
+        "runs in": stats.sandbox,
         "protocol": stats.protocol_version,
         "so far": ", ".join(text for text, count in counts.items() if count),
         "invalid output": samples,

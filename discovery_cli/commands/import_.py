@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
     help="Whose file, or which; may be repeated. Without it, those of all clients found.",
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this server; may be repeated.")
+@click.option(
+    "--secrets",
+    type=click.Choice(["store", "keep", "ask"]),
+    default="ask",
+    show_default=True,
+    help="What becomes of secrets: `store` moves them into the secret store and refers to them;"
+    " `keep` leaves them to the client's file, for you to set variables.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
@@ -39,15 +49,18 @@ def command(
     origins: tuple[str, ...],
     *,
     only: tuple[str, ...],
+    secrets: Literal["store", "keep", "ask"],
     dry_run: bool,
     yes: bool,
 ) -> ExitCode:
     """Copy servers from another client's file into discovery.yaml.
 
-    Existing entries are kept. Secrets are replaced by references. Nothing is
+    Existing entries are kept. Secrets are replaced by references: to stored secrets, if you agree
+    or say --secrets store, else to variables. The client's file stays as it is. Nothing is
     started. If the given files have no server the exit code is 2.
     """
     from discovery_cli import client_files, imports
+    from discovery_cli.secret_access import stored_values
     from discovery_engine.config.editing.import_plan import plan_import
     from discovery_engine.config.loading.loader import load_settings
 
@@ -56,12 +69,17 @@ def command(
     _require(only, imported)
     target = _target(invocation)
     existing = load_settings(str(target)).servers if target.exists() else ()
-    plan = plan_import(imported, existing, only)
+    plan_with = partial(plan_import, imported, existing, only, stored_values(invocation))
+    plan = plan_with(is_stored=secrets == "store")
     if not output.as_json:
         imports.show_plan(output, plan)
+    if secrets == "ask" and plan.has_literals:
+        asks = client_files.may_ask() and not (yes or dry_run or output.as_json)
+        plan = _agreed(output, plan, plan_with(is_stored=True), asks=asks)
     writes = bool(plan.servers) and not dry_run
     if writes := writes and client_files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
-        _write(invocation, target, plan)
+        with _stored(invocation, plan):
+            _write(invocation, target, plan)
         imports.say_variables(output, plan)
     if output.as_json:
         output.answer({"path": str(target), "written": writes, **imports.plan_form(plan)})
@@ -96,8 +114,37 @@ def _write(invocation: Invocation, target: Path, plan: ImportPlan) -> None:
     approve_file(target, only=named, environ=os.environ, data_dir=data_dir, at=at)
 
 
+def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool) -> ImportPlan:
+    """The plan that stores secrets, if the owner wants that; else the other one."""
+    from discovery_cli import client_files, imports
+
+    if not stored.secrets:
+        return plan
+    if not asks:
+        output.say(f"hint: --secrets store encrypts and stores {_secrets(stored)}")
+        return plan
+    question = f"Encrypt and store {_secrets(stored)}, and refer to them?"
+    if not client_files.confirm(question, yes=False):
+        return plan
+    imports.show_plan(output, stored)
+    return stored
+
+
+def _stored(invocation: Invocation, plan: ImportPlan) -> AbstractContextManager[None]:
+    """A block with the secrets of the plan stored before it."""
+    if not plan.secrets:
+        return nullcontext()
+    from discovery_cli.secret_access import owner_secrets
+
+    return owner_secrets(invocation).storing(plan.secrets)
+
+
 def _servers(plan: ImportPlan) -> str:
     return counted(len(plan.servers), "server")
+
+
+def _secrets(plan: ImportPlan) -> str:
+    return counted(len(plan.secrets), "secret")
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bool) -> list[Source]:

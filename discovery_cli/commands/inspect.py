@@ -8,17 +8,16 @@ import click
 
 from discovery_cli.detail_output import DetailPrinter
 from discovery_cli.invocation import Invocation, named
-from discovery_cli.json_output import details_form, requests_form, server_form
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.rendering import say_last_lines, say_notices
 from discovery_cli.targets import say_unlisted, server_named, servers_shown, tool_shown
+from discovery_engine.json_forms.server_form import whole_server_form
+from discovery_engine.json_forms.tool_form import details_form, requests_form
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 Which = Literal["enabled", "disabled", "all"]
@@ -94,7 +93,7 @@ def _inspect_all(
     waiting = [s.name for s in view.servers() if s.state == "starting"]
     chosen = {s.name: _chosen(view, s.name, which) if with_tools else [] for s in view.servers()}
     if portrait.output.as_json:
-        forms = [_server_form(s, view, chosen[s.name]) for s in view.servers()]
+        forms = [whole_server_form(s, view, chosen[s.name]) for s in view.servers()]
         portrait.output.answer({"kind": "servers", "servers": forms})
         return
     portrait.servers(view, chosen)
@@ -120,7 +119,7 @@ def _inspect_server(view: View, portrait: DetailPrinter, name: ServerName, which
     summary = next(s for s in view.servers() if s.name == name)
     entries = _chosen(view, name, which)
     if portrait.output.as_json:
-        form = _server_form(summary, view, entries)
+        form = whole_server_form(summary, view, entries)
         portrait.output.answer({"kind": "server", "server": form})
         return
     portrait.server(summary, view, entries)
@@ -132,15 +131,3 @@ def _chosen(view: View, name: ServerName, which: Which) -> list[Entry]:
     part = view.catalog.parts.get(name)
     entries = part.entries if part else ()
     return [e for e in entries if which in ("all", "enabled" if e.verdict.enabled else "disabled")]
-
-
-def _server_form(summary: ServerReport, view: View, entries: list[Entry]) -> JSONObject:
-    settings = view.server_settings(summary.name)
-    part = view.catalog.parts.get(summary.name)
-    return server_form(summary) | {
-        "source": settings.source,
-        "origin": str(settings.origin),
-        "instructions": part.instructions if part else "",
-        "unusable": [{"name": d.name, "reason": d.reason} for d in part.dropped] if part else [],
-        "tools": [details_form(entry, view) for entry in entries],
-    }

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.json_output import server_form
 from discovery_cli.options import in_view, pass_invocation, view_option
-from discovery_cli.output import Output
+from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import (
+    LONG_COLUMNS,
+    long_server_row,
     say_held_back,
     say_last_lines,
     say_notices,
     server_row,
     short_detail,
     tool_row,
+    wanted_server_row,
 )
 from discovery_engine._util.quantities import counted
+from discovery_engine.config.files.data_folder import data_folder
+from discovery_engine.json_forms.server_form import server_form
 from discovery_engine.runtime.gateway_reports import with_observations
 
 if TYPE_CHECKING:
@@ -28,24 +36,87 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@click.option("--status", is_flag=True, help="Also show each server's status, and why.")
+@click.argument("query", nargs=-1)
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only those with this tag.")
+@click.option(
+    "--source",
+    "sources",
+    metavar="SOURCE",
+    multiple=True,
+    help="Only those of discovery.yaml, registry, or another source such as cursor.",
+)
+@click.option(
+    "--installed",
+    "installed_only",
+    is_flag=True,
+    help="Only those that run a package of a marketplace.",
+)
+@click.option("--status", is_flag=True, help="Also show what is wanted, the status, and why.")
+@click.option("--long", "-l", "is_long", is_flag=True, help="Show all that is known, in columns.")
 @click.option("--tools", is_flag=True, help="Also show the enabled tools of each server.")
 @view_option
 @pass_invocation
-def command(invocation: Invocation, *, status: bool, tools: bool, view_name: str | None) -> None:
-    """Show the configured servers."""
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    query: tuple[str, ...],
+    status: bool,
+    is_long: bool,
+    tools: bool,
+    view_name: str | None,
+    **filters: Any,
+) -> ExitCode:
+    """Show the configured servers, those of the registry too. Also called `servers`.
+
+    With QUERY only those that fit its words, the best first: names, descriptions and tags are
+    searched. `wanted` is what their owner switched, `state` what was observed. If none fits, the
+    exit code is 2.
+    """
     output = invocation.output
     view = in_view(invocation.view(), view_name)
     view = with_observations(view, invocation.observed(view))
+    servers: Sequence[ServerReport] = view.servers()
+    if output.as_json or is_long or filters["installed_only"]:
+        from discovery_engine.installer.installed_packages import installed_packages, with_packages
+
+        data = Path(data_folder(invocation.data_dir, os.environ))
+        servers = with_packages(servers, installed_packages(view.settings, data))
+    if query or any(filters.values()):
+        from discovery_engine.owner.server_search import chosen
+
+        servers = chosen(servers, " ".join(query), **filters)
     if output.as_json:
-        forms = [_form(server, view, with_tools=tools) for server in view.servers()]
+        forms = [_form(server, view, with_tools=tools) for server in servers]
         output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
-        return
-    for server in view.servers() if tools else ():
+    else:
+        _show(output, servers, view, status=status, is_long=is_long, tools=tools)
+    return ExitCode.OK if servers or not view.servers() else ExitCode.USAGE
+
+
+def _show(
+    output: Output,
+    servers: Sequence[ServerReport],
+    view: View,
+    *,
+    status: bool,
+    is_long: bool,
+    tools: bool,
+) -> None:
+    for server in servers if tools else ():
         _show_with_tools(output, server, view)
-    if not tools:
-        output.table([server_row(output, s, with_status=status) for s in view.servers()])
-    _say_sum(output, view)
+    if is_long and servers and not tools:
+        heads = [Cell(head, "faint") for head in LONG_COLUMNS]
+        output.table([heads, *(long_server_row(output, server) for server in servers)])
+    elif not tools:
+        row = wanted_server_row if status else partial(server_row, with_status=False)
+        output.table([row(output, server) for server in servers])
+    if not servers and view.servers():
+        output.say(
+            f"none of {counted(len(view.servers()), 'server')} fits; `discovery list` shows all"
+        )
+    else:
+        _say_sum(output, view, servers)
 
 
 def _form(server: ServerReport, view: View, *, with_tools: bool) -> dict[str, object]:
@@ -61,8 +132,7 @@ def _show_with_tools(output: Output, server: ServerReport, view: View) -> None:
     output.table([tool_row(output, entry, view) for entry in tools], indent=2)
 
 
-def _say_sum(output: Output, view: View) -> None:
-    servers = view.servers()
+def _say_sum(output: Output, view: View, servers: Sequence[ServerReport]) -> None:
     if not servers:
         say_notices(output, view.general_notices())
         return

@@ -68,7 +68,8 @@ def _show_write(output: Output, report: LockReport) -> ExitCode:
 
 
 def _show_check(output: Output, report: LockReport) -> ExitCode:
-    from discovery_cli.differences import deviation_form, deviation_lines
+    from discovery_cli.differences import deviation_lines
+    from discovery_engine.json_forms.review_form import deviation_form
 
     if report.unlisted:
         return _refuse(output, report.unlisted)

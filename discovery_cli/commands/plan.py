@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -16,9 +17,8 @@ from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.owner.change_plan import ChangePlan, Projection
     from discovery_engine.owner.planned_changes import OfferingChange, ToolChange, ViewChange
@@ -36,6 +36,16 @@ _NAMED = 4  # changes of a view
     help="A rule to put before all `toolRules`, such as '{pattern: \"*delete*\", enabled: false}'.",
 )
 @click.option(
+    "--override",
+    metavar="ENTRY",
+    help="An entry to put behind all `overrides`, such as '{pattern: a, examples: [b c]}'.",
+)
+@click.option(
+    "--synonym",
+    metavar="GROUP",
+    help="A group to put behind all `search.synonyms`, such as '[ticket, incident]'.",
+)
+@click.option(
     "--queries", type=click.File("rb"), help="Queries as of `discovery eval`: show what moves."
 )
 @click.option(
@@ -47,6 +57,8 @@ def command(
     *,
     new: str | None,
     rule: str | None,
+    override: str | None,
+    synonym: str | None,
     queries: BinaryIO | None,
     view_name: str | None,
 ) -> ExitCode:
@@ -62,49 +74,62 @@ def command(
     \b
       discovery plan new.yaml --queries queries.yaml
       discovery plan --rule '{pattern: "*delete*", enabled: false}'
+      discovery plan --synonym '[ticket, incident]' --queries queries.yaml
     """  # noqa: D301 - click wants the character itself
-    from discovery_engine.agent.results.json_cutting import json_text
-    from discovery_engine.agent.token_estimate import estimated_tokens
-
-    def price(entry: Entry) -> int:
-        tool = entry.tool
-        shown = {
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": tool.input_schema,
-        }
-        return estimated_tokens(json_text(shown))
+    from discovery_engine.agent.context_costs import definition_tokens
 
     with logged(invocation.output, invocation.verbose, invocation.shown_notes):
-        projection = _projection(invocation, new, rule)
+        given = {"rule": rule, "override": override, "synonym": synonym}
+        added = [_added(option, text) for option, text in given.items() if text is not None]
+        projection = _projection(invocation, new, added)
         asked = _queries(projection, queries) if queries else []
-        made = projection.plan(price=price, queries=asked, view=view_name)
+        made = projection.plan(price=definition_tokens, queries=asked, view=view_name)
     _show(invocation.output, made)
     return ExitCode.OK if made.is_empty else ExitCode.CHANGES
 
 
-def _projection(invocation: Invocation, new: str | None, rule: str | None) -> Projection:
-    from msgspec.structs import replace
-
+def _projection(invocation: Invocation, new: str | None, added: Sequence[Settings]) -> Projection:
     from discovery_engine.config.loading.loader import resolve_settings
     from discovery_engine.owner.change_plan import in_place_of, project
+    from discovery_engine.runtime.registered_servers import with_registered
 
-    current = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
+    register = partial(with_registered, data_dir=invocation.data_dir, environ=os.environ)
+    current = register(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen))
     changed = current
     if new is not None:
-        changed = in_place_of(current, resolve_settings(new, os.environ, frozen=False))
-    if rule is not None:
-        changed = replace(changed, tool_rules=(*_rules(rule), *changed.tool_rules))
+        written = in_place_of(current, resolve_settings(new, os.environ, frozen=False))
+        changed = register(written)
+    for more in added:
+        changed = _with(changed, more)
     is_edit = changed is current
     return project(None if is_edit else current, changed, data_dir=invocation.data_dir)
 
 
-def _rules(text: str) -> tuple[object, ...]:
-    """The rule that `--rule` gives, as the rules of a file are read."""
+_OPTIONS = {
+    "rule": "toolRules:\n- {}\n",
+    "override": "overrides:\n- {}\n",
+    "synonym": "search:\n  synonyms:\n  - {}\n",
+}
+
+
+def _added(option: str, text: str) -> Settings:
+    """What an option gives, as it is read from a file."""
     from discovery_engine.config.loading.parsing import parse_settings
 
-    settings: Settings = parse_settings(f"toolRules:\n- {text}\n".encode(), file="--rule")
-    return settings.tool_rules
+    return parse_settings(_OPTIONS[option].format(text).encode(), file=f"--{option}")
+
+
+def _with(settings: Settings, more: Settings) -> Settings:
+    """The settings with further rules before theirs, overrides and synonyms behind theirs."""
+    from msgspec.structs import replace
+
+    synonyms = (*settings.search.synonyms, *more.search.synonyms)
+    return replace(
+        settings,
+        tool_rules=(*more.tool_rules, *settings.tool_rules),
+        overrides=(*settings.overrides, *more.overrides),
+        search=replace(settings.search, synonyms=synonyms),
+    )
 
 
 def _queries(projection: Projection, file: BinaryIO) -> list[str]:

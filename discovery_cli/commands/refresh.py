@@ -14,9 +14,9 @@ from discovery_cli.rendering import say_held_back, say_notices, with_last_line
 from discovery_engine._util.quantities import counted
 from discovery_engine.doctor.next_steps import with_detail
 from discovery_engine.errors import UnavailableError, plain_reason
+from discovery_engine.json_forms.server_form import refresh_form
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Failure
     from discovery_engine.engine import Engine
     from discovery_engine.runtime.refresh_report import RefreshReport
@@ -44,7 +44,7 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
     report, view = invocation.run(work)
     output = invocation.output
     if output.as_json:
-        output.answer(_form(report, view))
+        output.answer(refresh_form(report, view))
     else:
         _show(output, report, view)
         if not servers:
@@ -80,35 +80,8 @@ def _say_broken(output: Output, view: View) -> None:
 
 
 def _row(output: Output, view: View, name: ServerName, failure: Failure | None) -> list[Cell | str]:
-    tools = counted(_tool_count(view, name), "tool")
+    tools = counted(len(view.catalog.part(name).entries), "tool")
     about = tools
     if failure:
         about = with_last_line(plain_reason(name, failure.message), failure.stderr)
     return [output.mark(good=failure is None), Cell(name, "strong"), about]
-
-
-def _tool_count(view: View, name: ServerName) -> int:
-    part = view.catalog.parts.get(name)
-    return len(part.entries) if part else 0
-
-
-def _form(report: RefreshReport, view: View) -> JSONObject:
-    diff = report.diff
-    return {
-        "servers": [
-            {
-                "name": name,
-                "success": failure is None,
-                "tool_count": _tool_count(view, name),
-                "code": failure.code if failure else None,
-                "message": failure.message if failure else "",
-                "hint": failure.hint if failure else "",
-                "detail": failure.detail if failure else "",
-                "stderr": failure.stderr if failure else "",
-            }
-            for name, failure in report.servers
-        ],
-        "added": list(map(str, diff.added)),
-        "removed": list(map(str, diff.removed)),
-        "changed": list(map(str, diff.changed)),
-    }

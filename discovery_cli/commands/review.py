@@ -99,13 +99,10 @@ def _is_confirmed(output: Output, server: ServerName, count: int) -> bool:
 
 
 def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> None:
-    from discovery_cli.differences import review_form
+    from discovery_engine.json_forms.review_form import reviewed_server_form
 
     if output.as_json:
-        servers = [
-            {"name": name, "reviews": list(map(review_form, found))}
-            for name, found in waiting.items()
-        ]
+        servers = [reviewed_server_form(name, found) for name, found in waiting.items()]
         output.answer({"servers": servers, "accepted_count": accepted, "waiting_count": left})
     elif accepted:
         output.say(f"accepted {counted(accepted, 'change')}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 import click
@@ -11,8 +10,7 @@ from msgspec.structs import replace
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms
-from discovery_cli.offering_output import offering_form, offering_row
+from discovery_cli.offering_output import offering_row
 from discovery_cli.options import (
     complete_server,
     complete_tag,
@@ -31,14 +29,11 @@ from discovery_cli.rendering import (
 from discovery_cli.targets import one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, one_line
+from discovery_engine.json_forms.search_form import search_form
 from discovery_engine.view.search_answers import SEARCH_KINDS, Decision, SearchAnswer, SearchKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.view import View
 
 _INDENT = 4  # of what explains a hit
@@ -115,18 +110,15 @@ def command(  # noqa: PLR0913 - one for each option
     if set(kinds) - {"tool"}:
         others = view.search_offerings(query, kinds, server=server, tags=tags, limit=limit)
         answer = replace(answer, offerings=others)
-    form_of = hit_form
-    if explain:
-        form_of = partial(explained_form, query=view.searcher.analyze(answer.query))
     if max_tokens:
         from discovery_engine.agent.budget import Budget
         from discovery_engine.agent.render.search import search_result
         from discovery_engine.agent.tool_text import Detail
 
         found = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
-        show_result(output, found, _form(answer, view, form_of))
+        show_result(output, found, search_form(answer, view, explain=explain))
     elif output.as_json:
-        output.answer(_form(answer, view, form_of))
+        output.answer(search_form(answer, view, explain=explain))
     else:
         _show(output, view, answer, explain=explain)
     return ExitCode.OK if answer.hits or answer.offerings else ExitCode.USAGE
@@ -146,27 +138,6 @@ def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) ->
     say_outages(output, answer.notices)
     if summary := _summary(answer):
         output.say(summary)
-
-
-def _form(
-    answer: SearchAnswer, view: View, form_of: Callable[[Hit, View], JSONObject]
-) -> JSONObject:
-    return {
-        "query": answer.query,
-        "decision": str(answer.decision),
-        "confidence": answer.confidence,
-        "certainty": answer.certainty,
-        "results": [form_of(hit, view) for hit in answer.hits],
-        "offerings": [
-            offering_form(hit.entry, view) | {"relevance": hit.relevance}
-            for hit in answer.offerings
-        ],
-        "alternatives": alternative_forms(answer),
-        "nearest": [form_of(hit, view) for hit in answer.nearest],
-        "uncovered": list(answer.uncovered),
-        "undone": list(answer.undone),
-        "notices": notice_forms(answer.notices),
-    }
 
 
 def _explain(output: Output, view: View, answer: SearchAnswer) -> None:

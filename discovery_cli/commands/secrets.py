@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.client_files import may_ask
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
+from discovery_cli.secret_access import owner_secrets
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
-from discovery_engine.errors import InvalidSecretError, SecretStoreError
+from discovery_engine.errors import ConfigurationError, InvalidSecretError, SecretStoreError
 from discovery_engine.secrets.references import is_secret_name
+from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.secret_store.keys import KeyPlace
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
 
-_CLASSES = ((8, "fewer than 8"), (32, "8 to 31"), (128, "32 to 127"))
 _UNREADABLE = "cannot be decrypted"
 _KEPT = {
-    "passphrase": "derived from the passphrase, which is kept nowhere",
+    "passphrase": "derived from the passphrase or key of the environment, and kept nowhere",
     "keyring": "kept in the system's keyring",
     "file": "kept in secrets.key of the data folder",
 }
@@ -55,7 +58,7 @@ def set_(invocation: Invocation, name: str) -> None:
     """  # noqa: D301 - click wants the character itself
     if not is_secret_name(name):
         raise InvalidSecretError.name()
-    secrets = _secrets(invocation)
+    secrets = owner_secrets(invocation)
     is_new = name not in secrets.names()
     secrets.set(name, _value(name))
     output = invocation.output
@@ -70,9 +73,10 @@ def set_(invocation: Invocation, name: str) -> None:
 def list_(invocation: Invocation) -> ExitCode:
     """Show the names of secrets, the servers that refer to them, and those that are missing.
 
-    The exit code is 6 if one cannot be decrypted.
+    Where the key is kept that they are encrypted with is shown as well. The exit code is 6 if one
+    cannot be decrypted.
     """
-    secrets, servers = _secrets(invocation), _references(invocation)
+    secrets, servers = owner_secrets(invocation), _references(invocation)
     stored = {name: _length(secrets, name) for name in secrets.names()}
     code = ExitCode.SECRET_MISSING if None in stored.values() else ExitCode.OK
     missing = [name for name in servers if name not in stored]
@@ -86,6 +90,7 @@ def list_(invocation: Invocation) -> ExitCode:
             {
                 "secrets": shown,
                 "missing": [{"name": name, "servers": servers[name]} for name in missing],
+                "key": secrets.key_place(),
             }
         )
         return code
@@ -100,7 +105,7 @@ def list_(invocation: Invocation) -> ExitCode:
             for good, name, what in rows
         ]
     )
-    output.say(counted(len(stored), "secret"))
+    output.say(_store_line(len(stored), secrets.key_place()))
     if code is not ExitCode.OK:
         output.say("hint: discovery doctor")
     elif missing:
@@ -110,19 +115,28 @@ def list_(invocation: Invocation) -> ExitCode:
 
 @command.command("delete")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
-def delete(invocation: Invocation, names: tuple[str, ...]) -> ExitCode:
+def delete(invocation: Invocation, names: tuple[str, ...], *, yes: bool) -> ExitCode:
     """Delete secrets; a server that needs one can then not be started any more.
 
+    If servers refer to one of them they are named, and you are asked before anything is deleted.
     The exit code is 2 if a name is not stored; the others are deleted.
     """
-    secrets, output = _secrets(invocation), invocation.output
-    deleted = [name for name in dict.fromkeys(names) if secrets.delete(name)]
-    unknown = [name for name in dict.fromkeys(names) if name not in deleted]
+    secrets, output = owner_secrets(invocation), invocation.output
+    stored = frozenset(secrets.names())
+    used = _used(invocation, [name for name in dict.fromkeys(names) if name in stored])
+    for name, users in used.items():
+        output.say(f"{name} is used by {', '.join(users)}")
+    agreed = not used or _is_agreed(used, yes=yes)
+    deleted = [name for name in dict.fromkeys(names) if agreed and secrets.delete(name)]
+    unknown = [name for name in dict.fromkeys(names) if name not in stored]
     if output.as_json:
-        output.answer({"deleted": deleted, "unknown": unknown})
+        output.answer({"deleted": deleted, "unknown": unknown, "used_by": used})
     for name in deleted:
         output.say(f"{name} is deleted")
+    if not agreed:
+        output.say("no secret was deleted")
     for name in unknown:
         output.say(f"no secret {named(name)} is stored; `discovery secrets list` shows them")
     return ExitCode.USAGE if unknown else ExitCode.OK
@@ -133,43 +147,81 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> ExitCode:
 def rotate_key(invocation: Invocation) -> None:
     """Encrypt all secrets and logins with a new key, and delete the old one.
 
-    The new key is derived from $DISCOVERY_SECRETS_NEW_PASSPHRASE if that is set, which takes the
-    place of $DISCOVERY_SECRETS_PASSPHRASE; else from that, with a new salt. Without a passphrase it
-    is kept in the system's keyring, or in a file beside the secrets if there is none.
+    The new key is derived from $DISCOVERY_SECRET_NEW_KEY, or $DISCOVERY_SECRETS_NEW_PASSPHRASE, if
+    that is set, which takes the place of $DISCOVERY_SECRET_KEY, or $DISCOVERY_SECRETS_PASSPHRASE;
+    else from that, with a new salt. Without any it is kept in the system's keyring, or in a file
+    beside the secrets if there is none.
     """
-    from discovery_engine.secret_store.keys import NEXT_VARIABLE, VARIABLE
+    from discovery_engine.secret_store import keys
 
-    place, output = _secrets(invocation).rotate_key(), invocation.output
+    place, output = owner_secrets(invocation).rotate_key(), invocation.output
     if output.as_json:
         output.answer({"key": place})
     elif place is None:
         output.say("no secret is stored, so there is no key")
     else:
         output.say(f"everything is encrypted with a new key, {_KEPT[place]}")
-        if os.environ.get(NEXT_VARIABLE):
-            output.say(f"from now on, set {VARIABLE} to the new passphrase")
+        if os.environ.get(keys.NEXT_KEY_VARIABLE):
+            output.say(f"from now on, set {keys.KEY_VARIABLE} to the new key")
+        elif os.environ.get(keys.NEXT_VARIABLE):
+            output.say(f"from now on, set {keys.VARIABLE} to the new passphrase")
 
 
-def _secrets(invocation: Invocation) -> OwnerSecrets:
-    from discovery_engine.runtime.restore import registry_path
-    from discovery_engine.secret_store.encrypted_store import EncryptedStore
-    from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+def _store_line(count: int, place: KeyPlace) -> str:
+    from discovery_engine.secret_store.keys import working_keyring
 
-    folder = registry_path(invocation.data_dir, os.environ).parent
-    return OwnerSecrets(EncryptedStore(folder, os.environ))
+    name = working_keyring() if place == "keyring" else ""
+    kept = f"{_KEPT[place]}, {name}" if name else _KEPT[place]
+    if not count:
+        return f"0 secrets; the key of a first one would be {kept}"
+    return f"{counted(count, 'secret')}, encrypted; the key is {kept}"
 
 
 def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
-    """The servers that refer to a secret, by its name, in the order of the configuration."""
+    """What refers to a secret, by its name, in the order of the configuration.
+
+    That are names of servers; an override, which may be one of many servers, is `overrides.INDEX`.
+    """
     from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.overrides.pinning import pinned_secrets
+    from discovery_engine.runtime.registered_servers import with_registered
     from discovery_engine.upstream.connection import stored_secrets
 
-    settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
-    servers: dict[str, list[str]] = {}
+    files = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
+    settings = with_registered(files, data_dir=invocation.data_dir, environ=os.environ)
+    found: dict[str, list[str]] = {}
     for server in settings.servers:
         for name in stored_secrets(server):
-            servers.setdefault(name, []).append(server.name)
-    return servers
+            found.setdefault(name, []).append(server.name)
+    for index, override in enumerate(settings.overrides):
+        for name in pinned_secrets(override):
+            found.setdefault(name, []).append(f"overrides.{index}")
+    return found
+
+
+def _used(invocation: Invocation, names: Sequence[str]) -> dict[str, list[str]]:
+    """What refers to secrets, by the names of those to which anything does."""
+    try:
+        known = _references(invocation)
+    except ConfigurationError:  # it must be possible to delete a secret all the same
+        unknown = "servers that are not known, because the configuration is invalid"
+        return {name: [unknown] for name in names}
+    return {name: list(known[name]) for name in names if name in known}
+
+
+def _is_agreed(used: Collection[str], *, yes: bool) -> bool:
+    """Whether secrets that are used are to be deleted.
+
+    Raises:
+        UsageError: If there is no terminal to ask on.
+    """
+    if yes:
+        return True
+    them = "it" if len(used) == 1 else "them"
+    if not may_ask():
+        problem = f"servers refer to {', '.join(used)}, and there is no terminal to ask on"
+        raise click.UsageError(f"{problem}; use --yes to delete {them} all the same")
+    return click.confirm(f"Delete {them} all the same?", default=False, err=True)
 
 
 def _value(name: str) -> str:
@@ -183,9 +235,8 @@ def _value(name: str) -> str:
 
 
 def _length(secrets: OwnerSecrets, name: str) -> str | None:
-    """A class, which gives less away than the length itself; None if it cannot be decrypted."""
+    """A class of it; None if the secret cannot be decrypted."""
     try:
-        value = secrets.get(name) or ""
+        return length_class(secrets.get(name) or "")
     except SecretStoreError:
         return None
-    return next((text for limit, text in _CLASSES if len(value) < limit), "128 or more")

@@ -6,10 +6,13 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 from msgspec import Struct
@@ -18,6 +21,8 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 
 if TYPE_CHECKING:
+    from discovery_server.http.guard import Endpoint
+    from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
 
 _LAST_PORT = 65_535
@@ -48,7 +53,12 @@ def _hosts(
 
 
 @click.command("serve")
-@click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout (the default).")
+@click.option(
+    "--stdio",
+    is_flag=True,
+    help="Serve one client on stdin and stdout (the default). With --http both are served: HTTP by"
+    " one of the gateways that share a data folder.",
+)
 @click.option(
     "--http",
     "address",
@@ -74,7 +84,19 @@ def _hosts(
 @click.option(
     "--allow-remote",
     is_flag=True,
-    help="With --http: serve other machines, too. There is no TLS.",
+    help="With --http: serve other machines, too; in clear text without --tls-cert.",
+)
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --http: serve HTTPS with this certificate (PEM, with its chain).",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --tls-cert: its private key (PEM, without a password).",
 )
 @click.option(
     "--allowed-host",
@@ -118,11 +140,16 @@ def command(
     Every request over HTTP needs a bearer token: the one of --token-file or $DISCOVERY_TOKEN, or
     else one that is generated once and stored in the data folder. The entry that clients need is
     printed. `discovery token create` makes further ones, also for one view only.
+
+    With both --stdio and --http, each client starts a gateway of its own, and one of these serves
+    HTTP for all others; when it ends, another one does. The token is that of the data folder.
     """
     if record and replay:
         raise click.UsageError("either --record or --replay, not both")
-    if stdio and address:
-        raise click.UsageError("either --stdio or --http, not both")
+    if stdio and address and not address[1]:
+        raise click.UsageError("beside --stdio, --http needs a port that all gateways know, not 0")
+    if stdio and address and options["new_token"]:
+        raise click.UsageError("--new-token goes with --http alone: gateways share the token")
     for name, value in options.items():
         if value and not address:
             option = name.removesuffix("s").replace("_", "-")
@@ -134,10 +161,11 @@ def command(
         folder = TemporaryDirectory(prefix="discovery-replay-")
         invocation.data_dir = invocation.at_end.enter_context(folder)
     folders = record, replay
-    serve = partial(_serve_stdio, invocation, folders, view_name)
-    if address:
-        http = HttpOptions(**options)
-        serve = partial(_serve_http, invocation, folders, *address, http, view_name)
+    http = Http(*address, HttpOptions(**options)) if address else None
+    if http and not stdio:
+        serve = partial(_serve_http, invocation, folders, http, view_name)
+    else:
+        serve = partial(_serve_stdio, invocation, folders, view_name, http)
     invocation.interrupts.run(serve)
 
 
@@ -169,8 +197,12 @@ class HttpOptions(Struct, frozen=True):
     no_token: bool
     allow_remote: bool
     allowed_hosts: tuple[str, ...]
+    tls_cert: Path | None
+    tls_key: Path | None
 
     def __post_init__(self) -> None:
+        if (self.tls_cert is None) is not (self.tls_key is None):
+            raise click.UsageError("--tls-cert and --tls-key go together: a certificate, its key")
         if self.no_token and (self.token_file or self.new_token):
             raise click.UsageError("--no-token goes with no other token")
         if self.new_token and self.token_file:
@@ -178,11 +210,47 @@ class HttpOptions(Struct, frozen=True):
         if self.new_token and os.environ.get("DISCOVERY_TOKEN"):
             raise click.UsageError("--new-token is of no use while DISCOVERY_TOKEN gives the token")
 
+    def tls(self) -> Tls | None:
+        """What encrypts the connections.
 
-async def _serve_stdio(invocation: Invocation, folders: _Folders, view: str | None) -> None:
+        Raises:
+            ConfigurationError: If a file cannot be used.
+        """
+        if self.tls_cert is None or self.tls_key is None:
+            return None
+        from discovery_server.http.tls_files import Tls, TlsFiles
+
+        return Tls(TlsFiles(self.tls_cert, self.tls_key), datetime.now(UTC))
+
+
+class Http(NamedTuple):
+    host: str
+    port: int
+    options: HttpOptions
+
+    def endpoint(self) -> Endpoint:
+        from discovery_server.http.guard import Endpoint
+
+        return Endpoint(
+            self.host,
+            self.port,
+            allow_remote=self.options.allow_remote,
+            allowed_hosts=self.options.allowed_hosts,
+            tls=self.options.tls(),
+        )
+
+
+async def _serve_stdio(
+    invocation: Invocation, folders: _Folders, view: str | None, http: Http | None
+) -> None:
     # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
     from discovery_server import app
 
+    shared = None
+    if http:
+        endpoint = http.endpoint()
+        tokens = _tokens(invocation, http.options)
+        shared = app.SharedAddress(endpoint, tokens, tuple(_warnings(tokens, endpoint)))
     if sys.stdin.isatty():
         sys.stderr.write("note: waiting for an MCP client on stdin; Ctrl-C stops the server\n")
     await app.serve_stdio(
@@ -193,30 +261,27 @@ async def _serve_stdio(invocation: Invocation, folders: _Folders, view: str | No
         first=invocation.first,
         early=invocation.early,
         view=view,
+        shared=shared,
     )
 
 
 async def _serve_http(
     invocation: Invocation,
     folders: _Folders,
-    host: str,
-    port: int,
-    options: HttpOptions,
+    http: Http,
     view: str | None,
 ) -> None:
     from discovery_server import app
-    from discovery_server.http.guard import Endpoint, require_allowed
+    from discovery_server.http.guard import require_allowed
 
-    endpoint = Endpoint(
-        host, port, allow_remote=options.allow_remote, allowed_hosts=options.allowed_hosts
-    )
+    endpoint, options = http.endpoint(), http.options
     require_allowed(endpoint, has_token=not options.no_token)  # before a token is made for it
     tokens = _tokens(invocation, options)
     await app.serve_http(
         invocation.config,
         endpoint,
         token=tokens,
-        on_listening=partial(_say_address, tokens=tokens, is_remote=options.allow_remote),
+        on_listening=partial(_say_address, tokens=tokens, endpoint=endpoint),
         data_dir=invocation.data_dir,
         frozen=invocation.frozen,
         exchanges=app.Exchanges(*folders),
@@ -237,24 +302,42 @@ def _tokens(invocation: Invocation, options: HttpOptions) -> Tokens | None:
     )
 
 
-def _say_address(address: str, *, tokens: Tokens | None, is_remote: bool) -> None:
+def _say_address(address: str, code: str, *, tokens: Tokens | None, endpoint: Endpoint) -> None:
     """Write where it serves, and what clients need; past the log, which must hold no token."""
-    lines = [f"serving MCP at {address}"]
-    if is_remote:
-        lines.append(
-            "warning: there is no TLS: the token and all calls are sent to other machines"
-            " in clear text; put a TLS proxy in front, and name it with --allowed-host"
-        )
-    if tokens is None:
-        lines.append(
-            "warning: no token is asked for: every user and every program of this machine can"
-            " call every tool"
-        )
-    else:
+    lines = [f"serving MCP at {address}", *_page_lines(address, code)]
+    lines += [f"warning: {text}" for text in _warnings(tokens, endpoint)]
+    if tokens is not None:
         lines += [f"note: {notice}" for notice in tokens.notices]
         lines += ["clients connect with this entry:", _client_entry(address, tokens)]
     sys.stderr.write("".join(f"{line}\n" for line in lines))
     sys.stderr.flush()
+
+
+def _page_lines(address: str, code: str) -> list[str]:
+    """Where the page is; how to get it, if the modules that it uses are missing."""
+    from discovery_server.page.page_app import load_files
+
+    if not code:
+        return []
+    if not load_files().is_whole:
+        missing = "the modules of other projects that the page uses are missing"
+        return [f"note: only the API, no page: {missing}; `make servers` brings them with npm"]
+    return [f"page at {address.removesuffix('/mcp')}/?code={code} (valid once)"]
+
+
+def _warnings(tokens: Tokens | None, endpoint: Endpoint) -> Iterator[str]:
+    if endpoint.tls is not None:
+        yield from endpoint.tls.certificate.notices
+    elif endpoint.allow_remote:
+        yield (
+            "there is no TLS: the token and all calls are sent to other machines in clear text;"
+            " use --tls-cert, or put a TLS proxy in front, and name it with --allowed-host"
+        )
+    if tokens is None:
+        yield (
+            "no token is asked for: every user and every program of this machine can call every"
+            " tool"
+        )
 
 
 def _client_entry(address: str, tokens: Tokens) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,32 +11,14 @@ import click
 
 from discovery_cli.command_group import Group
 from discovery_cli.invocation import Invocation
+from discovery_cli.moments import duration_or_date
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
 from discovery_engine._util.quantities import ago, counted
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_server.access_tokens import AccessToken, AccessTokens
-
-_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
-
-
-def _moment(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> float | datetime | None:
-    """Seconds from now, or a date."""
-    if text is None:
-        return None
-    if match := _DURATION.fullmatch(text):
-        return float(match[1]) * _UNITS[match[2]]
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        message = f"{text!r} is neither a duration like 90m, 12h, 30d or 4w nor a date"
-        raise click.BadParameter(message, context, parameter) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    from discovery_server.access_tokens import AccessToken, AccessTokens, TokenScope
 
 
 @click.group("token", cls=Group)
@@ -44,15 +26,37 @@ def command() -> None:
     """Make, show and revoke tokens for clients over HTTP."""
 
 
-@command.command("create")
+@command.command("create", context_settings={"allow_extra_args": True})
 @click.option("--view", "view_name", metavar="NAME", help="The only view that it opens.")
 @click.option(
     "--expires",
     metavar="WHEN",
-    callback=_moment,
+    callback=duration_or_date,
     help="Until when it is valid: 90m, 12h, 30d, 4w, or a date (UTC); by default for ever.",
 )
 @click.option("--name", default="", metavar="NAME", help="What you call it.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(["read", "call", "admin"]),
+    multiple=True,
+    help="What it allows; may be repeated. `admin` is for what only you may do, over the API."
+    "  [default: read, call]",
+)
+@click.option(
+    "--server",
+    "servers",
+    metavar="PATTERN",
+    multiple=True,
+    help="The only servers that it shows, as patterns of the rules; may be repeated.",
+)
+@click.option(
+    "--tool",
+    "tools",
+    metavar="PATTERN",
+    multiple=True,
+    help="The only tools that it shows, and no resources and prompts; may be repeated.",
+)
 @pass_invocation
 def create(
     invocation: Invocation,
@@ -60,25 +64,41 @@ def create(
     view_name: str | None,
     expires: float | datetime | None,
     name: str,
+    scopes: tuple[TokenScope, ...],
+    servers: tuple[str, ...],
+    tools: tuple[str, ...],
 ) -> None:
     """Make a token for a client of `discovery serve --http`.
 
     The token is printed once, and cannot be shown again: only a digest of it is stored. It is valid
     for every gateway with this data folder. With --view it opens that view only, at /mcp, too.
+    With --server and --tool it shows and calls only these: all others are unknown to it.
 
     \b
       discovery token create --view readers --expires 30d --name ci
+      discovery token create --server 'git*' --tool 'github:list_*' --tool '!*delete*'
     """  # noqa: D301 - click wants the character itself
+    if extra := click.get_current_context().args:
+        text = f"a token takes no argument {extra[0]!r}: a name is given as"
+        raise click.UsageError(f"{text} `--name {shlex.quote(extra[0])}`")
     if view_name is not None:
         _require_view(invocation, view_name)
     lifetime = _lifetime(expires, invocation.clock())
-    value, token = _tokens(invocation).create(name=name, view=view_name, lifetime=lifetime)
+    from discovery_server.token_limits import checked_limits
+
+    allowed = {"scopes": frozenset(scopes)} if scopes else {}
+    limits = checked_limits(servers, tools)
+    value, token = _tokens(invocation).create(
+        name=name, view=view_name, lifetime=lifetime, limits=limits, **allowed
+    )
     output = invocation.output
     if output.as_json:
         output.answer({"token": value, **_form(token, invocation.clock())})
         return
     output.line(value)
-    what = f"view {token.view}" if token.view else "all that is served"
+    what = _shown(token) or "all that is served"
+    if scopes:
+        what += f" (it may {', '.join(sorted(token.scopes))})"
     output.say(f"token {token.id} is for {what}, {_validity(token, invocation.clock())}")
     output.say("it is not shown again; `discovery token revoke` ends it")
 
@@ -98,7 +118,7 @@ def list_(invocation: Invocation) -> None:
                 output.mark(good=not token.is_expired(now)),
                 Cell(token.id, "strong"),
                 token.name,
-                f"view {token.view}" if token.view else "all",
+                _shown(token) or "all",
                 f"made {ago(now - token.created_at)} ago",
                 _validity(token, now),
             ]
@@ -147,6 +167,16 @@ def _lifetime(expires: float | datetime | None, now: float) -> float | None:
     return left
 
 
+def _shown(token: AccessToken) -> str:
+    """What it shows, in words; empty for all."""
+    limits = token.limits
+    parts = [f"view {token.view}"] if token.view else []
+    for kind, patterns in (("servers", limits.servers), ("tools", limits.tools)):
+        if patterns:
+            parts.append(f"{kind} {', '.join(patterns)}")
+    return "; ".join(parts)
+
+
 def _validity(token: AccessToken, now: float) -> str:
     if token.expires_at is None:
         return "valid until it is revoked"
@@ -163,6 +193,8 @@ def _form(token: AccessToken, now: float) -> JSONObject:
         "id": token.id,
         "name": token.name,
         "view": token.view,
+        "servers": list(token.limits.servers),
+        "tools": list(token.limits.tools),
         "scopes": sorted(token.scopes),
         "created_at": token.created_at,
         "expires_at": token.expires_at,

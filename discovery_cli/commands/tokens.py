@@ -13,14 +13,10 @@ from discovery_cli.output import Cell
 from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from discovery_cli.rendering import Row
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.context_costs import ContextCost
     from discovery_engine.view.view import View
 
-_DRAFTED = 200  # requests; more of them move no mean
 _COLUMNS = ("tools", "definitions", "answers", "calls")
 _WAYS = {
     "all": "all tools up front",
@@ -44,16 +40,17 @@ def command(invocation: Invocation, words: tuple[str, ...], *, view_name: str | 
     the tools. Tokens are estimated.
     """
     from discovery_engine.agent.context_costs import context_costs
+    from discovery_engine.evaluation.suggest import drafted_requests
 
     output, view = invocation.output, in_view(invocation.view(), view_name)
-    requests = [" ".join(words)] if words else _drafts(view)
+    requests = [" ".join(words)] if words else drafted_requests(view)
     if not requests:
         output.say("no tool is known; `discovery list` shows the servers")
         return ExitCode.USAGE
     costs = context_costs(view, requests)
     if output.as_json:
         form = {"drafted": not words, "requests": len(requests)}
-        output.answer({**form, "ways": [_form(cost) for cost in costs]})
+        output.answer({**form, "ways": [cost.to_json() for cost in costs]})
         return ExitCode.OK
     head: Row = ["", *(Cell(column, "faint", to_the_right=True) for column in _COLUMNS)]
     output.table([head, *map(_row, costs)])
@@ -65,15 +62,6 @@ def command(invocation: Invocation, words: tuple[str, ...], *, view_name: str | 
     )
     output.say(f"{tools} of {servers}; estimated tokens, {of}")
     return ExitCode.OK
-
-
-def _drafts(view: View) -> Sequence[str]:
-    """Requests made from the descriptions of the tools, evenly taken; names, if those are empty."""
-    from discovery_engine.evaluation.suggest import suggest
-
-    made = [draft.query for draft in suggest(view).drafts]
-    found = made or [entry.tool.name for entry in view.catalog.visible]
-    return found[:: max(1, len(found) // _DRAFTED)][:_DRAFTED]
 
 
 def _servers(view: View) -> int:
@@ -92,13 +80,3 @@ def _row(cost: ContextCost) -> Row:
 
 def _decimal(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
-
-
-def _form(cost: ContextCost) -> JSONObject:
-    return {
-        "way": cost.way,
-        "tools": cost.tools,
-        "definition_tokens": cost.definitions,
-        "answer_tokens": cost.answers,
-        "calls": cost.calls,
-    }

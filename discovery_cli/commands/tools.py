@@ -7,11 +7,12 @@ import click
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.json_output import notice_forms, tool_form
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
+from discovery_engine.json_forms.notice_form import notice_forms
+from discovery_engine.json_forms.tool_form import tool_form
 from discovery_engine.view.view import ToolList, View
 
 

@@ -46,7 +46,7 @@ def command(
     if approved:
         invocation.run(lambda engine: engine.trust.approve(found))
     if output.as_json:
-        from discovery_cli.approval_output import candidate_form
+        from discovery_engine.json_forms.candidate_form import candidate_form
 
         output.answer({"servers": list(map(candidate_form, found)), "approved": approved})
     elif approved:

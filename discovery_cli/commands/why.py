@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from discovery_cli.invocation import Invocation
-from discovery_cli.json_output import examples_of, overridden_form, requests_form
-from discovery_cli.options import complete_target, in_view, pass_invocation, view_option
+from discovery_cli.options import complete_target, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import clean, named
-from discovery_engine.errors import NotFoundError
+from discovery_engine.json_forms.tool_form import examples_of
+from discovery_engine.json_forms.verdict_form import explained_tool_form, verdict_form
+from discovery_engine.view.verdict_explanation import (
+    explain_offering,
+    explain_tool,
+    why_hidden,
+    why_uri_hidden,
+)
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -52,10 +57,12 @@ def command(
     entry, extra = tool_shown(view, words, None)
     if extra:
         raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
-    explanation = _explain(entry, view)
-    hidden = _hidden_in(view, entry, view_name)
+    explanation = explain_tool(view, entry)
+    hidden = why_hidden(view, entry, view_name)
     if output.as_json:
-        output.answer({**_form(entry, explanation, view), **_view_form(view_name, hidden)})
+        output.answer(
+            {**explained_tool_form(entry, explanation, view), **_view_form(view_name, hidden)}
+        )
     else:
         _show(output, entry.key.label, entry, explanation)
         _show_view(output, view_name, hidden)
@@ -77,49 +84,18 @@ def _explain_offering(
         else:
             target = view.offerings.resource(None, words[0])
             entry, uri = target.entry, target.uri
-    explanation = _explained(entry, view)
+    explanation = explain_offering(view, entry)
     address = view.offerings.address(entry.offering)
-    hidden = _hidden_in(view, entry, view_name)
+    hidden = why_hidden(view, entry, view_name)
     if hidden is None and view_name and uri:
-        hidden = _hidden_uri_in(view, entry.offering.server, uri, view_name)
+        hidden = why_uri_hidden(view, entry.offering.server, uri, view_name)
     if output.as_json:
         about = {"kind": entry.offering.kind.value, "address": address}
-        verdict = _verdict_form(entry.offering.server, entry, explanation)
+        verdict = verdict_form(entry.offering.server, entry, explanation)
         output.answer({**about, **verdict, **_view_form(view_name, hidden)})
     else:
         _show(output, clean(address, newlines=False), entry, explanation)
         _show_view(output, view_name, hidden)
-
-
-def _explained(entry: OfferingEntry, view: View) -> RuleExplanation:
-    from discovery_engine.rules.ruleset import OfferingRules
-
-    subject, settings = entry.offering.subject, view.settings
-    rules = settings.prompt_rules if subject == "prompt" else settings.resource_rules
-    server = view.catalog.parts[entry.offering.server].verdict
-    explanation = OfferingRules(rules, subject).explain(entry.offering, server)
-    if explanation.verdict == entry.verdict:
-        return explanation
-    return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
-
-
-def _hidden_in(view: View, entry: Entry | OfferingEntry, name: str | None) -> str | None:
-    """Why a view of the configuration hides it; None if it does not."""
-    if name is None:
-        return None
-    from discovery_engine.view.scope import ScopedCatalogs, named_scope
-
-    reason = ScopedCatalogs(named_scope(view.settings, name)).why_hidden(view, entry)
-    return reason or (None if entry.is_visible else "it is not visible without the view")
-
-
-def _hidden_uri_in(view: View, server: str, uri: str, name: str) -> str | None:
-    """Why a view hides a URI although it shows its template; None if it does not."""
-    try:
-        in_view(view, name).resource(server, uri)
-    except NotFoundError:
-        return "a rule of the view, or a resource that it hides, has this URI"
-    return None
 
 
 def _view_form(name: str | None, hidden: str | None) -> JSONObject:
@@ -129,16 +105,6 @@ def _view_form(name: str | None, hidden: str | None) -> JSONObject:
 def _show_view(output: Output, name: str | None, hidden: str | None) -> None:
     if name:
         output.line(f"   view {name}: {f'hidden, {hidden}' if hidden else 'shown'}")
-
-
-def _explain(entry: Entry, view: View) -> RuleExplanation:
-    from discovery_engine.rules.ruleset import ToolRules
-
-    server = view.catalog.parts[entry.tool.server].verdict
-    explanation = ToolRules(view.settings.tool_rules).explain(entry.tool, server)
-    if not entry.is_withheld:
-        return explanation
-    return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 
 
 def _show(
@@ -190,39 +156,3 @@ def _part(step: Step) -> str:
     if not step.matched:
         return "does not match"
     return "matches, comes too late" if step.rule.enabled is not None else "matches"
-
-
-def _form(entry: Entry, explanation: RuleExplanation, view: View) -> JSONObject:
-    return {
-        "tool": entry.tool.name,
-        **_verdict_form(entry.tool.server, entry, explanation),
-        "overridden": overridden_form(entry, view),
-        "typical_requests": requests_form(entry, view),
-    }
-
-
-def _verdict_form(
-    server: str, entry: Entry | OfferingEntry, explanation: RuleExplanation
-) -> JSONObject:
-    deciding = explanation.deciding
-    return {
-        "server": server,
-        "enabled": explanation.verdict.enabled,
-        "reason": explanation.sentence,
-        "tags": list(entry.verdict.tags),
-        "deciding_rule": deciding.index if deciding else None,
-        "rules": [_step_form(step) for step in explanation.steps],
-    }
-
-
-def _step_form(step: Step) -> JSONObject:
-    return {
-        "index": step.index,
-        "origin": str(step.rule.origin),
-        "patterns": list(step.rule.patterns),
-        "enabled": step.rule.enabled,
-        "matched": step.matched,
-        "decided": step.decided,
-        "too_slow": step.too_slow,
-        "tags": list(step.tags),
-    }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from discovery_engine._util.json import JSONObject
+from discovery_engine._util.json import JSONObject, JSONValue, parse_json
+from discovery_engine.agent.meta_arguments import MetaArgumentsError
 from discovery_engine.tools.model import ToolKey
 
 if TYPE_CHECKING:
@@ -90,3 +92,21 @@ class AgentTool(Struct, frozen=True):
         It has `isError`, and the error's fields in `_meta["discovery/error"]`.
         """
         return await self.calls.run_as_result(self, arguments, client, on_progress)
+
+    def parsed(self, arguments: JSONObject | str | None) -> JSONObject:
+        """Arguments as a model wrote them: an object, its JSON text, or nothing.
+
+        Raises:
+            MetaArgumentsError: If they are anything else.
+        """
+        given: JSONValue = arguments
+        if isinstance(given, str):
+            with suppress(ValueError):
+                given = parse_json(given) if given.strip() else None
+        if given is None:
+            return {}
+        if not isinstance(given, dict):
+            signature = f"{self.name}({', '.join(self.parameters['properties'])})"
+            mistake = f"the arguments of {self.name} must be a JSON object"
+            raise MetaArgumentsError(mistake, signature)
+        return given

@@ -30,6 +30,8 @@ class Caller(Struct, frozen=True):
     """Whether it called a tool of a server by that tool's own name."""
     on_found: OnFound | None = None
     """Puts what a search has found into the client's list of tools."""
+    label: str = ""
+    """Names the client for the owner, as far as it is known, and distinguishes it from others."""
 
     @property
     def client_id(self) -> str | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.definitions import MetaTool
     from discovery_engine.catalog import Entry
+    from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 
 
@@ -41,6 +42,15 @@ class ContextCost(Struct, frozen=True):
     """The tokens of the calls that find a tool and explain it, once a request."""
     calls: float
     """How many of them there are."""
+
+    def to_json(self) -> JSONObject:
+        return {
+            "way": self.way,
+            "tools": self.tools,
+            "definition_tokens": self.definitions,
+            "answer_tokens": self.answers,
+            "calls": self.calls,
+        }
 
 
 def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...]:
@@ -71,6 +81,25 @@ def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...
             0,
         ),
     )
+
+
+def definition_tokens(entry: Entry) -> int:
+    """What the definition of a tool takes, as its server words it."""
+    tool = entry.tool
+    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return estimated_tokens(json_text(shown))
+
+
+def answer_tokens(answer: SearchAnswer, max_tokens: int) -> int:
+    """What an answer of a search takes as an agent gets it.
+
+    Args:
+        answer: Of one query.
+        max_tokens: The most that it may take.
+    """
+    budget = Budget(max_tokens)
+    result = search_result(answer, budget, Detail.SIGNATURE)
+    return budget.count(result["content"][0]["text"])
 
 
 class _Request(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The definitions of the meta-tools, as `tools/list` returns them.
 
-Five are always there; two more depend on the settings alone. They never change, whatever servers
+Five are always there; three more depend on the settings alone. They never change, whatever servers
 come and go, so that a host can keep its prompt cache.
 """
 
@@ -191,7 +191,55 @@ _STEPS_BESIDE_TOOLS = replace(
 )
 """`execute_steps` where tools are called by their own names."""
 
-_OPTIONAL = (READ_RESULT, EXECUTE_STEPS)
+_READING = ("find_tool", "find_tools", "get_schema", "proxy_call", "list", "browse", "status")
+_ASKING = ("install", "uninstall", "activate", "deactivate", "sync")
+
+REGISTRY = MetaTool(
+    name="registry",
+    description=(
+        "Look for tools and servers by one action. find_tool: by what it does; find_tools: several"
+        " intents; get_schema, proxy_call: a found tool; list, status: servers that are there;"
+        " browse: servers that could be installed."
+    ),
+    properties={
+        "action": {"enum": list(_READING)},
+        "query": _TEXT,
+        "intents": {"type": "array", "items": _TEXT, "maxItems": 10},
+        "auto_activate": {"type": "boolean"},
+        "call_as": {"type": "string", "description": "mcp__server__tool"},
+        "server": _TEXT,
+        "tool": _TEXT,
+        "arguments": {"type": "object", "description": "The tool's own"},
+        "name": _TEXT,
+        "source": {"enum": ["local", "registry", "manual"]},
+        "installed_only": {"type": "boolean"},
+        "limit": {"type": "integer", "minimum": 1},
+        "cursor": _TEXT,
+    },
+    required=("action",),
+    annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+)
+"""`registry` where agents may look for servers."""
+
+_REGISTRY_ASKING = replace(
+    REGISTRY,
+    description=(
+        f"{REGISTRY.description} install, uninstall, activate, deactivate, sync ask the user, who"
+        " decides later; status says what became of it."
+    ),
+    properties={
+        **REGISTRY.properties,
+        "action": {"enum": [*_READING, *_ASKING]},
+        "command": _TEXT,
+        "args": {"type": "array", "items": _TEXT},
+        "env": {"type": "object", "description": "Never given here: the user enters it"},
+        "description": _TEXT,
+        "tags": {"type": "array", "items": _TEXT},
+    },
+)
+"""`registry` where agents may also ask for servers."""
+
+_OPTIONAL = (READ_RESULT, EXECUTE_STEPS, REGISTRY)
 
 ALL_META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
     {tool.name: tool for tool in (*_DEFINITIONS, *_OPTIONAL)}
@@ -204,11 +252,14 @@ def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
     optional = [READ_RESULT] if is_cutting else []
     if settings.server.steps:
         optional.append(EXECUTE_STEPS)
+    if settings.server.registry_tool != "off":
+        is_asking = settings.server.registry_tool == "ask"
+        optional.append(_REGISTRY_ASKING if is_asking else REGISTRY)
     return {**META_TOOLS, **{tool.name: tool for tool in optional}}
 
 
 def helpers_beside_tools(settings: Settings) -> Mapping[str, MetaTool]:
     """Those of them that are listed beside the tools of servers."""
     tools = meta_tools(settings)
-    helpers = (READ_RESULT, _STEPS_BESIDE_TOOLS)
+    helpers = (READ_RESULT, _STEPS_BESIDE_TOOLS, tools.get(REGISTRY.name, REGISTRY))
     return {tool.name: tool for tool in helpers if tool.name in tools}

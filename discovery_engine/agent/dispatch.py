@@ -17,10 +17,12 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import named
 from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import MIN_TOKENS, MetaTool
+from discovery_engine.agent.definitions import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.agent.execution import execute_tool, read_result
 from discovery_engine.agent.first_listing import FIRST_LISTING, wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
+from discovery_engine.agent.registry_tool.registry_actions import run_registry
+from discovery_engine.agent.registry_tool.registry_failures import failure_result
 from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.pool import with_report
@@ -59,12 +61,14 @@ async def call(
     """
     try:
         return await answer(engine, tool, arguments, caller)
-    except ToolNotFoundError as error:
-        return error_result(error, _unlisted_servers(engine.view, error.server))
     except DiscoveryError as error:
         if caller.is_direct and isinstance(error, InputRequiredError) and error.capabilities:
             raise
-        return error_result(error)
+        is_unknown = isinstance(error, ToolNotFoundError)
+        notices = _unlisted_servers(engine.view, error.server) if is_unknown else []
+        if tool.name == REGISTRY.name:
+            return await failure_result(engine, error, arguments, notices)
+        return error_result(error, notices)
     except Exception:  # a defect of ours must not end the session
         logger.exception("%s failed", tool.name)
         return error_result(DiscoveryError("an internal error; the server's log has the details"))
@@ -209,4 +213,5 @@ _HANDLERS: Mapping[str, Handler] = {
     "execute_tool": execute_tool,
     "read_result": read_result,
     "execute_steps": execute_steps,
+    "registry": run_registry,
 }

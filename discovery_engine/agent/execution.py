@@ -73,6 +73,7 @@ async def call_tool(
         continuation=caller.continuation,
         max_wait=LONGEST_START,
         on_unchecked=unchecked.append,
+        by="agent",
     )
     is_complete = result.get("resultType", "complete") == "complete"
     return unchecked_result(result, unchecked[0]) if unchecked and is_complete else result

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from discovery_engine._util.json import JSONObject, parse_json
+from discovery_engine._util.json import JSONObject
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.agent import dispatch, tool_forms
 from discovery_engine.agent.agent_tool import AgentTool
+from discovery_engine.agent.agent_tools import AgentTools
 from discovery_engine.agent.bound_tools import BoundTools, pool_rules
 from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.client_definition import client_definition
 from discovery_engine.agent.definitions import (
     EXECUTE_STEPS,
     META_TOOLS,
@@ -38,18 +38,17 @@ from discovery_engine.agent.definitions import (
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.meta_arguments import MetaArgumentsError
-from discovery_engine.agent.portable_schema import PortableSchema
 from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.tool_pool import ToolPool
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.limits import QUERY_BYTES
+from discovery_engine.limits import shortened_query
 from discovery_engine.tools.client_names import Naming
 
 if TYPE_CHECKING:
     from discovery_engine.agent.caller import OnProgress
     from discovery_engine.agent.render.pool import PoolReport
     from discovery_engine.agent.tool_forms import ToolFunction
-    from discovery_engine.catalog import Catalog, Entry
+    from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import ServeMode, Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
@@ -91,8 +90,7 @@ class Toolset:
         self._pool = ToolPool(clock=lambda: self._turn)
         self._settings: Settings | None = None
         self._exposed = self._exposed_now()
-        self._made: dict[str, tuple[Entry, Settings, AgentTool]] = {}
-        self._listed: tuple[Catalog, Settings, list[AgentTool]] | None = None
+        self._tools = AgentTools(self)
         if client:
             engine.expect_client(client.capabilities)
 
@@ -150,11 +148,7 @@ class Toolset:
 
     def available(self) -> list[AgentTool]:
         """Every tool of a server that can be called, in the order of servers and names."""
-        exposed = self._current
-        view, known = exposed.view, self._listed
-        if known is None or known[0] is not view.catalog or known[1] is not view.settings:
-            known = self._listed = view.catalog, view.settings, self._of(view.catalog.visible)
-        return list(known[2])
+        return self._tools.all(self._current)
 
     async def wait_listed(self) -> None:
         """Wait for servers that were never listed, if none was: at most half a minute."""
@@ -171,7 +165,7 @@ class Toolset:
             request: What the user wants, in the user's words; of a long text both ends count.
             limit: The most tools that this request adds.
         """
-        if request := _query(request):
+        if request := shortened_query(request):
             answer = await self._find(request, limit)
             self._turn += 1
             self._bound.register([answer])
@@ -217,7 +211,7 @@ class Toolset:
         """
         exposed = self._current
         try:
-            given = _object(self._meta(POOL_SEARCH), arguments)
+            given = self._meta(POOL_SEARCH).parsed(arguments)
         except MetaArgumentsError as error:
             return error_result(error), []
         found = self._bound_by(ToolPool(clock=lambda: 0))
@@ -267,7 +261,7 @@ class Toolset:
         """
         try:
             tool = self.named(name)
-            given = _object(tool, arguments)
+            given = tool.parsed(arguments)
         except (ToolNotFoundError, MetaArgumentsError) as error:
             return error_result(error)
         return await tool.call_as_result(given, client=client, on_progress=on_progress)
@@ -412,17 +406,7 @@ class Toolset:
 
     def _of(self, entries: Iterable[Entry]) -> list[AgentTool]:
         """Tools of servers; without those that have no name."""
-        exposed = self._current
-        addresses, settings = exposed.addresses, exposed.view.settings
-        made = []
-        for entry in entries:
-            if name := addresses.client_name(entry.key):
-                known = self._made.get(name)
-                if known is None or known[0] is not entry or known[1] is not settings:
-                    tool = _agent_tool(entry, name, settings, self)
-                    known = self._made[name] = entry, settings, tool
-                made.append(known[2])
-        return made
+        return self._tools.of(self._current, entries)
 
     def _not_found(self, name: str) -> ToolNotFoundError:
         listed = ", ".join(self._meta_tools)
@@ -438,52 +422,3 @@ class Toolset:
 def toolset_of(source: ScopedEngine | Toolset, mode: ToolsetMode = "select") -> Toolset:
     """A toolset as it is, or one of an engine in that mode: what adapters are made of."""
     return source if isinstance(source, Toolset) else source.toolset(mode=mode)
-
-
-def _agent_tool(entry: Entry, name: str, settings: Settings, toolset: Toolset) -> AgentTool:
-    definition = client_definition(entry, name, settings)
-    portable = PortableSchema.of(definition["inputSchema"])
-    description = definition.get("description") or entry.tool.title
-    output = definition.get("outputSchema")
-    title = definition.get("title")
-    return AgentTool(
-        name=name,
-        title=title if isinstance(title, str) else None,
-        description=description or f"The tool {entry.tool.name} of {entry.tool.server}.",
-        parameters=portable.schema,
-        output_schema=output if isinstance(output, dict) else None,
-        annotations=entry.tool.annotations,
-        origin=entry.key,
-        renamed=portable.renamed,
-        calls=toolset,
-    )
-
-
-def _query(request: str) -> str:
-    """A request as a query: of one that is too long, the beginning and the end."""
-    text = request.strip()
-    data = text.encode(errors="replace")
-    if len(data) <= QUERY_BYTES:
-        return text
-    half = QUERY_BYTES // 2 - 1
-    return f"{data[:half].decode(errors='ignore')}\n{data[-half:].decode(errors='ignore')}"
-
-
-def _object(tool: AgentTool, arguments: JSONObject | str | None) -> JSONObject:
-    """Arguments as a model wrote them.
-
-    Raises:
-        MetaArgumentsError: If their text is not that of a JSON object.
-    """
-    given = arguments
-    if isinstance(given, str):
-        try:
-            given = parse_json(given) if given.strip() else None
-        except ValueError:
-            given = arguments
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        signature = f"{tool.name}({', '.join(tool.parameters['properties'])})"
-        raise MetaArgumentsError(f"the arguments of {tool.name} must be a JSON object", signature)
-    return given

@@ -6,23 +6,24 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, get_type_hints
 
-from msgspec import NODEFAULT, Struct, to_builtins
+from msgspec import NODEFAULT, Struct, convert, to_builtins
 from msgspec.structs import fields, replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.redaction import redact_args, redact_transport, redact_url
 from discovery_engine.config.settings import (
     INTERNAL,
+    OWN_SOURCE,
     EnrichSettings,
     RemoteTransport,
     ServerSettings,
     Settings,
+    StdioTransport,
 )
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import REDACTED, redact_literals
-
-OWN_SOURCE = "discovery.yaml"
 
 _PATTERNS = ("pattern", "server", "matchTags")
 """Keys whose list of one is written as one word."""
@@ -62,6 +63,23 @@ def serialize_server(server: ServerSettings) -> JSONObject:
     """An entry of `servers`, without what has its default."""
     transport = _entry(server.transport) if server.transport else {}
     return {**transport, **_entry(replace(server, transport=None))}
+
+
+def deserialize_server(name: str, entry: JSONObject) -> ServerSettings:
+    """The server of which `serialize_server` gave the entry; nothing else of it is checked.
+
+    Raises:
+        ValueError: If it is no such entry.
+    """
+    is_remote = "url" in entry
+    kind: type[RemoteTransport | StdioTransport]
+    kind = RemoteTransport if is_remote else StdioTransport
+    own = {*kind.__struct_encode_fields__, "type"}
+    transport = {key: value for key, value in entry.items() if key in own}
+    rest = {key: value for key, value in entry.items() if key not in own}
+    server = convert({**rest, "name": name}, ServerSettings)
+    tagged = {"type": "remote" if is_remote else "stdio", **transport}
+    return replace(server, transport=convert(tagged, kind))
 
 
 def serialize_oauth(remote: RemoteTransport) -> JSONObject:
@@ -149,6 +167,7 @@ def _without_secrets(settings: Settings) -> Settings:
         settings,
         search=replace(settings.search, embeddings=redacted),
         enrich=_without_key(settings.enrich),
+        marketplace=_without_headers(settings.marketplace),
         server=replace(server, on_list_changed=redact_args(server.on_list_changed)),
     )
 
@@ -156,6 +175,18 @@ def _without_secrets(settings: Settings) -> Settings:
 def _without_key(enrich: EnrichSettings) -> EnrichSettings:
     url = redact_url(enrich.url) if enrich.url else ""
     return replace(enrich, url=url, api_key=redact_literals(enrich.api_key))
+
+
+def _without_headers(marketplace: MarketplaceSettings) -> MarketplaceSettings:
+    sources = tuple(
+        replace(
+            source,
+            url=redact_url(source.url) if source.url else "",
+            headers={name: redact_literals(value) for name, value in source.headers.items()},
+        )
+        for source in marketplace.sources
+    )
+    return replace(marketplace, sources=sources)
 
 
 def _redacted(override: Override) -> Override:

@@ -16,16 +16,20 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.client_names import Naming, Style
 from discovery_engine.tools.model import ServerName
 
+RegistryTool: TypeAlias = Literal["off", "read", "ask"]
 ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
 """What a client is shown: the meta-tools, the tools of the servers, or those that it searched."""
 TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What happens to a tool that was never accepted: it is used unchecked, accepted, or withheld."""
+
+SandboxKind: TypeAlias = Literal["none", "auto", "bubblewrap", "docker", "landlock"]
 
 
 class Permission:
@@ -51,10 +55,43 @@ RESULT_TOKENS = Permission(
 """Not longer than the default; 0, which cuts nothing, would be."""
 INTERNAL = Permission(lambda value, _: value)
 """Set by the engine; no key of any file."""
+OWN_SOURCE = "discovery.yaml"
+"""What servers come from that their owner wrote."""
 
 
 class _Section(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """What is written and read under one key."""
+
+
+class SandboxSettings(_Section, frozen=True):
+    """What a program is confined to; folders are absolute or begin with `~`."""
+
+    kind: Annotated[SandboxKind, UNTRUSTED]
+    read: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Files and folders, in the home folder or elsewhere, that it may read."""
+    write: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """The same, to read and to write."""
+    network: Annotated[bool, UNTRUSTED] = False
+    memory_mib: Annotated[int, UNTRUSTED] = 2048
+    processes: Annotated[int, UNTRUSTED] = 512
+    """Processes and threads at the same time."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.kind != "none"
+
+    def __str__(self) -> str:
+        """For people: the kind, and what is granted."""
+        if not self.is_on:
+            return self.kind
+        granted = [f"reads {path}" for path in self.read]
+        granted += [f"writes {path}" for path in self.write]
+        granted.append("network" if self.network else "no network")
+        limits = f"{self.memory_mib} MiB, {self.processes} processes"
+        return "; ".join((self.kind, *granted, limits))
+
+
+NO_SANDBOX = SandboxSettings("none")
 
 
 class StdioTransport(_Section, frozen=True, tag_field="type", tag="stdio"):
@@ -64,6 +101,8 @@ class StdioTransport(_Section, frozen=True, tag_field="type", tag="stdio"):
     args: Annotated[tuple[str, ...], UNTRUSTED] = ()
     env: Annotated[Mapping[str, str], UNTRUSTED] = field(default_factory=dict)
     cwd: Annotated[str | None, UNTRUSTED] = None
+    sandbox: Annotated[SandboxSettings | None, UNTRUSTED] = None
+    """None if neither the entry nor `server.sandbox` gives one."""
 
 
 class OAuthSettings(_Section, frozen=True):
@@ -155,6 +194,10 @@ class Limits(_Section, frozen=True):
         return self.answer_mib * 1024 * 1024
 
 
+REGISTRY = "registry"
+"""The source of servers that stand in no file."""
+
+
 class ServerSettings(_Section, frozen=True):
     name: Annotated[ServerName, INTERNAL]
     transport: StdioTransport | RemoteTransport | None = None
@@ -176,10 +219,44 @@ class ServerSettings(_Section, frozen=True):
     bound_to: Annotated[str, INTERNAL] = ""
     """The digest of what else of that file an approval is bound to; may be empty."""
     origin: Annotated[Origin, INTERNAL] = Origin("")
-    source: Annotated[str, INTERNAL] = "discovery.yaml"
+    source: Annotated[str, INTERNAL] = OWN_SOURCE
     """The id of the source that it came from, for instance `cursor`."""
+    renamed_from: Annotated[str, INTERNAL] = ""
+    """Its name in its source, if another server has that here."""
+    switch: Annotated[Literal["", "on", "off"], INTERNAL] = ""
+    """How its owner switched it, apart from its entry; `enabled` takes it into account."""
+    package: Annotated[str, INTERNAL] = ""
+    """The package that it runs, if it was installed: `@acme/mail@1.2.3`."""
+    created_at: Annotated[float | None, INTERNAL] = None
+    """Unix time in seconds at which it was registered; None if it stands in a file."""
+    updated_at: Annotated[float | None, INTERNAL] = None
+    """Unix time in seconds of the last change of its registered entry or package."""
     problem: Annotated[Diagnostic | None, INTERNAL] = None
     """What is wrong with the entry; such a server is listed, and never connected."""
+
+    remembered_sandbox: Annotated[SandboxSettings | None, INTERNAL] = None
+    """That of its transport, where there is none; for people, nothing is started from it."""
+
+    @property
+    def sandbox(self) -> SandboxSettings:
+        """What its program is confined to."""
+        stdio = self.transport if isinstance(self.transport, StdioTransport) else None
+        return (stdio.sandbox if stdio else self.remembered_sandbox) or NO_SANDBOX
+
+    @property
+    def may_run_commands(self) -> bool:
+        """Whether `${command:…}` counts: only in the owner's own file, or what a program passes."""
+        return not self.is_untrusted_origin and self.source == OWN_SOURCE
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether it stands in the registry, and in no file."""
+        return self.source == REGISTRY
+
+    @property
+    def secret_owner(self) -> str:
+        """The server of `${secret:SERVER/NAME}` that its entry may refer to."""
+        return self.renamed_from or self.name if self.is_registered else self.name
 
 
 class Source(_Section, frozen=True):
@@ -195,6 +272,19 @@ class CacheSettings(_Section, frozen=True):
     """Seconds after which a server's tools are listed again."""
 
 
+class RegistrySettings(_Section, frozen=True):
+    """A database in place of the file of the data folder; `url` may hold `${references}`.
+
+    A file of untrusted origin has no say: whose database it is, their decisions count.
+    """
+
+    url: str = ""
+    """Without a literal secret; empty for that file."""
+    max_connections: int = 4
+    timeout: float = 5.0
+    """Seconds of one operation."""
+
+
 class Weights(_Section, frozen=True):
     exact: Annotated[float, UNTRUSTED] = 1.0
     partial: Annotated[float, UNTRUSTED] = 0.5
@@ -204,9 +294,9 @@ class Weights(_Section, frozen=True):
 class EmbeddingsSettings(_Section, frozen=True):
     """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
 
-    provider: Annotated[Literal["none", "discovery", "onnx", "openai", "http", "hash"], LOCAL] = (
-        "none"
-    )
+    provider: Annotated[
+        Literal["none", "discovery", "static", "onnx", "openai", "http", "hash"], LOCAL
+    ] = "none"
     model: Annotated[str, UNTRUSTED] = ""
     path: str = ""
     url: str = ""
@@ -222,9 +312,14 @@ class EmbeddingsSettings(_Section, frozen=True):
         return self.provider != "none"
 
     @property
+    def is_static(self) -> bool:
+        """Whether vectors are sums of word vectors, which rank worse than a sentence model."""
+        return self.provider == "static"
+
+    @property
     def is_english(self) -> bool:
         """Whether the model is known to read English alone."""
-        return self.provider == "discovery"
+        return self.provider in ("discovery", "static")
 
 
 class SearchSettings(_Section, frozen=True):
@@ -314,6 +409,10 @@ class ServeSettings(_Section, frozen=True):
     truncate: TruncateSettings = TruncateSettings()
     steps: Annotated[bool, UNTRUSTED] = False
     """Whether agents have `execute_steps`."""
+    registry_tool: RegistryTool = "off"
+    """Whether agents have `registry`, to look for servers, or also to ask their owner for them."""
+    sandbox: SandboxSettings = NO_SANDBOX
+    """Of every program whose entry has none of its own."""
 
     @property
     def naming(self) -> Naming:
@@ -360,6 +459,12 @@ class LogSettings(_Section, frozen=True):
     level: Annotated[Literal["debug", "info", "warning", "error"], UNTRUSTED] = "info"
     file: str | None = None
     stderr: Annotated[bool, UNTRUSTED] = True
+    calls: Literal["off", "metadata", "redacted", "full"] = "redacted"
+    """What the call log keeps: nothing; no arguments and results; these redacted; longer ones."""
+    keep_days: Annotated[float, AT_MOST_DEFAULT] = 30.0
+    """Days after which entries of the call log are deleted."""
+    max_mib: Annotated[float, AT_MOST_DEFAULT] = 64.0
+    """The size of the call log, in MiB, from which on its oldest entries are deleted."""
 
 
 class InputFile(_Section, frozen=True):
@@ -376,6 +481,7 @@ class Settings(_Section, frozen=True, dict=True):
     """What decisions are kept under; empty for the path. An untrusted file could take another's."""
     enabled: Annotated[bool, UNTRUSTED] = True
     cache: CacheSettings = CacheSettings()
+    registry: RegistrySettings = RegistrySettings()
     sources: Annotated[tuple[Source, ...], UNTRUSTED] = ()
     servers: Annotated[tuple[ServerSettings, ...], UNTRUSTED] = ()
     server_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
@@ -387,6 +493,7 @@ class Settings(_Section, frozen=True, dict=True):
     """The approval of each server of an untrusted file is bound to all of them."""
     search: SearchSettings = SearchSettings()
     enrich: EnrichSettings = EnrichSettings()
+    marketplace: MarketplaceSettings = MarketplaceSettings()
     server: ServeSettings = ServeSettings()
     views: Annotated[tuple[ViewSettings, ...], UNTRUSTED] = ()
     view: Annotated[str, INTERNAL] = ""
@@ -400,6 +507,8 @@ class Settings(_Section, frozen=True, dict=True):
     frozen: Annotated[bool, INTERNAL] = False
     """Only what the lock file pins may be used."""
     inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
+    registered: Annotated[str, INTERNAL] = ""
+    """The mark of the registered servers and switches that these settings take into account."""
     warnings: Annotated[tuple[Diagnostic, ...], INTERNAL] = ()
     """Warnings for the owner that stop nothing, for example a source that is missing."""
 

@@ -87,6 +87,61 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the client has no task of that id, or the server has forgotten it",
             "check what it has done, then call the tool again",
         ),
+        "CALL_CANCELLED": (
+            "error",
+            "a call over the API was cancelled before it had ended",
+            "check what it has done, then call the tool again",
+        ),
+        "INVALID_REQUEST": (
+            "error",
+            "a request to the API is not as its description says",
+            "`GET /api/openapi.json` describes every route",
+        ),
+        "UNAUTHORIZED": (
+            "error",
+            "a request to the API has no token, an empty one, or one that is not valid",
+            "send a valid one as `Authorization: Bearer TOKEN`",
+        ),
+        "SCOPE_MISSING": (
+            "error",
+            "the token of a request to the API has not the scope that is `needed`",
+            "`discovery token create --scope SCOPE` makes one that has it",
+        ),
+        "TOKEN_LIMITED": (
+            "error",
+            "the token is limited to a view, servers or tools, and `/metrics` names all of them",
+            "use one without limits",
+        ),
+        "ORIGIN_REFUSED": (
+            "error",
+            "`Host` is no name of this gateway, or `Origin` is a page of another site",
+            "use the address of the gateway; `--allowed-host` adds a name",
+        ),
+        "PLAN_CHANGED": (
+            "error",
+            "what was accepted is not what would be done now; nothing was done",
+            "look at the plan again, and accept its digest",
+        ),
+        "NOT_ALLOWED": (
+            "error",
+            "an agent asked `registry` for what the owner has not switched on",
+            "the owner does it, or sets `server.registryTool`",
+        ),
+        "REQUEST_REFUSED": (
+            "error",
+            "a request of an agent is too long, or too many wait for the owner",
+            "decide what waits: `discovery requests`",
+        ),
+        "REQUEST_NOT_FOUND": (
+            "error",
+            "no request of an agent of that id waits; the nearest are named",
+            "use one that `discovery requests` lists",
+        ),
+        "PRESET_REFUSED": (
+            "error",
+            "arguments that are to be kept under a name hold a secret, or are too long",
+            "leave out what the message names",
+        ),
         "INVALID_QUERY": (
             "error",
             "a `select` or a path is not JMESPath, or takes too much work",
@@ -476,6 +531,175 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the installed model lacks a library",
             "`pip install 'mcp-discovery-engine[onnx]'`",
         ),
+        "SANDBOX_UNAVAILABLE": (
+            "warning",
+            "`sandbox: auto` found nothing to confine programs with, so they run without",
+            "`apt install bubblewrap`; or a server that runs in `docker run`",
+        ),
+    },
+    "Marketplace": {
+        "MARKETPLACE_ENTRY_NOT_FOUND": (
+            "error",
+            "no source of the marketplace has that name; the nearest are named",
+            "use one of them, or `discovery marketplace search`",
+        ),
+        "MARKETPLACE_ENTRY_AMBIGUOUS": (
+            "error",
+            "several servers of the marketplace have that name; they are named with their source",
+            "use one of these, such as `official:NAME`",
+        ),
+        "MARKETPLACE_SOURCE_NOT_FOUND": (
+            "error",
+            "no source of the marketplace is called that; the nearest are named",
+            "use one of them, or `discovery marketplace sources`",
+        ),
+        "MARKETPLACE_CURSOR_INVALID": (
+            "error",
+            "a cursor is of no page of results",
+            "take the one of the page before, or begin without one",
+        ),
+        "MARKETPLACE_NO_SOURCES": (
+            "warning",
+            "`marketplace.sources` is empty, or all of it is disabled, so that nothing is found",
+            "leave the key out for the official registry, npm and PyPI, or add a source",
+        ),
+        "MARKETPLACE_SOURCE_UNAVAILABLE": (
+            "warning",
+            "a source of the marketplace cannot be asked; what was copied before is used",
+            "follow the hint, then `discovery marketplace sync`",
+        ),
+        "MARKETPLACE_SOURCE_INVALID": (
+            "warning",
+            "a source answers with what is no marketplace; what was copied before is used",
+            "check `url` and `type` of the source",
+        ),
+        "MARKETPLACE_LIST_INVALID": (
+            "warning",
+            "a list of the owner has a mistake; the entry it is in is left out",
+            "correct it at the given place",
+        ),
+        "MARKETPLACE_ENTRIES_LEFT_OUT": (
+            "info",
+            "entries of a source cannot be read; all others are used",
+            "tell the owner of the source",
+        ),
+        "MARKETPLACE_COPY_INCOMPLETE": (
+            "warning",
+            "a source was not copied, or not to its end; the rest of it is not found",
+            "`discovery marketplace sync`, with a network",
+        ),
+        "MARKETPLACE_STORE_FAILED": (
+            "warning",
+            "the copy of a source cannot be written; what was copied before is used",
+            "free space, or delete `marketplace.db`, which is only a copy",
+        ),
+        "OFFER_LOOKALIKE": (
+            "warning",
+            "the name of a package may be mistaken for a well-known one, which is named",
+            "check which of the two you mean",
+        ),
+        "OFFER_NEW": (
+            "warning",
+            "the server, or this version of it, was published only lately",
+            "look at its repository and its publisher, or take an older version",
+        ),
+        "OFFER_DEPRECATED": (
+            "warning",
+            "its publisher has deprecated or withdrawn it; the publisher's words are given",
+            "look for what its publisher names instead",
+        ),
+        "OFFER_NO_REPOSITORY": (
+            "warning",
+            "it names no repository, so its source cannot be read",
+            "install it only if you know its publisher",
+        ),
+        "OFFER_UNREVIEWED": (
+            "info",
+            "no source that lists it has reviewed it",
+            "read its source, or run it in a sandbox",
+        ),
+        "OFFER_REFUSED": (
+            "warning",
+            "one of its packages or addresses cannot be used; the reason is given",
+            "use another of its offers, or another server",
+        ),
+        "OFFER_UNRELATED": (
+            "warning",
+            "nothing in the name and description of a package says that it is an MCP server",
+            "check its documentation",
+        ),
+        "OFFER_MISSING": (
+            "warning",
+            "a package manager knows no such package, or no such version of it",
+            "take another version or another server; it may have been withdrawn",
+        ),
+        "OFFER_OTHER_REPOSITORY": (
+            "warning",
+            "a package names another repository than the entry",
+            "find out who publishes the package before you install it",
+        ),
+        "OFFER_OTHER_REGISTRY": (
+            "warning",
+            "a package is meant to come from another registry than your package manager asks",
+            "check the settings of the package manager",
+        ),
+    },
+    "Packages": {
+        "PACKAGE_NAME_INVALID": (
+            "error",
+            "no package can have that name or version; foreign letters are shown as code points",
+            "type the name by hand, as the server's own documentation has it",
+        ),
+        "PACKAGE_NOT_FOUND": (
+            "error",
+            "the package manager knows no such package, or no such version of it",
+            "check the spelling; a version may have been withdrawn",
+        ),
+        "PACKAGE_MANAGER_FAILED": (
+            "error",
+            "npm, pip or uv failed, took too long, or returned what cannot be read",
+            "try the command of the hint by itself",
+        ),
+        "PROGRAM_MISSING": (
+            "error",
+            "a program that is needed is not on the PATH",
+            "install it as the hint says",
+        ),
+        "INSTALL_REFUSED": (
+            "error",
+            "what an entry of the marketplace asks for is unsafe, or cannot be run here",
+            "choose another server, or write an entry by hand: `discovery add`",
+        ),
+        "INSTALL_INPUT_INVALID": (
+            "error",
+            "a value for an installation does not fit, or nothing asks for it",
+            "correct the named value; `discovery marketplace show NAME` lists them",
+        ),
+        "INSTALL_INPUT_MISSING": (
+            "error",
+            "values that a server requires were not given; they are named",
+            "give them with `--with` and `--secret`",
+        ),
+        "INSTALL_FAILED": (
+            "error",
+            "a package could not be fetched, unpacked or prepared; nothing was installed",
+            "follow the hint, then repeat the command",
+        ),
+        "INSTALL_BUSY": (
+            "error",
+            "another process, or another request, is installing a server",
+            "wait for it to end, then try again",
+        ),
+        "PACKAGE_CHANGED": (
+            "error",
+            "a version of a package has other content than before; both hashes are given",
+            "do not use it; ask its publisher",
+        ),
+        "NOT_INSTALLED": (
+            "error",
+            "the server was not installed from the marketplace, or has no earlier version",
+            "`discovery list --installed` names those that were",
+        ),
     },
     "Registry and lock file": {
         "SECRET_STORE_ERROR": (
@@ -492,6 +716,26 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "error",
             "the registry cannot be read or written",
             "follow the hint",
+        ),
+        "REGISTRY_UNAVAILABLE": (
+            "error",
+            "the database of the registry does not answer; the last known catalog is in use",
+            "`discovery registry check` shows why; what may wait is written once it answers",
+        ),
+        "REGISTRY_ADVICE": (
+            "warning",
+            "the database of the registry works, but could be set up better",
+            "follow the hint; `discovery registry check` shows whether it is done",
+        ),
+        "CALL_LOG_ERROR": (
+            "error",
+            "the call log cannot be read or written; calls go on without it",
+            "follow the hint",
+        ),
+        "CALL_LOG_LOSSES": (
+            "warning",
+            "entries of the call log could not be written",
+            "free the disk, or have less logged: `log.calls: metadata`",
         ),
         "REGISTRY_EXPOSED": (
             "error",
@@ -537,6 +781,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
     "Set-up": {
         "CHECK_PASSED": ("info", "a check of `discovery doctor` found nothing to do", "nothing"),
         "PYTHON_UNSUPPORTED": ("error", "this Python is too old", "install a newer one"),
+        "SECRET_VISIBLE": (
+            "warning",
+            "a stored secret stands in an argument, which other programs of this machine can see",
+            "put it into `env`, if the program takes it from a variable",
+        ),
         "CLIENTS_UNUSED": (
             "info",
             "files of other clients are there and not used",
@@ -547,6 +796,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         "SERVE_TOKEN_INVALID": (
             "error",
             "the bearer token cannot be used, or its file is not private",
+            "follow the hint",
+        ),
+        "SERVE_TLS_INVALID": (
+            "error",
+            "the certificate or its key is missing, expired, of another kind or of another one",
             "follow the hint",
         ),
         "TOKEN_NOT_FOUND": (

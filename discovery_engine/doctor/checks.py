@@ -11,18 +11,28 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
 from discovery_engine.diagnostics import Diagnostic, Severity
 from discovery_engine.doctor.next_steps import advice, next_command, with_detail
-from discovery_engine.errors import RegistryError, SecretStoreError, UnavailableError
+from discovery_engine.errors import (
+    DiscoveryError,
+    RegistryError,
+    SecretStoreError,
+    UnavailableError,
+)
 from discovery_engine.tools.validation.cost import too_costly_tool
+from discovery_engine.upstream.connection import secrets_in_arguments
 from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.call_log.log_tables import Loss
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.settings import LogSettings, ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
+    from discovery_engine.registry.postgres.database_state import DatabaseState
     from discovery_engine.search.embedders.installed_model import InstalledModel
     from discovery_engine.secret_store.keys import KeyPlace
     from discovery_engine.tools.model import Tool
+    from discovery_engine.upstream.stdio.sandbox.choice import Choice
+    from discovery_engine.upstream.stdio.sandbox.means import MeansState
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
 
@@ -167,21 +177,115 @@ def registry(
     return Check.passed("data", f"{path} is readable by you only")
 
 
+def database(place: str, state: DatabaseState | None, error: RegistryError | None) -> Check:
+    """Whether the database of the registry answers, and what could be better.
+
+    Args:
+        place: Its address, without a password.
+        state: What it says of itself; None if it does not answer.
+        error: Why it does not.
+    """
+    subject = "registry"
+    if error is not None:
+        message = f"{error.message}; the copy on this machine is used, and decisions are refused"
+        return Check(error.code, message, error.hint, subject)
+    if state is None:
+        return Check.passed(subject, place)
+    if state.advice:
+        hint = "change that, then run `discovery registry check`"
+        return Check("REGISTRY_ADVICE", "; ".join(state.advice), hint, subject)
+    return Check.passed(subject, f"{place}, PostgreSQL {state.server}; {state.vector_note}")
+
+
+def call_log(
+    settings: LogSettings, size: int | None, error: DiscoveryError | None, losses: Sequence[Loss]
+) -> Check:
+    """Whether the call log can be written, and whether entries were lost lately.
+
+    Args:
+        settings: Those of the log.
+        size: Of its file, in bytes; None if there is none.
+        error: Why it cannot be read or written.
+        losses: Entries that could not be written in the last week.
+    """
+    subject = "call log"
+    if error is not None:
+        return Check(error.code, error.message, error.hint, subject)
+    if settings.calls == "off":
+        return Check.passed(subject, "off; `log.calls: redacted` switches it on")
+    if losses:
+        lost = sum(loss.entries for loss in losses)
+        what = "1 entry" if lost == 1 else f"{lost:,} entries"
+        message = f"{what} could not be written: {losses[-1].reason}"
+        hint = "calls went on; free the disk, or log less: `log.calls: metadata`"
+        return Check("CALL_LOG_LOSSES", message, hint, subject)
+    if size is None:
+        return Check.passed(subject, "nothing was called yet")
+    kept = f"{settings.calls}, {settings.keep_days:g} days, {settings.max_mib:g} MiB at most"
+    return Check.passed(subject, f"{size / 1024 / 1024:.1f} MiB ({kept})")
+
+
 _KEY_PLACES: Mapping[KeyPlace, str] = {
-    "passphrase": "made of a passphrase",
+    "passphrase": "made of a passphrase or key of the environment",
     "keyring": "in the system's keyring",
     "file": "in a file beside them",
 }
 
 
-def secrets(count: int, place: KeyPlace, error: SecretStoreError | None, *, exists: bool) -> Check:
-    """Whether the stored secrets can be decrypted, and where their key is or would be kept."""
+def secrets(
+    count: int, place: KeyPlace, error: SecretStoreError | None, *, exists: bool, keyring: str = ""
+) -> Check:
+    """Whether the stored secrets can be decrypted, and where their key is or would be kept.
+
+    `keyring` is the name of the keyring that works here.
+    """
     if error is not None:
         return Check(error.code, error.message, error.hint, "secrets")
-    where = _KEY_PLACES[place]
+    where = _KEY_PLACES[place] + (f", {keyring}" if place == "keyring" and keyring else "")
     if not exists:
         return Check.passed("secrets", f"none stored; their key would be {where}")
     return Check.passed("secrets", f"{counted(count, 'secret')}, encrypted; the key is {where}")
+
+
+def sandboxes(
+    means: Sequence[MeansState], choices: Mapping[str, Choice], clients: Sequence[str] = ()
+) -> Check:
+    """What confines programs here.
+
+    Args:
+        means: What this system has.
+        choices: What confines each server with a sandbox, by names.
+        clients: Programs that run images.
+    """
+    missing = [f"{one.means}: {one.problem}" for one in means if not one.is_usable]
+    without = [name for name, choice in choices.items() if choice.kind == "none"]
+    if without:
+        message = f"{', '.join(without)} run without one; {'; '.join(missing)}"
+        hint = next((one.hint for one in means if one.hint), "")
+        return Check("SANDBOX_UNAVAILABLE", message, hint, "sandbox")
+    usable = [one.means for one in means if one.is_usable]
+    here = f"{' and '.join(usable)} can be used" if usable else f"none here: {'; '.join(missing)}"
+    for_images = [f"{' and '.join(clients)} for images"] if clients else []
+    by_text: dict[str, list[str]] = {}
+    for name, choice in choices.items():
+        by_text.setdefault(str(choice), []).append(name)
+    used = (f"{', '.join(names)} in {text}" for text, names in by_text.items())
+    return Check.passed("sandbox", "; ".join((here, *for_images, *used)))
+
+
+def visible_secrets(servers: Iterable[ServerSettings]) -> list[Check]:
+    """The servers whose programs get a stored secret in an argument."""
+    return [
+        Check(
+            "SECRET_VISIBLE",
+            f"{', '.join(names)} in its arguments, which other programs of this machine can see",
+            "put it into `env`, if the program takes it from a variable",
+            f"server {server.name}",
+            server.origin,
+        )
+        for server in servers
+        if (names := secrets_in_arguments(server))
+    ]
 
 
 def model(found: InstalledModel | None, missing: str | None, *, is_used: bool) -> Check:

@@ -5,9 +5,12 @@ The checks read files and look for programs, so they run in a thread.
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +18,10 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from discovery_engine.call_log.log_database import LogDatabase
+from discovery_engine.call_log.log_reader import LogReader
+from discovery_engine.call_log.log_tables import CallLogError, Loss
+from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import (
     RemoteTransport,
     ServerSettings,
@@ -33,19 +40,25 @@ from discovery_engine.errors import (
 )
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.runtime.named_registry import report_on
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.search.embedders.installed_model import installed_model
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
+from discovery_engine.secret_store.keys import working_keyring
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.upstream.connection import resolved_transport
+from discovery_engine.upstream.connection import admitted_transport
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.upstream.stdio.sandbox.choice import CONTAINER_CLIENTS, Choice, choose
+from discovery_engine.upstream.stdio.sandbox.means import find_means
+from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
 from discovery_engine.view.notices import Notice, lost
 
 if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
+_WEEK = 7 * 86_400.0  # seconds
 _MODEL_NEEDS = ("numpy", "onnxruntime", "tokenizers")
 
 
@@ -74,6 +87,8 @@ async def check_setup(
             _runtime(),
             *_view_checks(view, servers, environ, StoredSecretResolver(environ, folder), now),
             _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
+            *_database(view.settings, data_dir, environ),
+            _call_log(view.settings, folder, now),
             *_secrets(view.settings, folder, environ),
             *_model(view.settings, data_dir, environ),
         )
@@ -108,6 +123,7 @@ def _view_checks(
     yield from checks.configuration(settings)
     for health in servers:
         yield checks.server(view.server_settings(health.name), health, try_out)
+    yield _sandboxes(settings, environ)
     yield from checks.effects("rules", lint_rules_of(view))
     if settings.overrides:
         yield from checks.effects("overrides", lint_overrides_of(view))
@@ -120,20 +136,52 @@ def _view_checks(
 def _resolve(server: ServerSettings, environ: Mapping[str, str], secrets: SecretResolver) -> None:
     """Resolve a server's secrets and find its program, without starting it.
 
+    It is known to be admitted. Its commands are run: a locked vault is a finding.
+
     Raises:
         UnavailableError: If one of them is missing.
     """
-    transport = resolved_transport(server, secrets)
+    transport = admitted_transport(server, secrets, lambda _, __: None)
     if isinstance(transport, StdioTransport):
         try:
             find_program(server.name, transport, child_environment(environ, transport.env))
+            choose(server.name, server.sandbox, transport.command, find_means(environ))
         except UnavailableError as error:
             OutputRedactor.for_server(server, secrets).redact_error(error)
             raise
 
 
+def _sandboxes(settings: Settings, environ: Mapping[str, str]) -> Check:
+    """What confines programs; of a server that cannot be confined its own check tells."""
+    means = find_means(environ)
+    choices: dict[str, Choice] = {}
+    for server in settings.servers:
+        if isinstance(server.transport, StdioTransport) and server.sandbox.is_on:
+            with suppress(SandboxError):
+                command = server.transport.command
+                choices[server.name] = choose(server.name, server.sandbox, command, means)
+    path = environ.get("PATH", os.defpath)
+    clients = [name for name in CONTAINER_CLIENTS if shutil.which(name, path=path)]
+    return checks.sandboxes(means, choices, clients)
+
+
 def _client_files(environ: Mapping[str, str]) -> tuple[ClientFile, ...]:
     return client_files(environ=environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+
+
+def _call_log(settings: Settings, folder: Path, now: float) -> Check:
+    reader = LogReader(folder, None)
+    error: CallLogError | None = None
+    losses: list[Loss] = []
+    try:
+        reader.check()
+        losses = [loss for loss in reader.losses() if loss.at > now - _WEEK]
+        if settings.log.calls != "off":
+            LogDatabase(folder, scope_of(settings.path)).check()
+    except CallLogError as reason:
+        error = reason
+    size = reader.path.stat().st_size if reader.path.is_file() else None
+    return checks.call_log(settings.log, size, error, losses)
 
 
 def _secrets(settings: Settings, folder: Path, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -148,7 +196,9 @@ def _secrets(settings: Settings, folder: Path, environ: Mapping[str, str]) -> It
             store.verify()
         except SecretStoreError as reason:
             error = reason
-        yield checks.secrets(count, place, error, exists=store.exists)
+        keyring = working_keyring() if place == "keyring" else ""
+        yield checks.secrets(count, place, error, exists=store.exists, keyring=keyring)
+    yield from checks.visible_secrets(settings.servers)
 
 
 def _model(
@@ -160,6 +210,19 @@ def _model(
     if found is not None or is_wanted:
         missing = next((name for name in _MODEL_NEEDS if find_spec(name) is None), None)
         yield checks.model(found, missing, is_used=is_wanted)
+
+
+def _database(
+    settings: Settings, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Iterator[Check]:
+    """The state of the database that is the registry; none if there is none."""
+    if settings.registry.url and settings.cache.enabled:
+        try:
+            report = report_on(settings, data_dir=data_dir, environ=environ)
+        except RegistryError as error:
+            yield checks.database("", None, error)
+        else:
+            yield checks.database(report.place, report.database, None)
 
 
 def _registry(

@@ -5,26 +5,41 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+)
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.call_log.call_log import CallLog
+from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.engine.core import EngineCore, Environment
 from discovery_engine.engine.engine import Engine
 from discovery_engine.errors import NeedsAuthError
 from discovery_engine.events import EventBus
+from discovery_engine.runtime.call_record import CallRecorder
 from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.configuration_loader import ConfigurationLoader, read_settings
+from discovery_engine.runtime.configuration_loader import (
+    ConfigurationLoader,
+    SettingsReader,
+    read_settings,
+)
 from discovery_engine.runtime.executor import ToolExecutor
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
+from discovery_engine.runtime.prober import ServerProber
 from discovery_engine.runtime.rate_limits import RateLimits
+from discovery_engine.runtime.registered_servers import RegisteredServers
 from discovery_engine.runtime.resource_watchers import ResourceWatchers
 from discovery_engine.runtime.restore import (
     open_registry_or_fallback,
@@ -33,18 +48,20 @@ from discovery_engine.runtime.restore import (
 )
 from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
+from discovery_engine.runtime.server_record import ServerRecorder
 from discovery_engine.runtime.use_counter import UseCounter
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
+    from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.runtime.recorder import Recorder
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 
 @asynccontextmanager
-async def open_engine(
+async def open_engine(  # noqa: PLR0913 - each by its name
     config: str | Path | Settings | None = None,
     *,
     environ: Mapping[str, str] | None = None,
@@ -54,6 +71,7 @@ async def open_engine(
     frozen: bool = False,
     record: str | Path | None = None,
     replay: str | Path | None = None,
+    actor: Actor = "program",
 ) -> AsyncIterator[Engine]:
     """Yield an engine that can answer at once; on exit every session is closed.
 
@@ -68,6 +86,7 @@ async def open_engine(
         frozen: Use only what the lock file beside the configuration pins.
         record: A folder into which exchanges with servers are written, redacted.
         replay: Such a folder: servers are neither started nor reached, and answer from it.
+        actor: Who makes the calls, for the call log; those of meta-tools are always an agent's.
 
     Raises:
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
@@ -84,18 +103,28 @@ async def open_engine(
     if replay is not None:
         secrets = _replayed_secrets(secrets)
     is_usual = record is None and replay is None
-    environment = Environment(environ, secrets, clock, data, hands_out_tasks=is_usual)
+    environment = Environment(
+        environ,
+        secrets,
+        clock,
+        data,
+        hands_out_tasks=is_usual,
+        scope=scope_of(settings.path),
+        actor=actor,
+    )
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
-        async with open_task_group() as tasks:
+        async with AsyncExitStack() as at_end, open_task_group() as tasks:
             core = _wired(environment, store, tasks, load, record=record, replay=replay)
+            at_end.push_async_callback(_close_log, core.call_log)
             if not (unchanged and await core.state.restore_unchanged(unchanged)):
-                whole = settings if unchanged is None else await anyio.to_thread.run_sync(load)
-                await core.state.restore(whole)
+                files = settings if unchanged is None else await anyio.to_thread.run_sync(load)
+                await core.state.restore(await core.configuration.join(files))
             tasks.start_soon(core.semantic.run)
             try:
                 yield Engine(core)
             finally:
                 core.results.close()
+                core.at_end.close()
             tasks.cancel_scope.cancel()
 
 
@@ -103,7 +132,7 @@ def _wired(
     environment: Environment,
     store: Registry,
     tasks: TaskGroup,
-    load: Callable[[], Settings],
+    load: SettingsReader,
     *,
     record: str | Path | None,
     replay: str | Path | None,
@@ -116,7 +145,14 @@ def _wired(
     async def on_needs_auth(server: ServerSettings, error: NeedsAuthError) -> None:
         await lister.note_missing_login(server, error)
 
-    open_live = partial(_open_upstreams, environment, store, events, state)
+    call_log = CallLog(
+        environment.data,
+        environment.scope,
+        lambda: state.view.settings,
+        clock=clock,
+    )
+    server_recorder = ServerRecorder(call_log, events)
+    open_live = partial(_open_upstreams, environment, store, events, state, server_recorder)
     upstreams = LazyUpstreams(
         tasks,
         open_live if replay is None else partial(_open_replayed, replay),
@@ -124,8 +160,10 @@ def _wired(
         RateLimits(clock),
         recorder=_recorder(record),
         on_needs_auth=on_needs_auth,
+        server_recorder=server_recorder,
     )
-    configuration = ConfigurationLoader(load, state, upstreams, events, clock=clock)
+    registered = RegisteredServers(store, environment.variables)
+    configuration = ConfigurationLoader(load, registered, state, upstreams, events, clock=clock)
     lister = ServerLister(
         state,
         upstreams,
@@ -154,7 +192,18 @@ def _wired(
         watchers=ResourceWatchers(upstreams),
         uses=UseCounter(state, tasks, clock),
         results=ResultStore(environment.data, clock=clock),
+        prober=ServerProber(
+            state, upstreams, call_log, environment.actor, complete=configuration.complete
+        ),
+        call_log=call_log,
+        recorder=CallRecorder(events, call_log, environment.actor),
+        at_end=ExitStack(),
     )
+
+
+async def _close_log(call_log: CallLog) -> None:
+    with anyio.CancelScope(shield=True):  # servers may write until their sessions are closed
+        await anyio.to_thread.run_sync(call_log.close)
 
 
 def _open_upstreams(
@@ -162,6 +211,7 @@ def _open_upstreams(
     store: Registry,
     events: EventBus,
     state: CatalogState,
+    server_recorder: ServerRecorder,
     on_stderr: OnStderr,
 ) -> AbstractAsyncContextManager[Upstreams]:
     # Importing the SDK takes longer than everything else, and most runs need no upstream.
@@ -182,6 +232,8 @@ def _open_upstreams(
         policy=Policy(own_sessions=settings.server.max_own_sessions),
         questions_of=QuestionPolicy(lambda: state.view.settings).of_server,
         logins=environment.token_logins,
+        data=environment.data,
+        on_message=server_recorder.record_message,
     )
 
 

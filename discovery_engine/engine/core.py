@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine.runtime.restore import outage_of
+
 if TYPE_CHECKING:
+    from discovery_engine.call_log.call_log import CallLog
+    from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.events import EventBus
     from discovery_engine.registry.protocols import Registry
+    from discovery_engine.runtime.call_record import CallRecorder
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.configuration_loader import ConfigurationLoader
     from discovery_engine.runtime.executor import ToolExecutor
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.runtime.lister import ServerLister
+    from discovery_engine.runtime.prober import ServerProber
     from discovery_engine.runtime.resource_watchers import ResourceWatchers
     from discovery_engine.runtime.result_store import ResultStore
     from discovery_engine.runtime.semantic_search import SemanticSearch
@@ -37,6 +44,10 @@ class Environment(Struct, frozen=True, dict=True):
     """The folder of the registry, of logins and of long results."""
     hands_out_tasks: bool = True
     """Whether clients may get tasks instead of results; a task cannot be replayed."""
+    scope: str = ""
+    """The configuration, as what is stored names it."""
+    actor: Actor = "program"
+    """Who makes the calls, as far as nothing else is known."""
 
     @cached_property
     def token_logins(self) -> Logins:
@@ -63,7 +74,13 @@ class EngineCore(Struct, frozen=True):
     watchers: ResourceWatchers
     uses: UseCounter
     results: ResultStore
+    prober: ServerProber
+    call_log: CallLog
+    recorder: CallRecorder
+    at_end: ExitStack
+    """Closes what is opened on first use, when the engine ends."""
 
     def with_live(self, view: View) -> View:
-        """With the present states of servers, and whether the configuration was rejected."""
-        return view.with_live(self.lister.live(), self.configuration.rejection)
+        """With what is not of the catalog: states of servers, the configuration, the registry."""
+        outage = outage_of(self.store)
+        return view.with_live(self.lister.live(), self.configuration.rejection, outage)

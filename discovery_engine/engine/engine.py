@@ -5,27 +5,48 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 import anyio.to_thread
 
+from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.engine.core import EngineCore
 from discovery_engine.engine.scoped_engine import ScopedEngine
 from discovery_engine.runtime import first_answer
 from discovery_engine.runtime.current_view import CurrentView
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.maintenance import run_maintenance
+from discovery_engine.runtime.prober import USUAL_WAIT, ProbeResult
+from discovery_engine.runtime.restore import registry_path
 from discovery_engine.view.status import Observation, ServerReport
 
 if TYPE_CHECKING:
+    from discovery_engine.call_log.call_log import CallLog
+    from discovery_engine.call_log.tally import ServerMetrics
+    from discovery_engine.installer.installer import Installer
+    from discovery_engine.marketplace.entry_details import EntryDetails
+    from discovery_engine.marketplace.marketplace import Marketplace
+    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
+    from discovery_engine.owner.agent_requests import AgentRequests
     from discovery_engine.owner.approvals import Approvals
     from discovery_engine.owner.catalog_lock import CatalogLock
+    from discovery_engine.owner.configuration_changes import ConfigurationChanges
+    from discovery_engine.owner.current_marketplace import CurrentMarketplace
     from discovery_engine.owner.enrichment import Enrichment
     from discovery_engine.owner.enrichment_run import EnrichmentReport
+    from discovery_engine.owner.eval_cases import EvalCases
+    from discovery_engine.owner.owned_servers import OwnedServers
+    from discovery_engine.owner.presets import Presets
     from discovery_engine.owner.reviews import Reviews
+    from discovery_engine.owner.search_examination import SearchExamination
     from discovery_engine.owner.server_logins import ServerLogins
+    from discovery_engine.registry.protocols import RegistryHealth
+    from discovery_engine.runtime.leadership import Work
+    from discovery_engine.runtime.question_policy import OwnerRoots
     from discovery_engine.runtime.refresh_report import RefreshReport
+    from discovery_engine.search.embedders import Vector
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
@@ -39,6 +60,21 @@ class Engine(ScopedEngine):
         self._environment = core.environment
 
     # The verbs of the owner are imported on first use: agents never need them.
+
+    @cached_property
+    def servers(self) -> OwnedServers:
+        """Servers of the file and the registry: `list`, `add`, `remove`, `enable`, `disable`."""
+        from discovery_engine.owner.owned_servers import OwnedServers  # noqa: PLC0415
+
+        return OwnedServers(
+            self,
+            self._core.store,
+            self._core.state.trust_store,
+            secrets=self._environment.secrets,
+            environ=self._environment.variables,
+            data=self._environment.data,
+            clock=self._environment.clock,
+        )
 
     @cached_property
     def trust(self) -> Approvals:
@@ -101,12 +137,137 @@ class Engine(ScopedEngine):
         return CatalogLock(self, self._core.events)
 
     @cached_property
+    def changes(self) -> ConfigurationChanges:
+        """Rules, overrides and synonyms of the file: `sections`, `plan`, `compare`, `apply`."""
+        from discovery_engine.owner.configuration_changes import (  # noqa: PLC0415
+            ConfigurationChanges,
+        )
+
+        async def embed(query: str) -> Sequence[Vector]:
+            return (await self._core.semantic.embed_query(query)).vectors
+
+        return ConfigurationChanges(
+            self,
+            self._core.configuration.preview,
+            self._core.state.trust_store,
+            self._core.store,
+            secrets=self._environment.secrets,
+            environ=self._environment.variables,
+            embed=embed,
+        )
+
+    @cached_property
+    def cases(self) -> EvalCases:
+        """Queries and the tools that are right for them: `list`, `add`, `remove`, `run`."""
+        from discovery_engine.owner.eval_cases import EvalCases  # noqa: PLC0415
+
+        return EvalCases(self)
+
+    async def examine(
+        self,
+        query: str,
+        *,
+        view: str | None = None,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> SearchExamination:
+        """What an agent finds, and what it would find if nothing was hidden, with the reasons.
+
+        Args:
+            query: As for `search`.
+            view: The view that the agent is in; None for none.
+            server: Only this server's tools.
+            tags: Only tools that carry all of these.
+            limit: The most hits.
+
+        Raises:
+            InputTooLongError, ServerNotFoundError, ViewNotFoundError: As `search` and `in_view`.
+        """
+        from discovery_engine.owner.search_examination import (  # noqa: PLC0415
+            SearchExamination,
+            hidden_hits,
+        )
+
+        agent = self if view is None else self.in_view(view)
+        answer = await agent.search(query, server=server, tags=tags, limit=limit)
+        embedding = await self._core.semantic.embed_query(query)
+        shown = agent.view
+        hidden = hidden_hits(
+            self.view,
+            shown,
+            query,
+            view=view,
+            server=server,
+            tags=tags,
+            limit=limit,
+            vectors=embedding.vectors,
+        )
+        return SearchExamination(answer, shown, hidden)
+
+    @cached_property
     def secrets(self) -> OwnerSecrets:
         """The values of `${secret:NAME}`: `set`, `get`, `delete`, `names`, `rotate_key`."""
         from discovery_engine.secret_store.encrypted_store import EncryptedStore  # noqa: PLC0415
         from discovery_engine.secret_store.owner_secrets import OwnerSecrets  # noqa: PLC0415
 
         return OwnerSecrets(EncryptedStore(self._environment.data, self._environment.variables))
+
+    @cached_property
+    def requests(self) -> AgentRequests:
+        """What agents asked for: `list`, `accept`, `decline`, `submit`."""
+        from discovery_engine.owner.agent_requests import AgentRequests  # noqa: PLC0415
+
+        return AgentRequests(
+            self, self._core.store, self._decision_scope, clock=self._environment.clock
+        )
+
+    @cached_property
+    def presets(self) -> Presets:
+        """Arguments of tools that are kept under names: `list`, `save`, `delete`."""
+        from discovery_engine.owner.presets import Presets  # noqa: PLC0415
+
+        return Presets(self, self._core.store, self._decision_scope, clock=self._environment.clock)
+
+    def _decision_scope(self) -> str:
+        return decision_scopes(self.settings.path, self.settings.name)[0]
+
+    @property
+    def marketplace(self) -> Marketplace:
+        """Servers that others publish: `search`, `show`, `sync`, `sources`."""
+        return self._marketplaces.current(self.settings)
+
+    @cached_property
+    def _marketplaces(self) -> CurrentMarketplace:
+        from discovery_engine.owner.current_marketplace import (  # noqa: PLC0415
+            CurrentMarketplace,
+        )
+
+        made = CurrentMarketplace(
+            data=self._environment.data,
+            environ=self._environment.variables,
+            secrets=self._environment.secrets,
+            clock=self._environment.clock,
+        )
+        self._core.at_end.callback(made.close)
+        return made
+
+    @cached_property
+    def installer(self) -> Installer:
+        """Servers of the marketplace: `plan_install`, `install`, `plan_updates`, `update`, ..."""
+        from discovery_engine.installer.installer import Installer  # noqa: PLC0415
+
+        async def find(name: str, version: str) -> EntryDetails:
+            return await self.marketplace.show(name, version=version)
+
+        return Installer(
+            self,
+            find,
+            environ=self._environment.variables,
+            data=self._environment.data,
+            clock=self._environment.clock,
+            publish=self._core.events.publish,
+        )
 
     @cached_property
     def logins(self) -> ServerLogins:
@@ -121,6 +282,35 @@ class Engine(ScopedEngine):
             clock=self._environment.clock,
         )
 
+    @property
+    def registry_health(self) -> RegistryHealth | None:
+        """Whether a shared registry answers, and what waits for it; None if it is a file."""
+        return self._core.store.health
+
+    @property
+    def call_log(self) -> CallLog:
+        """What was called, read, asked and written: `entries`, `follow`, `export`, `clear`."""
+        return self._core.call_log
+
+    async def metrics(self, server: str | None = None) -> tuple[ServerMetrics, ...]:
+        """The calls of each server and tool, in all processes: how many, how long, how many failed.
+
+        Args:
+            server: Only this one; all that were called if None.
+
+        Raises:
+            CallLogError: If the call log cannot be read.
+        """
+        return await self._core.call_log.metrics(server)
+
+    async def reset_errors(self, server: str | None = None) -> None:
+        """Count the errors of a server from zero; those of all servers if None.
+
+        Raises:
+            CallLogError: If the call log cannot be written.
+        """
+        await self._core.call_log.reset_errors(server)
+
     async def health(
         self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})
     ) -> tuple[ServerReport, ...]:
@@ -130,7 +320,58 @@ class Engine(ScopedEngine):
             observed: What `gateways.observations` read of running gateways; the worst counts.
         """
         states = self._core.upstreams.states()
-        return health(self.view, states, now=self._environment.clock(), observed=observed)
+        reports = health(self.view, states, now=self._environment.clock(), observed=observed)
+        return await self.servers.with_packages(reports)
+
+    async def probe(
+        self, servers: Iterable[str] | None = None, *, max_wait: float = USUAL_WAIT
+    ) -> tuple[ProbeResult, ...]:
+        """Whether servers answer now, and how fast; all are asked concurrently.
+
+        A server that answers has its errors reset (`reset_errors`).
+
+        Args:
+            servers: Which; every enabled and approved one if None.
+            max_wait: Seconds to wait for each, from its start on; it goes on starting.
+
+        Raises:
+            ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
+                If a named server cannot be asked.
+        """
+        return await self._core.prober.probe(servers, max_wait=max_wait)
+
+    async def stderr(self, server: str) -> tuple[str, ...]:
+        """The last lines that the program of a server wrote to stderr, without secrets.
+
+        Those of this process; without any, those that it wrote before it failed.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+        """
+        named = self.view.server(server).name
+        report = next(one for one in await self.health() if one.name == named)
+        return tuple(((report.stats and report.stats.stderr) or report.stderr).splitlines())
+
+    async def prerequisites(self) -> tuple[Prerequisite, ...]:
+        """The programs that start packages: whether they are here, and which version."""
+        from discovery_engine.marketplace.package_managers.prerequisites import (  # noqa: PLC0415
+            RUNTIMES,
+            Prerequisites,
+        )
+
+        programs = [program for one in RUNTIMES.values() for program in one]
+        return await Prerequisites(self._environment.variables).probe(programs)
+
+    def roots(self) -> OwnerRoots:
+        """The folders that answer `roots/list` of servers in place of their clients."""
+        from discovery_engine.runtime.question_policy import owner_roots  # noqa: PLC0415
+
+        return owner_roots(self.settings)
+
+    @property
+    def registry_file(self) -> Path:
+        """Where the registry is, or would be if anything were kept."""
+        return registry_path(self._environment.data, self._environment.variables)
 
     async def refresh(
         self,
@@ -154,6 +395,19 @@ class Engine(ScopedEngine):
         """
         return await self._core.lister.refresh(servers, only_due=only_due, max_wait=max_wait)
 
+    async def restart(self, server: str) -> RefreshReport:
+        """End the sessions of a server after their current calls, and list its tools anew.
+
+        A process of it ends with its session, and another one is started at once.
+
+        Raises:
+            ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
+                If it cannot be started.
+        """
+        named = self._current.snapshot.require_connectable(server).name
+        await self._core.upstreams.close(named)
+        return await self._core.lister.refresh([named])
+
     async def complete_settings(self) -> None:
         """Read the files of the configuration, if what is remembered of them was enough so far.
 
@@ -170,12 +424,16 @@ class Engine(ScopedEngine):
         await self._core.configuration.reload()
 
     async def apply_decisions(self) -> None:
-        """Apply what the owner decided, and had written for tools, meanwhile; no-op if nothing.
+        """Apply what the owner decided, had written for tools, and other gateways listed meanwhile.
+
+        No-op if nothing.
 
         Raises:
             ConfigurationError: If a lock file that is needed cannot be used any more.
         """
         await self._core.configuration.apply_decisions()
+        if doubtful := await self._core.state.apply_shared_parts():
+            await self._core.lister.refresh(doubtful, max_wait=0.0)  # goes on in the background
 
     async def _apply_requests(self) -> None:
         await self._core.state.apply_requests()
@@ -202,6 +460,18 @@ class Engine(ScopedEngine):
             self._environment.token_logins,
             data=self._environment.data,
         )
+
+    async def lead(self, name: str, work: Work) -> NoReturn:
+        """Run `work` whenever this process leads the others that share the registry.
+
+        Args:
+            name: What there can be only one of.
+            work: Is given the `Term` in which this process leads, and returns soon after that is
+                lost.
+        """
+        from discovery_engine.runtime.leadership import Leadership  # noqa: PLC0415 - seldom needed
+
+        await Leadership(self._core.store, name).lead(work)
 
     async def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""

@@ -29,6 +29,7 @@ from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, Searc
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.toolset import Toolset, ToolsetMode
+    from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.events import Event, Subscription
@@ -241,7 +242,7 @@ class ScopedEngine:
             await self._core.lister.list_server(unknown.name, max_wait=max_wait)
         return self.view.details(server, tool)
 
-    async def execute(
+    async def execute(  # noqa: PLR0913 - each by its name
         self,
         server: str | None,
         tool: str,
@@ -252,6 +253,7 @@ class ScopedEngine:
         continuation: Continuation | None = None,
         max_wait: float | None = None,
         on_unchecked: OnUnchecked | None = None,
+        by: Actor | None = None,
     ) -> JSONObject:
         """Call a tool once and return the upstream's result whole, as raw JSON.
 
@@ -267,6 +269,7 @@ class ScopedEngine:
             continuation: Its answers to an `input_required` result of the same call.
             max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
             on_unchecked: Called with the reason before arguments are sent that cannot be checked.
+            by: Who makes the call, for the call log; whoever has opened the engine if None.
 
         Raises:
             NotFoundError, DisabledError, ServerStartingError: As `details`.
@@ -274,7 +277,9 @@ class ScopedEngine:
             ConfigurationError: If a `${reference}` in a pinned argument has no value.
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
-        with CallRecord(self._core.events, server, tool, arguments, caller) as record:
+        view = self._current.snapshot.settings.view
+        record = CallRecord(self._core.recorder, server, tool, arguments, caller, view=view, by=by)
+        with record:
             await self._core.configuration.complete()
             entry = await self.details(server, tool, max_wait=max_wait)
             record.set_tool(entry.tool)
@@ -282,11 +287,12 @@ class ScopedEngine:
                 result = await self._core.executor.call(
                     entry.tool,
                     arguments,
-                    caller=caller,
+                    caller=record.client,
                     continuation=continuation,
-                    on_progress=on_progress,
+                    on_progress=record.recording(on_progress),
                     on_unchecked=on_unchecked,
                     quota=self._current.quota,
+                    observer=record,
                 )
             record.record_result(result)
         if result.get("resultType") == "task":

@@ -20,6 +20,7 @@ from discovery_engine.view.completions import visible_values
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.call_log.log_entry import Actor, EntryKind
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.engine.core import EngineCore
     from discovery_engine.rpc.client import Client, Continuation
@@ -60,6 +61,7 @@ class ServerOfferings:
         continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
         max_wait: float | None = None,
+        by: Actor | None = None,
     ) -> JSONObject:
         """The server's own result of `resources/read`, as raw JSON.
 
@@ -71,6 +73,7 @@ class ServerOfferings:
             continuation: As for `Engine.execute`.
             on_progress: As for `Engine.execute`.
             max_wait: As for `Engine.execute`.
+            by: As for `Engine.execute`.
 
         Raises:
             ResourceNotFoundError: With the nearest addresses.
@@ -78,8 +81,9 @@ class ServerOfferings:
             ResourceDisabledError: If a rule disables it, or its owner has not accepted it.
             ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
         """
-        with CallRecord(self._core.events, server, _UNKNOWN_RESOURCE, {}, caller) as record:
-            record.is_named = True
+        with self._record(
+            "resource-read", server, _UNKNOWN_RESOURCE, {"uri": uri}, caller, by
+        ) as record:
             await self._core.configuration.complete()
             target = await self._found(
                 lambda view: view.resource(server, uri), server, max_wait=max_wait
@@ -89,10 +93,11 @@ class ServerOfferings:
                 result = await self._core.upstreams.send(
                     self._core.state.view.server_settings(target.server),
                     UpstreamRequest.read(target.uri),
-                    caller=caller,
+                    caller=record.client,
                     continuation=continuation,
-                    on_progress=on_progress,
+                    on_progress=record.recording(on_progress),
                     quota=self._current.quota,
+                    observer=record,
                 )
             record.record_result(result)
         return result
@@ -107,6 +112,7 @@ class ServerOfferings:
         continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
         max_wait: float | None = None,
+        by: Actor | None = None,
     ) -> JSONObject:
         """The server's own result of `prompts/get`, as raw JSON.
 
@@ -118,14 +124,14 @@ class ServerOfferings:
             continuation: As for `Engine.execute`.
             on_progress: As for `Engine.execute`.
             max_wait: As for `Engine.execute`.
+            by: As for `Engine.execute`.
 
         Raises:
             PromptNotFoundError, PromptAmbiguousError, PromptDisabledError: As `read_resource`.
             ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
         """
         arguments = arguments or {}
-        with CallRecord(self._core.events, server, f"prompt:{name}", arguments, caller) as record:
-            record.is_named = True
+        with self._record("prompt-get", server, f"prompt:{name}", arguments, caller, by) as record:
             await self._core.configuration.complete()
             entry = await self._found(
                 lambda view: view.prompt(server, name), server, max_wait=max_wait
@@ -136,10 +142,11 @@ class ServerOfferings:
                 result = await self._core.upstreams.send(
                     self._core.state.view.server_settings(prompt.server),
                     UpstreamRequest.get_prompt(prompt.identifier, arguments),
-                    caller=caller,
+                    caller=record.client,
                     continuation=continuation,
-                    on_progress=on_progress,
+                    on_progress=record.recording(on_progress),
                     quota=self._current.quota,
+                    observer=record,
                 )
             record.record_result(result)
         return result
@@ -204,6 +211,22 @@ class ServerOfferings:
     def unwatch_resource(self, target: ResourceTarget) -> None:
         """End one `watch_resource`, whose result is given."""
         self._core.watchers.remove(target.server, target.uri)
+
+    def _record(
+        self,
+        kind: EntryKind,
+        server: str | None,
+        name: str,
+        arguments: JSONObject,
+        caller: Client | None,
+        by: Actor | None,
+    ) -> CallRecord:
+        view = self._current.snapshot.settings.view
+        record = CallRecord(
+            self._core.recorder, server, name, arguments, caller, kind=kind, view=view, by=by
+        )
+        record.is_named = True
+        return record
 
     def _referenced(self, server: str | None, uri: str) -> tuple[OfferingEntry, str]:
         """The template, or the resource, whose argument is completed."""

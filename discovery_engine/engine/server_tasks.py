@@ -123,5 +123,7 @@ class ServerTasks:
     ) -> None:
         """Publish the end of the call, as that of one that returned its result itself."""
         seconds = asyncio.get_running_loop().time() - task.began
-        with CallRecord(self._core.events, tool.server, tool.tool, {}, caller) as record:
+        view = self._current.snapshot.settings.view
+        record = CallRecord(self._core.recorder, tool.server, tool.tool, {}, caller, view=view)
+        with record:
             record.record_task(task.state.status, fields.get("result"), seconds)

@@ -4,6 +4,7 @@
     ├── ConfigurationError              the configuration cannot be used; lists every problem
     ├── SecretStoreError                stored secrets cannot be read, decrypted or written
     ├── RegistryError                   what is remembered between runs cannot be read or written
+    │   └── RegistryUnavailableError    the database of the registry does not answer now
     │
     ├── NotFoundError
     │   ├── ServerNotFoundError         no such server; names the nearest
@@ -14,6 +15,11 @@
     │   ├── ResourceAmbiguousError      it may be a URI of several servers
     │   ├── PromptNotFoundError         no such prompt; names the nearest
     │   ├── PromptAmbiguousError        several servers have a prompt of that name
+    │   ├── NotInstalledError           the server is none of the marketplace's
+    │   ├── PackageNotFoundError        the package manager knows no such package or version
+    │   ├── MarketplaceEntryNotFoundError   no source of the marketplace has it; names the nearest
+    │   ├── MarketplaceEntryAmbiguousError  several servers of the marketplace have that name
+    │   ├── MarketplaceSourceNotFoundError  no source of the marketplace is called that
     │   └── TaskNotFoundError           the client has no such task, or it is forgotten
     ├── DisabledError
     │   ├── ServerDisabledError         switched off in the configuration or by a rule
@@ -22,9 +28,20 @@
     │   └── OfferingDisabledError       switched off by a rule, or not accepted by its owner
     │       ├── ResourceDisabledError
     │       └── PromptDisabledError
+    ├── PlanChangedError                what was accepted is not what would be done now
     ├── InputTooLongError               a query, a name or a list is longer than any may be
     ├── InvalidArgumentsError           the arguments do not fit the tool's schema
     ├── InvalidSecretError              no secret can have that name or value
+    ├── MarketplaceCursorError          a cursor of no page of the marketplace
+    ├── InstallRefusedError             what an entry asks for is unsafe, or cannot be run here
+    ├── InvalidInputError               a value for an installation does not fit
+    ├── MissingInputsError              values that a server requires were not given
+    ├── PackageChangedError             a version of a package has other content than before
+    ├── InstallFailedError              a package could not be fetched or prepared
+    │   └── InstallBusyError            another process is installing a server
+    ├── InvalidPackageNameError         no package can have that name or version
+    ├── PackageManagerError             npm, pip or uv failed, or took too long
+    │   └── ProgramMissingError         a program that is needed is not on the PATH
     │
     └── UpstreamError                   a server did not do its part
         ├── UnavailableError            it cannot be reached; with the kind of failure
@@ -53,7 +70,29 @@ from discovery_engine.errors.discovery_error import (
 from discovery_engine.errors.file_errors import (
     ConfigurationError,
     RegistryError,
+    RegistryUnavailableError,
     SecretStoreError,
+)
+from discovery_engine.errors.install_errors import (
+    InstallBusyError,
+    InstallFailedError,
+    InstallRefusedError,
+    InvalidInputError,
+    MissingInputsError,
+    NotInstalledError,
+    PackageChangedError,
+)
+from discovery_engine.errors.marketplace_errors import (
+    MarketplaceCursorError,
+    MarketplaceEntryAmbiguousError,
+    MarketplaceEntryNotFoundError,
+    MarketplaceSourceNotFoundError,
+)
+from discovery_engine.errors.package_errors import (
+    InvalidPackageNameError,
+    PackageManagerError,
+    PackageNotFoundError,
+    ProgramMissingError,
 )
 from discovery_engine.errors.refusals import (
     DisabledError,
@@ -62,6 +101,7 @@ from discovery_engine.errors.refusals import (
     InvalidSecretError,
     NotFoundError,
     OfferingDisabledError,
+    PlanChangedError,
     PromptAmbiguousError,
     PromptDisabledError,
     PromptNotFoundError,
@@ -104,20 +144,37 @@ __all__ = [
     "FailureKind",
     "InputRequiredError",
     "InputTooLongError",
+    "InstallBusyError",
+    "InstallFailedError",
+    "InstallRefusedError",
     "InvalidArgumentsError",
+    "InvalidInputError",
+    "InvalidPackageNameError",
     "InvalidSecretError",
     "LoginError",
+    "MarketplaceCursorError",
+    "MarketplaceEntryAmbiguousError",
+    "MarketplaceEntryNotFoundError",
+    "MarketplaceSourceNotFoundError",
+    "MissingInputsError",
     "MissingValue",
     "NeedsAuthError",
     "NeedsConfigError",
     "NotFoundError",
+    "NotInstalledError",
     "OfferingDisabledError",
     "OutcomeUnknownError",
+    "PackageChangedError",
+    "PackageManagerError",
+    "PackageNotFoundError",
+    "PlanChangedError",
+    "ProgramMissingError",
     "PromptAmbiguousError",
     "PromptDisabledError",
     "PromptNotFoundError",
     "RateLimitedError",
     "RegistryError",
+    "RegistryUnavailableError",
     "ResourceAmbiguousError",
     "ResourceDisabledError",
     "ResourceNotFoundError",

@@ -39,6 +39,10 @@ class DiscoveryError(Exception):
         """The same error with a further hint; a copy."""
         return self._copy({"hint": "; ".join(filter(None, (self.hint, one_line(further))))})
 
+    def with_own_hint(self, hint: str) -> Self:
+        """The same error with another hint; a copy."""
+        return self._copy({"hint": one_line(hint)})
+
     def _copy(self, changes: dict[str, Any]) -> Self:
         copy = type(self).__new__(type(self))
         copy.args = self.args

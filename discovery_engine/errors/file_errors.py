@@ -40,3 +40,9 @@ class SecretStoreError(DiscoveryError):
 
 class RegistryError(DiscoveryError):
     code = "REGISTRY_ERROR"
+
+
+class RegistryUnavailableError(RegistryError):
+    """The database of the registry does not answer now; the same may work later."""
+
+    code = "REGISTRY_UNAVAILABLE"

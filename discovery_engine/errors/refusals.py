@@ -18,6 +18,18 @@ class NotFoundError(DiscoveryError):
         super().__init__(message, hint="; ".join(filter(None, (meant, hint))))
 
 
+class PlanChangedError(DiscoveryError):
+    """What is to be done is not what was shown any more; nothing is done."""
+
+    code = "PLAN_CHANGED"
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(
+            f"{subject} would now change something else than what was shown",
+            hint="look at the plan again, and accept its digest",
+        )
+
+
 class ServerNotFoundError(NotFoundError):
     code = "SERVER_NOT_FOUND"
     server: str

@@ -88,6 +88,10 @@ def plain_reason(server: str, message: str) -> str:
     return plain.removeprefix(f"server {server!r} ")
 
 
+_NOT_FOR_AGENTS = ("file:", "command:")
+_OTHER_KINDS = ("file:", "secret:", "command:")
+
+
 class MissingValue(Struct, frozen=True):
     """A `${reference}` of a server's entry that has no value."""
 
@@ -99,7 +103,7 @@ class MissingValue(Struct, frozen=True):
 
     @property
     def is_variable(self) -> bool:
-        return bool(self.reference) and not self.reference.startswith(("file:", "secret:"))
+        return bool(self.reference) and not self.reference.startswith(_OTHER_KINDS)
 
     @property
     def is_secret(self) -> bool:
@@ -117,9 +121,9 @@ class NeedsConfigError(UnavailableError):
             "; ".join(f"{one.field}: {one.reason}" for one in self.missing),
             hint=_way_to_set(self.missing),
         )
-        files = (f"${{{m.reference}}}" for m in self.missing if m.reference.startswith("file:"))
+        hidden = (m.reference for m in self.missing if m.reference.startswith(_NOT_FOR_AGENTS))
         place = [f"see {origin}"] if origin.file else []
-        self.detail = "; ".join((*files, *place))
+        self.detail = "; ".join((*(f"${{{one}}}" for one in hidden), *place))
 
 
 def _way_to_set(missing: Sequence[MissingValue]) -> str:

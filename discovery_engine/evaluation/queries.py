@@ -82,6 +82,18 @@ def _some(entries: list[QueryEntry]) -> list[QueryEntry]:
     return entries
 
 
+class QueryCase(Struct, frozen=True):
+    """A query as its owner wrote it, whether its tools are there or not."""
+
+    id: str
+    query: str
+    tools: tuple[str, ...]
+    """Each of them is right; without any, the right answer is that nothing fits."""
+    server: str
+    """The agent asks for this server's tools only; empty for all."""
+    line: int
+
+
 class QueryFile(Section):
     queries: Annotated[list[QueryEntry], AfterValidator(_some)] = Field(
         description="What is asked."
@@ -101,7 +113,7 @@ def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool =
     Raises:
         ConfigurationError: If it cannot be used; it lists everything that is wrong.
     """
-    reading = _QueryReader(read_document(content), file, view)
+    reading = _QueryReader(read_document(content), file, view=view)
     found = reading.read()
     faults = reading.faults if allow_missing else [*reading.faults, *reading.missing]
     if faults:
@@ -109,25 +121,43 @@ def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool =
     return found
 
 
-class _QueryReader(Struct):
+def read_cases(content: bytes, *, file: str) -> tuple[QueryCase, ...]:
+    """The queries as they are written; none of an empty text.
+
+    Raises:
+        ConfigurationError: If it cannot be used; it lists everything that is wrong.
+    """
+    reading = _CaseReader(read_document(content), file)
+    root = reading.document.root
+    if not reading.faults and (root is None or root.is_null or _is_empty_list(root)):
+        return ()
+    found = reading.entries()
+    if reading.faults:
+        raise ConfigurationError(list(reading.problems(reading.faults)))
+    return tuple(
+        QueryCase(entry.name, entry.query, tuple(entry.tools), entry.server, node.start.line)
+        for _, node, entry in found
+    )
+
+
+def _is_empty_list(root: Node) -> bool:
+    """Whether there is a list of queries without any."""
+    queries = root.child("queries")
+    return queries is not None and (queries.is_null or queries.value == [])
+
+
+class _CaseReader(Struct):
     document: Document
     file: str
-    view: View
     faults: list[Fault] = field(default_factory=list)
-    missing: list[Fault] = field(default_factory=list)
-    """What is named and cannot be found by an agent."""
 
     def __post_init__(self) -> None:
         self.faults += self.document.faults
 
-    def read(self) -> QuerySet:
-        entries = self._entries()
-        self._refuse_doubles(entries)
-        found = [(entry, self._query(place, node, entry)) for place, node, entry in entries]
-        return QuerySet(
-            tuple(query for _, query in found if query),
-            tuple(entry.name for entry, query in found if query is None),
-        )
+    def entries(self) -> list[tuple[Path, Node, QueryEntry]]:
+        found = self._entries()
+        self._refuse_doubles(found)
+        return found
 
     def problems(self, faults: Sequence[Fault]) -> Iterator[Diagnostic]:
         excerpts = Excerpts(self.document, faults, known_keys(QueryFile))
@@ -164,6 +194,19 @@ class _QueryReader(Struct):
                 message = f"a second query {entry.name!r}; the first is on line {line}"
                 hint = "remove one, or give each an 'id'"
                 self.faults.append(Fault("CONFIG_DUPLICATE", path, node.start, message, hint))
+
+
+class _QueryReader(_CaseReader, kw_only=True):
+    view: View
+    missing: list[Fault] = field(default_factory=list)
+    """What is named and cannot be found by an agent."""
+
+    def read(self) -> QuerySet:
+        found = [(entry, self._query(place, node, entry)) for place, node, entry in self.entries()]
+        return QuerySet(
+            tuple(query for _, query in found if query),
+            tuple(entry.name for entry, query in found if query is None),
+        )
 
     def _query(self, path: Path, node: Node, entry: QueryEntry) -> Query | None:
         """The query against the catalog; None if nothing is left of it."""

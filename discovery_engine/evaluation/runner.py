@@ -13,8 +13,8 @@ from discovery_engine.evaluation.report import Report, ReportRow
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
 
-Cost = Callable[[SearchAnswer], int]
-"""The tokens that an answer takes as an agent gets it."""
+Cost = Callable[[SearchAnswer, int], int]
+"""The tokens that an answer takes as an agent gets it, of at most so many."""
 
 # Known words, and one like no other: what is loaded for either on first use is not timed.
 _WARM_UP = ("list all files", "xqzvkj")
@@ -41,6 +41,6 @@ def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> Re
         right=tuple(map(str, query.tools)),
         found=tuple(str(hit.entry.key) for hit in answer.hits[:DEPTH]),
         decision=answer.decision,
-        tokens=cost(replace(answer, hits=answer.hits[:usual])),
+        tokens=cost(replace(answer, hits=answer.hits[:usual]), view.settings.search.max_tokens),
         milliseconds=spent * 1000,
     )

@@ -8,7 +8,7 @@ no tool can serve.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ _CHUNK = re.compile(r"\S+")
 _ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|https?://\S+|`[^`]*`")
 _EDGES = " \t.,;:!?-*#>\u3002\uff0c\uff1b\"'()[]{}"
 _LEAST = 2  # significant words; fewer match everything and nothing
+_DRAFTED = 200  # requests; more of them move no mean
 _MOST = 16  # words of a draft; an agent asks in fewer
 
 
@@ -56,6 +57,13 @@ def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
             silent.append(entry.key)
     made = tuple(Draft(text, tuple(tools)) for text, tools in drafts.items())
     return Suggestion(made, tuple(silent))
+
+
+def drafted_requests(view: View) -> Sequence[str]:
+    """At most 400 requests, each of another tool, evenly taken; names, if there is no text."""
+    made = [draft.query for draft in suggest(view).drafts]
+    found = made or [entry.tool.name for entry in view.catalog.visible]
+    return found[:: max(1, len(found) // _DRAFTED)][:_DRAFTED]
 
 
 def _drafts(entry: Entry) -> Iterator[str]:

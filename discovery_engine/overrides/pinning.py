@@ -6,8 +6,10 @@ They are sent to the upstream only: no schema, no answer and no error holds one.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.diagnostics import Diagnostic
@@ -15,12 +17,20 @@ from discovery_engine.errors import ConfigurationError
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
+    Reference,
     UnsetReference,
     redact_literals,
     references_in,
 )
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import Tool
+
+
+def pinned_secrets(override: Override) -> tuple[str, ...]:
+    """The names of the stored secrets that an override pins, each once."""
+    texts = (text for value in override.arguments.values() for text in _texts(value))
+    found = (reference for text in texts for reference in references_in(text))
+    return tuple(dict.fromkeys(one.name for one in found if one.kind == "secret"))
 
 
 def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
@@ -49,6 +59,31 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
     return values
 
 
+def referred_values(
+    tool: Tool, overrides: Sequence[Override], secrets: SecretResolver
+) -> Iterator[tuple[Reference, str]]:
+    """The references in what is given to a tool's arguments, with their values.
+
+    Those without one are left out.
+    """
+    for name, index in tool.overridden.pinned.items():
+        override = overrides[index]
+        for text in _texts(override.arguments[name]):
+            for reference in references_in(text):
+                with suppress(UnsetReference):
+                    yield reference, _text(str(reference), override, secrets, tool.server)
+
+
+def _texts(value: JSONValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            yield from chain.from_iterable(map(_texts, value))
+        case dict():
+            yield from chain.from_iterable(map(_texts, value.values()))
+
+
 def pinned_references(tool: Tool, overrides: Sequence[Override]) -> JSONObject:
     """The same as written, for display: of a text with a reference only the references."""
     return {
@@ -74,10 +109,14 @@ def _resolved(
     within = partial(_resolved, override=override, secrets=secrets, server=server)
     match value:
         case str():
-            folder = os.path.dirname(override.origin.file)  # noqa: PTH120 - "" must stay ""
-            return resolve(value, secrets, base_dir=folder or None, server=server)
+            return _text(value, override, secrets, server)
         case list():
             return list(map(within, value))
         case dict():
             return {name: within(member) for name, member in value.items()}
     return value
+
+
+def _text(text: str, override: Override, secrets: SecretResolver, server: str) -> str:
+    folder = os.path.dirname(override.origin.file)  # noqa: PTH120 - "" must stay ""
+    return resolve(text, secrets, base_dir=folder or None, server=server)

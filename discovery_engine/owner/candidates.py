@@ -22,7 +22,7 @@ from discovery_engine.trust.decisions import Approval
 from discovery_engine.trust.server_identity import known_as
 from discovery_engine.upstream.connection import resolved_fields, stored_secrets
 from discovery_engine.upstream.file_digests import is_bound
-from discovery_engine.upstream.identity import identity_as_configured, selects_code
+from discovery_engine.upstream.identity import Programs, identity_as_configured, selects_code
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
@@ -69,7 +69,7 @@ def candidates(
         ServerNotFoundError: If a named server is not configured.
     """
     wanted = {view.server_settings(name).name for name in names}
-    make = partial(_candidate, settings=view.settings, secrets=secrets, environ=environ, at=at)
+    make = partial(candidate_of, settings=view.settings, secrets=secrets, environ=environ, at=at)
     return [
         make(view.server_settings(refused.server), refused)
         for refused in view.refusals()
@@ -84,9 +84,13 @@ def approval_of(
     environ: Mapping[str, str],
     *,
     at: float,
+    programs: Programs | None = None,
 ) -> Approval:
-    """An approval of a server as it is now; `at` is Unix time in seconds."""
-    subject = identity_as_configured(server, secrets, environ).subject
+    """An approval of a server as it is now; `at` is Unix time in seconds.
+
+    `programs` are as `identity_as_configured` takes them.
+    """
+    subject = identity_as_configured(server, secrets, environ, programs=programs).subject
     return _approval(server, settings, subject, at)
 
 
@@ -110,7 +114,7 @@ def visible_line(text: str) -> str:
     return visible(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
 
-def _candidate(
+def candidate_of(
     server: ServerSettings,
     refused: UntrustedServerError,
     settings: Settings,
@@ -118,6 +122,10 @@ def _candidate(
     environ: Mapping[str, str],
     at: float,
 ) -> Candidate:
+    """A server that was refused, as `candidates` makes it.
+
+    `at` is Unix time in seconds.
+    """
     subject = identity_as_configured(server, secrets, environ).subject
     approval = _approval(server, settings, subject, at)
     return Candidate(server, refused, subject, approval, tuple(_notes(server, subject, secrets)))

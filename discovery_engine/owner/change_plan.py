@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import Struct, to_builtins
@@ -35,33 +37,41 @@ from discovery_engine.owner.planned_changes import (
     view_changes,
     visible_count,
 )
-from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.ingestion.carry_over import carried_over
 from discovery_engine.runtime.ingestion.ingestor import Ingestor
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
-from discovery_engine.runtime.restore import registry_path
+from discovery_engine.runtime.restore import open_store, registry_path
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.secrets.resolver import EnvironmentResolver
+from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
-    from discovery_engine.registry.protocols import DecisionStore, Registry
+    from discovery_engine.registry.protocols import DecisionStore
+    from discovery_engine.search.embedders import Vector
+    from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.view.search_answers import SearchAnswer
 
 TokenPrice: TypeAlias = Callable[[Entry], int]
 """The tokens of a tool's definition."""
 
-_PATIENCE = 2.0  # seconds to wait for other processes
 _FIRST = 3  # hits of a query
-_PLACES = frozenset({"inputs", "warnings", "path", "view"})  # of settings: where they stand
+_PLACES = frozenset({"inputs", "registered", "warnings", "path", "view"})  # where they stand
 
 
 class QueryMove(Struct, frozen=True):
     query: str
     before: tuple[str, ...]
-    """The first tools that it finds."""
+    """The first tools that it finds; those of an answer that none fits are not among them."""
     after: tuple[str, ...]
+    decision: tuple[Decision, Decision]
+    confidence: tuple[float, float]
+
+    @property
+    def has_moved(self) -> bool:
+        return self.before != self.after
 
 
 class ChangePlan(Struct, frozen=True):
@@ -86,8 +96,8 @@ class ChangePlan(Struct, frozen=True):
 
     def to_json(self) -> JSONObject:
         form: JSONObject = to_builtins(self)
-        for pairs in (form, *form["views"]):
-            for key in ("tokens", "visible"):
+        for pairs in (form, *form["views"], *form["queries"]):
+            for key in ("tokens", "visible", "decision", "confidence"):
                 if key in pairs:
                     pairs[key] = dict(zip(("before", "after"), pairs[key], strict=True))
         return {**form, "changed": not self.is_empty}
@@ -129,9 +139,38 @@ class Projection(Struct, frozen=True):
             views=views,
             tokens=(_total(before, price), _total(after, price)),
             visible=(visible_count(before), visible_count(after)),
-            queries=tuple(_query_moves(before, after, queries)),
+            queries=tuple(one for one in self.compare(queries, view=view) if one.has_moved),
             unknown=tuple(_unknown(after)),
         )
+
+    def compare(
+        self,
+        queries: Iterable[str],
+        *,
+        view: str | None = None,
+        limit: int = _FIRST,
+        vectors: Mapping[str, Sequence[Vector]] = MappingProxyType({}),
+    ) -> Iterator[QueryMove]:
+        """What queries find before and after the change, in their order.
+
+        Args:
+            queries: What is asked.
+            view: As a client of this view; one that is not there finds nothing.
+            limit: The most tools of each answer.
+            vectors: Those of queries, to find tools by meaning; by words alone without.
+        """
+        sides = [Sight.of(side, view).shown for side in (self.before, self.after)]
+        for query in queries:
+            by_meaning = vectors.get(query, ())
+            answers = [side.search(query, limit=limit, query_vectors=by_meaning) for side in sides]
+            one, other = answers
+            yield QueryMove(
+                query,
+                _found(one),
+                _found(other),
+                (one.decision, other.decision),
+                (one.confidence, other.confidence),
+            )
 
     def _require_view(self, name: str) -> None:
         known = {one.name for side in (self.before, self.after) for one in side.settings.views}
@@ -154,21 +193,53 @@ def project(
     environ = os.environ if environ is None else environ
     base = current or changed
     key = catalog_key_of(base)
-    path = registry_path(data_dir, environ)
-    if not path.exists():
+    if not (base.registry.url or registry_path(data_dir, environ).exists()):
         empty = Snapshot(current or Settings(), Catalog())
         views = (
             _view(settings, carried_over(empty, Ingestor(Rulebook(settings))))
             for settings in (empty.settings, changed)
         )
         return Projection(*views)
-    with closing(open_registry(sqlite_url(path), is_thorough=False, patience=_PATIENCE)) as store:
+    secrets = EnvironmentResolver(environ)
+    with closing(open_store(base, data_dir=data_dir, environ=environ)) as store:
         stored = store.load(key) or Snapshot(Settings(), Catalog())
-        after = _judged(changed, stored, store, environ)
+        judged = partial(_judged, stored=stored, store=store, secrets=secrets, environ=environ)
+        after = _view(changed, judged(changed))
         if current is not None:
-            return Projection(_judged(current, stored, store, environ), after)
+            return Projection(_view(current, judged(current)), after)
     source = SearcherSource(stored.catalog, stored.settings)
     return Projection(View(stored.settings, stored.catalog, source), after)
+
+
+def project_view(
+    view: View,
+    changed: Settings,
+    *,
+    decided: int | None,
+    store: DecisionStore,
+    secrets: SecretResolver,
+    environ: Mapping[str, str],
+) -> Projection:
+    """The present view and the one under other settings, which is in use nowhere.
+
+    What the change does not concern is not judged, indexed or read anew.
+    """
+    stored = Snapshot(view.settings, view.catalog, decided)
+    parts = _judged(changed, stored=stored, store=store, secrets=secrets, environ=environ)
+    catalog = Catalog.of(parts, revision=view.catalog.revision + 1)
+    opened = view.open_searcher
+    previous = opened if isinstance(opened, SearcherSource) else None
+    source = SearcherSource(catalog, changed, book=view.book, previous=previous)
+    after = View(
+        changed,
+        catalog,
+        source,
+        lost_at=view.lost_at,
+        vectors=view.vectors,
+        usage=view.usage,
+        open_book=view.open_book,
+    )
+    return Projection(view, after)
 
 
 def in_place_of(current: Settings, other: Settings) -> Settings:
@@ -185,7 +256,7 @@ def in_place_of(current: Settings, other: Settings) -> Settings:
 class _ReadOnlyStore:
     """Decisions that can be read only; a store that cannot be written to is an expected failure."""
 
-    def __init__(self, store: Registry) -> None:
+    def __init__(self, store: DecisionStore) -> None:
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
@@ -196,16 +267,21 @@ class _ReadOnlyStore:
 
 
 def _judged(
-    settings: Settings, stored: Snapshot, store: Registry, environ: Mapping[str, str]
-) -> View:
+    settings: Settings,
+    *,
+    stored: Snapshot,
+    store: DecisionStore,
+    secrets: SecretResolver,
+    environ: Mapping[str, str],
+) -> tuple[ServerPart, ...]:
+    """What is stored, judged by other settings."""
     decisions = TrustStore(
         cast("DecisionStore", _ReadOnlyStore(store)),
-        secrets=EnvironmentResolver(environ),
+        secrets=secrets,
         environ=environ,
         clock=time.time,
     )
-    ingestor = Ingestor(Rulebook(settings), decisions.load(settings))
-    return _view(settings, carried_over(stored, ingestor))
+    return carried_over(stored, Ingestor(Rulebook(settings), decisions.load(settings)))
 
 
 def _view(settings: Settings, parts: Sequence[ServerPart]) -> View:
@@ -234,15 +310,8 @@ def _placeless(value: JSONValue) -> JSONValue:
     return value
 
 
-def _query_moves(before: View, after: View, queries: Sequence[str]) -> Iterator[QueryMove]:
-    for query in queries:
-        first, then = (_first(view, query) for view in (before, after))
-        if first != then:
-            yield QueryMove(query, first, then)
-
-
-def _first(view: View, query: str) -> tuple[str, ...]:
-    return tuple(str(hit.entry.key) for hit in view.search(query, limit=_FIRST).hits)
+def _found(answer: SearchAnswer) -> tuple[str, ...]:
+    return tuple(str(hit.entry.key) for hit in answer.hits)
 
 
 def _unknown(view: View) -> Iterator[str]:

@@ -36,7 +36,11 @@ class Reviews:
         self._events = events
 
     async def changes(
-        self, servers: Iterable[str] = (), *, tools: Collection[str] = ()
+        self,
+        servers: Iterable[str] = (),
+        *,
+        tools: Collection[str] = (),
+        only_listed: bool = False,
     ) -> Mapping[ServerName, tuple[Review, ...]]:
         """What waits for review, by server; servers that were never listed are listed first.
 
@@ -44,13 +48,15 @@ class Reviews:
             servers: Which; all if there is none.
             tools: Only these tools, resources, templates and prompts, by any of their names; all
                 if there is none.
+            only_listed: List no server: what is known of them now.
 
         Raises:
             ServerNotFoundError, ToolNotFoundError: If what is named does not exist.
         """
         view = self._host.view
         names = [view.server_settings(name).name for name in servers] or _all(view)
-        if missing := [*unlisted(view, names), *_not_listed_since_loss(view, names)]:
+        missing = [*unlisted(view, names), *_not_listed_since_loss(view, names)]
+        if missing and not only_listed:
             await self._host.refresh(missing)
         return await anyio.to_thread.run_sync(partial(self._changes, self._host.view, names, tools))
 

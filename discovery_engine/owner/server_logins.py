@@ -19,7 +19,11 @@ from discovery_engine.errors import (
     UnavailableError,
 )
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.upstream.connection import resolved_transport
+from discovery_engine.upstream.connection import (
+    admitted_transport,
+    resolved_transport,
+    run_commands,
+)
 from discovery_engine.upstream.http.missing_sdk import missing_sdk
 from discovery_engine.upstream.http.oauth.loopback import PortUnavailable
 from discovery_engine.upstream.http.oauth.stored_login import (
@@ -175,8 +179,9 @@ class ServerLogins:
         """A server that may be reached, with its references resolved."""
         await self._host.complete_settings()
         settings = self._host.view.require_connectable(server)
-        remote = resolved_transport(settings, self._secrets)
-        await anyio.to_thread.run_sync(self._admit, settings, remote)
+        remote = await anyio.to_thread.run_sync(
+            admitted_transport, settings, self._secrets, self._admit
+        )
         if isinstance(remote, StdioTransport):
             reason = "it is a program on this machine, which logs in by itself"
             raise LoginError(settings.name, reason, hint="see its documentation")
@@ -218,6 +223,7 @@ class ServerLogins:
         with suppress(DiscoveryError):
             await self._host.complete_settings()
             settings = self._host.view.server_settings(server)
+            await anyio.to_thread.run_sync(run_commands, settings, self._secrets, self._admit)
             remote = resolved_transport(settings, self._secrets)
             if isinstance(remote, RemoteTransport):
                 return remote.oauth.client_secret

@@ -30,14 +30,14 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     for name, text in _kept_apart(server):
-        for value in _resolved(text, secrets, base_dir, server.name):
+        for value in _resolved(text, secrets, base_dir, server.secret_owner):
             yield from secrets_in(value, name)
     for text in _shown(server):
         for one in _references(text):
-            for value in _resolved(str(one), secrets, base_dir, server.name):
+            for value in _resolved(str(one), secrets, base_dir, server.secret_owner):
                 yield from secrets_in(value, one.name, is_secret=one.kind != "variable")
     if isinstance(server.transport, RemoteTransport):
-        for value in _resolved(server.transport.url, secrets, base_dir, server.name):
+        for value in _resolved(server.transport.url, secrets, base_dir, server.secret_owner):
             yield from secrets_in(value)
     for text in _masked(server):
         yield from secrets_in(text, is_secret=not text.startswith(("{", "[")))
@@ -53,10 +53,10 @@ def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[
     return {value: written for value, written in values.items() if len(value) >= _SHORTEST_PLACE}
 
 
-def reads_files(server: ServerSettings) -> bool:
-    """Whether a reference of an entry names a file."""
+def has_changing_values(server: ServerSettings) -> bool:
+    """Whether a reference of an entry names a file or a command."""
     found = (reference for text in _shown(server) for reference in _references(text))
-    return any(reference.kind == "file" for reference in found)
+    return any(reference.kind in ("file", "command") for reference in found)
 
 
 def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
@@ -83,7 +83,7 @@ def _resolved(
     text: str, secrets: SecretResolver, base_dir: str | None, server: str
 ) -> Iterator[str]:
     try:
-        yield resolve(text, secrets, base_dir=base_dir, server=server)
+        yield resolve(text, secrets, base_dir=base_dir, server=server, has_commands=True)
     except ValueError:  # then the server has not got it either
         return
 

@@ -33,7 +33,7 @@ _MOST_VALUES = 1000  # current and earlier ones; a program may still print an ol
 class OutputRedactor(Struct, frozen=True, dict=True):
     values: frozenset[str]
     is_stable: bool = True
-    """Whether the values of the entry stay the same; those from files may change."""
+    """Whether the values of the entry stay the same; those from files and commands may change."""
     certain: frozenset[str] = frozenset()
     """Those of `values` that do not occur in other text by chance."""
     written: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         """
         # Its patterns take 10 ms to compile, and most runs use no server.
         from discovery_engine.redaction.entry_secrets import (  # noqa: PLC0415
-            reads_files,
+            has_changing_values,
             secrets_of,
             written_references,
         )
@@ -56,7 +56,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         values = frozenset(one.text for one in found)
         certain = frozenset(one.text for one in found if one.is_certain)
         written = written_references(server, secrets)
-        return cls(values, not reads_files(server), certain, written)
+        return cls(values, not has_changing_values(server), certain, written)
 
     def including(self, earlier: OutputRedactor) -> OutputRedactor:
         """With earlier values: a program that still runs with them may print them."""

@@ -1,6 +1,7 @@
 """The back-ends of the registry, by the scheme of its URL.
 
     sqlite:////home/someone/.local/share/discovery/registry.db
+    postgresql://gateway@db.example.com/tools?sslmode=verify-full
     memory:
 
 The path of an SQLite file follows `sqlite:///` as it is; nothing in it is escaped. A back-end is
@@ -9,6 +10,7 @@ added by one entry in `BACKENDS`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -16,15 +18,20 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from discovery_engine._util.digests import blake2b
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite.decision_log import last_known
 from discovery_engine.registry.sqlite.registry import open_sqlite
 
 if TYPE_CHECKING:
+    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.registry.records import EffectiveDecisions
 
 _SQLITE = "sqlite:///"
+UNKNOWN_DATABASE = "postgresql:"
+"""In place of the URL of a database of which even that is not known."""
+_ALIASES = {"postgres": "postgresql"}
 
 
 class BackendOpener(Protocol):
@@ -72,7 +79,7 @@ def sqlite_url(path: Path) -> str:
 
 def _backend(url: str) -> Backend:
     scheme, _, _ = url.partition(":")
-    if backend := BACKENDS.get(scheme):
+    if backend := BACKENDS.get(_ALIASES.get(scheme, scheme)):
         return backend
     known = ", ".join(f"`{name}:`" for name in BACKENDS)
     raise RegistryError(
@@ -111,9 +118,82 @@ def _nothing_known(url: str) -> EffectiveDecisions:  # noqa: ARG001 - nothing ou
     return EffectiveDecisions()
 
 
+def _open_postgres(
+    url: str,
+    *,
+    is_thorough: bool = True,  # noqa: ARG001 - there is one copy
+    patience: float | None = None,
+) -> Registry:
+    return open_database(url, timeout=patience)
+
+
+def open_database(
+    url: str, *, max_connections: int | None = None, timeout: float | None = None
+) -> PostgresRegistry:
+    """A registry in PostgreSQL; it is reached with its first use.
+
+    Raises:
+        RegistryError: If the URL is no address of a database, or the driver is not installed.
+    """
+    # Most registries are files, and the driver takes longer to load than all else.
+    try:
+        from discovery_engine.registry.postgres import postgres_database  # noqa: PLC0415
+        from discovery_engine.registry.postgres.database_url import DatabaseAddress  # noqa: PLC0415
+        from discovery_engine.registry.postgres.postgres_registry import (  # noqa: PLC0415
+            PostgresRegistry,
+        )
+    except ImportError as error:
+        raise RegistryError(
+            f"a registry in PostgreSQL needs {error.name}, which is not installed",
+            hint="pip install 'mcp-discovery-engine[postgres]'",
+        ) from error
+    database = postgres_database.PostgresDatabase(
+        DatabaseAddress.parse(url),
+        max_connections=max_connections or postgres_database.MAX_CONNECTIONS,
+        timeout=timeout or postgres_database.TIMEOUT,
+    )
+    return PostgresRegistry(database)
+
+
+def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Registry:
+    """A database with its copy on this machine; `path` is that of the registry of the data folder.
+
+    Raises:
+        RegistryError: If the copy cannot be opened.
+    """
+    from discovery_engine.registry.shared_registry import SharedRegistry  # noqa: PLC0415 - as above
+
+    folder = copy_folder(path, remote.database.address.name)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    local = open_sqlite(path, is_thorough=False, patience=patience)
+    try:
+        copy = open_sqlite(folder / path.name, is_thorough=False, patience=patience)
+        return SharedRegistry(remote, copy, local, folder=folder)
+    except BaseException:
+        local.close()
+        raise
+
+
+def copy_folder(path: Path, name: str) -> Path:
+    """Where the copy of a database is; `path` is that of the registry of the data folder."""
+    return path.parent / "shared" / blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+def _all_lost(url: str) -> EffectiveDecisions:  # noqa: ARG001 - whichever it is
+    """The decisions are unknown, so nothing is accepted because it was not seen before."""
+    from discovery_engine.registry.records import (  # noqa: PLC0415 - as above
+        EVERY_SCOPE,
+        EffectiveDecisions,
+        LossRecord,
+    )
+
+    return EffectiveDecisions.of([LossRecord(EVERY_SCOPE, time.time())])
+
+
 BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
         "sqlite": Backend(_open_sqlite, lambda url: last_known(_path(url))),
+        "postgresql": Backend(_open_postgres, _all_lost),
         "memory": Backend(_open_memory, _nothing_known),
     }
 )

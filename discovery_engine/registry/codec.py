@@ -3,23 +3,29 @@
 Nothing secret passes: `without_secrets` comes before anything is written. A field that has its
 default is left out, and one that is not known is refused, so that a record of another version
 is never half understood. The structs of settings are their own declaration of that form; parts
-have a table. Tools are not here; they have columns of their own.
+have a table. A part with its tools and offerings is one row (`PartRow`), with a column for each
+field of the tools: a start reads them all and looks closely at a few. Definitions stay text, and
+none is parsed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache
+from io import BytesIO
+from itertools import chain, groupby, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import NODEFAULT, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.catalog import DroppedTool, Failure, ServerPart
+from discovery_engine.catalog import DroppedTool, Entry, Failure, OfferingEntry, ServerPart
+from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
 from discovery_engine.config.settings import (
     InputFile,
+    SandboxSettings,
     ServerSettings,
     Settings,
     Source,
@@ -28,7 +34,8 @@ from discovery_engine.config.settings import (
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools.model import AppliedOverride
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool
+from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Findings
@@ -36,12 +43,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OVERRIDDEN = "overridden"  # beside the fields of a part
+_AS_LISTED = AppliedOverride()
 
 _Reader: TypeAlias = Callable[[JSONValue], Any]
 
 
 def without_secrets(settings: Settings) -> Settings:
-    """What may be remembered: no transport, no pinned value, no key, no command, and no excerpt."""
+    """What may be remembered: no transport, pinned value, key, header, command or excerpt."""
     search, embeddings, server = settings.search, settings.search.embeddings, settings.server
     enrich = settings.enrich
     if enrich.url or enrich.api_key:
@@ -54,6 +62,7 @@ def without_secrets(settings: Settings) -> Settings:
         settings,
         search=search,
         enrich=enrich,
+        marketplace=settings.marketplace.without_headers(),
         server=server,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
@@ -63,7 +72,8 @@ def without_secrets(settings: Settings) -> Settings:
 
 def _server_without_secrets(server: ServerSettings) -> ServerSettings:
     problem = replace(server.problem, excerpt="") if server.problem else None
-    return replace(server, transport=None, problem=problem)
+    sandbox = server.sandbox if server.sandbox.is_on else None
+    return replace(server, transport=None, remembered_sandbox=sandbox, problem=problem)
 
 
 def settings_to_text(settings: Settings) -> str:
@@ -156,6 +166,87 @@ def from_text(cls: type[T], text: str) -> T:
         raise ValueError(f"not a remembered {cls.__name__}: {exc}") from exc
 
 
+class PartRow(Struct, frozen=True):
+    """All that is kept of a part; what is of its tools is in step."""
+
+    part: str
+    names: str
+    upstream_names: str
+    verdicts: str
+    judged: str
+    sources: bytes
+    digest: bytes | None
+    offerings: str | None
+    """JSON of all but tools; NULL if there is nothing else."""
+
+
+def part_to_row(part: ServerPart) -> PartRow:
+    tools = [entry.tool for entry in part.entries]
+    numbers = {verdict: number for number, verdict in enumerate(part.verdicts)}
+    runs = groupby(entry.verdict for entry in part.entries)
+    return PartRow(
+        to_text(part),
+        json.dumps([tool.given_name for tool in tools]),
+        json.dumps([tool.upstream_name for tool in tools]),
+        "\n".join(map(_text, numbers)),
+        json.dumps([(numbers[verdict], len(list(run))) for verdict, run in runs]),
+        "\n".join([tool.source for tool in tools]).encode(),
+        part.digest,
+        _offerings_text(part.offerings) if part.offerings else None,
+    )
+
+
+def part_from_row(row: PartRow) -> ServerPart:
+    """What `part_to_row` was given.
+
+    Raises:
+        LookupError, TypeError, ValueError: If the row is not of this version, or not whole.
+    """
+    part, overridden = part_from_text(row.part)
+    upstream_names = json.loads(row.upstream_names)
+    names = upstream_names if row.names == row.upstream_names else json.loads(row.names)
+    kinds = [_verdict(line) for line in row.verdicts.splitlines()]
+    runs = (repeat(kinds[number], count) for number, count in json.loads(row.judged))
+    verdicts = list(chain.from_iterable(runs))
+    # Unlike `split` it skips from line to line, and most of what is read here are definitions.
+    sources = list(BytesIO(row.sources))
+    if not len(names) == len(upstream_names) == len(verdicts) == len(sources):
+        raise ValueError(f"the columns of the tools of {part.server!r} are not in step")
+    overrides = map(overridden.get, upstream_names, repeat(_AS_LISTED))
+    texts = map(bytes.decode, map(bytes.rstrip, sources))
+    tools = map(Tool, repeat(part.server), names, upstream_names, texts, overrides)
+    offerings = _offerings(part.server, row.offerings) if row.offerings else ()
+    part = replace(part, entries=tuple(map(Entry, tools, verdicts)), offerings=offerings)
+    return part.with_digest(row.digest) if row.digest else part
+
+
+def _offerings_text(entries: Iterable[OfferingEntry]) -> str:
+    return json.dumps(
+        [
+            (e.offering.kind, e.offering.identifier, _text(e.verdict), e.offering.source)
+            for e in entries
+        ]
+    )
+
+
+def _offerings(server: ServerName, text: str) -> tuple[OfferingEntry, ...]:
+    return tuple(
+        OfferingEntry(Offering(server, OfferingKind(kind), identifier, source), _verdict(verdict))
+        for kind, identifier, verdict, source in json.loads(text)
+    )
+
+
+# A catalog has few verdicts that differ, and each server has most of them.
+@lru_cache(maxsize=1000)
+def _verdict(text: str) -> Verdict:
+    return from_text(Verdict, text)
+
+
+@lru_cache(maxsize=1000)
+def _text(verdict: Verdict) -> str:
+    return to_text(verdict)
+
+
 def _encode(value: Any) -> JSONValue:
     if isinstance(value, Struct):
         defaults = _defaults(type(value))
@@ -218,8 +309,13 @@ _ITEMS: dict[type[Struct], dict[str, type[Struct]]] = {
         "warnings": Diagnostic,
     },
     ViewSettings: {"rules": Rule, "resourceRules": Rule, "promptRules": Rule},
+    MarketplaceSettings: {"sources": MarketplaceSource},
 }
-_PARTS: dict[str, type[Struct]] = {"problem": Diagnostic, "origin": Origin}
+_PARTS: dict[str, type[Struct]] = {
+    "problem": Diagnostic,
+    "origin": Origin,
+    "rememberedSandbox": SandboxSettings,
+}
 # The fields of parts that JSON does not give back as they were; all others are plain.
 _READERS: dict[type[Any], dict[str, _Reader]] = {
     AppliedOverride: {"tags": tuple, "examples": tuple, "by": tuple, "problems": tuple},

@@ -6,11 +6,13 @@ accepted and lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.preset_records import Preset
 from discovery_engine.registry.records import EffectiveDecisions
+from discovery_engine.registry.server_records import RegisteredServer
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
@@ -35,6 +37,10 @@ class FallbackRegistry(MemoryRegistry):
         message = f"what is written for tools cannot be kept: {self._reason}"
         raise RegistryError(message, hint=self._hint)
 
+    def save_preset(self, scope: str, preset: Preset) -> None:  # noqa: ARG002 - the same
+        message = f"a preset cannot be kept: {self._reason}"
+        raise RegistryError(message, hint=self._hint)
+
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - it never comes to that
         raise self._refusal()
 
@@ -42,6 +48,15 @@ class FallbackRegistry(MemoryRegistry):
         raise self._refusal()
 
     def acknowledge_loss(self, scope: str, *, at: float) -> None:  # noqa: ARG002 - the same
+        raise self._refusal()
+
+    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:  # noqa: ARG002 - the same
+        raise self._refusal()
+
+    def delete_servers(self, scope: str, names: Iterable[str]) -> int:  # noqa: ARG002 - the same
+        raise self._refusal()
+
+    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:  # noqa: ARG002 - the same
         raise self._refusal()
 
     def accept(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
+from discovery_engine.registry.leases import Lease
+from discovery_engine.registry.preset_records import Preset
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.records import (
     AcceptanceRecord,
@@ -16,8 +20,13 @@ from discovery_engine.registry.records import (
     EffectiveDecisions,
     LossRecord,
     Record,
+    RegistrationRecord,
     RevocationRecord,
+    SwitchRecord,
+    UnregistrationRecord,
 )
+from discovery_engine.registry.request_records import AgentRequest
+from discovery_engine.registry.server_records import RegisteredServer, ServerSwitch
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
@@ -33,6 +42,8 @@ from discovery_engine.trust.decisions import (
 class MemoryRegistry:
     """Starts with the decisions that are `known`, and nothing else."""
 
+    health = None
+
     def __init__(self, known: EffectiveDecisions | None = None) -> None:
         self._decided = EffectiveDecisions() if known is None else known
         self._number = len(self._decided)
@@ -42,8 +53,12 @@ class MemoryRegistry:
         self._vectors: dict[tuple[str, bytes], bytes] = {}
         self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
         self._counted: dict[str, dict[ToolKey, UseCount]] = {}
+        self._server_marks = dict.fromkeys(self._decided.scopes, "known")
         self._written: dict[tuple[str, str, str], WrittenRequests] = {}
         self._writes = 0
+        self._leases: dict[str, Lease] = {}
+        self._agent_requests: dict[str, dict[str, AgentRequest]] = {}
+        self._presets: dict[str, dict[tuple[str, str, str], Preset]] = {}
         self._turn = threading.Lock()
 
     def load(self, scope: str) -> Snapshot | None:
@@ -74,6 +89,9 @@ class MemoryRegistry:
             newest = max(revision, snapshot.catalog.revision)
             catalog = Catalog.of(known.values(), revision=newest)
             self._snapshots[scope] = Snapshot(snapshot.settings, catalog, decided)
+
+    def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:  # noqa: ARG002 - of no scope
+        return ()
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         with self._turn:
@@ -160,6 +178,40 @@ class MemoryRegistry:
             if (lost := self._decided.lost_at(scope)) is not None:
                 self._decide(LossRecord(scope, lost, at))
 
+    def servers_mark(self, scope: str) -> str:
+        return self._server_marks.get(scope, "")
+
+    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
+        with self._turn:
+            kept = self._decided.servers.items()
+            return tuple(record.server for (of, _), record in kept if of == scope)
+
+    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
+        self._decide_servers(scope, [RegistrationRecord(scope, one) for one in servers])
+
+    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
+        gone = [name for name in dict.fromkeys(names) if (scope, name) in self._decided.servers]
+        self._decide_servers(scope, [UnregistrationRecord(scope, name) for name in gone])
+        return len(gone)
+
+    def switches(self, scope: str) -> Mapping[str, ServerSwitch]:
+        with self._turn:
+            kept = self._decided.switches.items()
+            return {
+                server: ServerSwitch(bool(record.is_wanted), record.at)
+                for (of, server), record in kept
+                if of == scope
+            }
+
+    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
+        known = self.switches(scope)
+        records = [
+            SwitchRecord(scope, server, is_wanted, at)
+            for server, is_wanted in wanted.items()
+            if is_wanted is not (known[server].is_wanted if server in known else None)
+        ]
+        self._decide_servers(scope, records)
+
     async def changes(self) -> AsyncGenerator[None]:
         import anyio  # noqa: PLC0415 - only processes that run for long follow changes
 
@@ -217,12 +269,78 @@ class MemoryRegistry:
             self._writes += 1
             return len(gone)
 
+    def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
+        with self._turn:
+            return tuple(self._agent_requests.get(scope, {}).values())
+
+    def save_agent_request(self, scope: str, request: AgentRequest) -> None:
+        with self._turn:
+            self._agent_requests.setdefault(scope, {})[request.id] = request
+
+    def replace_agent_request(self, scope: str, known: AgentRequest, new: AgentRequest) -> bool:
+        with self._turn:
+            kept = self._agent_requests.setdefault(scope, {})
+            is_same = kept.get(known.id) == known
+            if is_same:
+                kept[known.id] = new
+            return is_same
+
+    def presets(self, scope: str) -> tuple[Preset, ...]:
+        with self._turn:
+            kept = self._presets.get(scope, {})
+            return tuple(kept[key] for key in sorted(kept))
+
+    def save_preset(self, scope: str, preset: Preset) -> None:
+        with self._turn:
+            self._presets.setdefault(scope, {})[preset.key] = preset
+
+    def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
+        with self._turn:
+            return self._presets.get(scope, {}).pop(key, None) is not None
+
+    def lease(self, name: str) -> Lease | None:
+        return self._leases.get(name)
+
+    def acquire_lease(
+        self, name: str, holder: str, *, instead_of: Lease | None = None
+    ) -> Lease | None:
+        with self._turn:
+            known = self._leases.get(name)
+            if known is not None and not known.is_free and known != instead_of:
+                return None
+            self._leases[name] = Lease(name, holder, known.fence + 1 if known else 1)
+            return self._leases[name]
+
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        with self._turn:
+            if not self._is_held(lease):
+                return None
+            renewed = replace(lease, renewals=lease.renewals + 1)
+            self._leases[lease.name] = renewed
+            return renewed
+
+    def release_lease(self, lease: Lease) -> None:
+        with self._turn:
+            if self._is_held(lease):
+                self._leases[lease.name] = replace(lease, holder="")
+
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _is_held(self, lease: Lease) -> bool:
+        known = self._leases.get(lease.name)
+        return known is not None and (known.holder, known.fence) == (lease.holder, lease.fence)
 
     def _decide(self, record: Record) -> None:
         self._decided.add(record)
         self._number += 1
+
+    def _decide_servers(self, scope: str, records: Sequence[Record]) -> None:
+        with self._turn:
+            for record in records:
+                self._decide(record)
+            if records:
+                self._server_marks[scope] = str(self._number)
 
     def _drop_uses(self, scope: str, is_gone: Callable[[ServerName], bool]) -> None:
         counted = self._counted.get(scope, {})

@@ -7,11 +7,15 @@ cannot be used.
 
     SnapshotStore   settings and catalog, as one snapshot
     DecisionStore   approvals of servers, acceptances of tools, losses of either
+    ServerStore     servers that stand in no file, and switches for any server
     VectorStore     the vectors of texts, by embedding model
     UsageStore      how often tools were used that a search had found
     RequestStore    typical requests that a language model wrote for tools
     ChangeFeed      when other processes decide something
     EraStore        which revision of the protocol a server used last
+    LeaseStore      what one process at a time may hold
+    AgentRequestStore   what agents asked the owner for
+    PresetStore     arguments of tools that the owner keeps under names
     IndexStore      the search index; only a back-end on this machine, for this user, has one
     Registry        all but the last, which it may have
 """
@@ -31,6 +35,11 @@ from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 if TYPE_CHECKING:
+    from discovery_engine.errors import RegistryError
+    from discovery_engine.registry.leases import Lease
+    from discovery_engine.registry.preset_records import Preset
+    from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.search.examples.written import WrittenRequests
 
 
@@ -42,6 +51,19 @@ class Snapshot(Struct, frozen=True):
     decided: int | None = None
     """The number of the newest decision that all its verdicts take into account, if that is known:
     then they still hold under the same settings, as long as no other was made."""
+
+
+class RegistryHealth(Struct, frozen=True):
+    """How a registry is doing that is not a file of this machine."""
+
+    error: RegistryError | None
+    """Why it does not answer; None if it does."""
+    since: float | None
+    """Unix time in seconds at which it was first found not to answer."""
+    waiting: int
+    """Writes that wait until it answers."""
+    dropped: int
+    """Writes that did not fit, or that it refused."""
 
 
 class SnapshotStore(Protocol):
@@ -66,6 +88,13 @@ class SnapshotStore(Protocol):
         configuration meanwhile must not come back. The saved revision never decreases. `decided` is
         saved as that of the snapshot, unless another process has saved something since this
         registry last loaded or saved it.
+        """
+
+    def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
+        """What other processes saved of servers since this registry last loaded or asked.
+
+        It may have some that this registry saved itself. None but of a registry that several
+        machines share.
         """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
@@ -114,6 +143,28 @@ class DecisionStore(Protocol):
 
     def acknowledge_loss(self, scope: str, *, at: float) -> None:
         """Allow acceptance at first sight again; no-op if nothing was lost."""
+
+
+class ServerStore(Protocol):
+    """What it keeps are decisions of the owner, too: with a second copy, and with their number."""
+
+    def servers_mark(self, scope: str) -> str:
+        """Another text after every change of servers or switches; empty if there was none."""
+
+    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
+        """In the order in which they were registered."""
+
+    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
+        """Add servers, all or none; one takes the place of another of its name."""
+
+    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
+        """Drop servers; returns how many there were."""
+
+    def switches(self, scope: str) -> ServerSwitches:
+        """Which servers are switched on or off by hand; all others are as their entries say."""
+
+    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
+        """Set switches, or drop them with None; `at` is Unix time in seconds."""
 
 
 class VectorStore(Protocol):
@@ -167,6 +218,8 @@ class ChangeFeed(Protocol):
     def changes(self) -> AsyncGenerator[None]:
         """Yield soon after another process has decided something, or had requests written.
 
+        Of a registry that machines share also after it has saved what a server listed.
+
         For ever.
 
         It yields once at first, for what was decided before it was called. Several decisions may
@@ -182,6 +235,49 @@ class EraStore(Protocol):
 
     def save_era(self, connection: str, era: JSONObject | None) -> None:
         """Replace it; None drops it."""
+
+
+class LeaseStore(Protocol):
+    """They belong to no scope. No clock is used: see `leases`."""
+
+    def lease(self, name: str) -> Lease | None:
+        """As it is now, free or held; None if nobody ever held it."""
+
+    def acquire_lease(
+        self, name: str, holder: str, *, instead_of: Lease | None = None
+    ) -> Lease | None:
+        """Take a lease that is free, or that is still exactly `instead_of`; None if it is neither.
+
+        Of processes that try at once one gets it, with the next fence.
+        """
+
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        """Renew a lease that is held still; None if another holder had it since, or has it."""
+
+    def release_lease(self, lease: Lease) -> None:
+        """Let others have it; no-op if it is not held any more."""
+
+
+class AgentRequestStore(Protocol):
+    def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
+        """What agents asked for under a scope, the oldest first; a few hundred are kept."""
+
+    def save_agent_request(self, scope: str, request: AgentRequest) -> None:
+        """Add a request, or replace the one of its id."""
+
+    def replace_agent_request(self, scope: str, known: AgentRequest, new: AgentRequest) -> bool:
+        """Replace a request if it is still exactly as `known`; returns whether it was."""
+
+
+class PresetStore(Protocol):
+    def presets(self, scope: str) -> tuple[Preset, ...]:
+        """Those of a scope, in the order of their keys."""
+
+    def save_preset(self, scope: str, preset: Preset) -> None:
+        """Add a preset, or replace the one of its key."""
+
+    def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
+        """Delete a preset by server, tool and name; returns whether there was one."""
 
 
 class IndexStore(Protocol):
@@ -205,15 +301,23 @@ class IndexStore(Protocol):
 class Registry(
     SnapshotStore,
     DecisionStore,
+    ServerStore,
     ChangeFeed,
     VectorStore,
     UsageStore,
     RequestStore,
     EraStore,
+    LeaseStore,
+    AgentRequestStore,
+    PresetStore,
     Protocol,
 ):
     @property
     def indexes(self) -> IndexStore | None:
         """None if this registry is not a private file; see `IndexStore`."""
+
+    @property
+    def health(self) -> RegistryHealth | None:
+        """Whether it answers; None if this process has it, or a file of this machine."""
 
     def close(self) -> None: ...

@@ -7,11 +7,14 @@ compared and either can be made from the other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
 from discovery_engine.trust.decisions import Acceptance, Approval
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.server_records import RegisteredServer
 
 EVERY_SCOPE = "*"
 """In place of a scope's name; scopes are absolute paths, or a word."""
@@ -45,7 +48,30 @@ class LossRecord(Struct, frozen=True):
     """When its owner acknowledged it; tools are withheld until then."""
 
 
-Record: TypeAlias = ApprovalRecord | RevocationRecord | AcceptanceRecord | LossRecord
+class RegistrationRecord(Struct, frozen=True):
+    """A server is registered, in the place of one that has its name."""
+
+    scope: str
+    server: RegisteredServer
+
+
+class UnregistrationRecord(Struct, frozen=True):
+    scope: str
+    server: str
+    """The name in the registry."""
+
+
+class SwitchRecord(Struct, frozen=True):
+    scope: str
+    server: str
+    """What it is known as."""
+    is_wanted: bool | None
+    """None drops the switch: what the server's entry says is in effect."""
+    at: float
+
+
+ServerRecord: TypeAlias = RegistrationRecord | UnregistrationRecord | SwitchRecord
+Record: TypeAlias = ApprovalRecord | RevocationRecord | AcceptanceRecord | LossRecord | ServerRecord
 
 
 class EffectiveDecisions(Struct):
@@ -55,6 +81,8 @@ class EffectiveDecisions(Struct):
     acceptances: dict[tuple[str, str, str, str], AcceptanceRecord] = field(default_factory=dict)
     """What was accepted last comes last."""
     losses: dict[str, LossRecord] = field(default_factory=dict)
+    servers: dict[tuple[str, str], RegistrationRecord] = field(default_factory=dict)
+    switches: dict[tuple[str, str], SwitchRecord] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> EffectiveDecisions:
@@ -79,22 +107,50 @@ class EffectiveDecisions(Struct):
                 if scope == EVERY_SCOPE and record.acknowledged is None:
                     self.losses.clear()
                 self.losses[scope] = record
+            case RegistrationRecord() | UnregistrationRecord() | SwitchRecord():
+                self._add_of_server(record)
+
+    def _add_of_server(self, record: ServerRecord) -> None:
+        match record:
+            case RegistrationRecord(scope, server):
+                self.servers[scope, server.name] = record
+            case UnregistrationRecord(scope, name):
+                self.servers.pop((scope, name), None)
+            case SwitchRecord(scope, server, is_wanted):
+                if is_wanted is None:
+                    self.switches.pop((scope, server), None)
+                else:
+                    self.switches[scope, server] = record
 
     def __iter__(self) -> Iterator[Record]:
         """The fewest records that come to the same."""
         yield from self.approvals.values()
         yield from self.acceptances.values()
         yield from sorted(self.losses.values(), key=lambda loss: loss.scope != EVERY_SCOPE)
+        yield from self.servers.values()
+        yield from self.switches.values()
 
     def __len__(self) -> int:
-        return len(self.approvals) + len(self.acceptances) + len(self.losses)
+        trust = len(self.approvals) + len(self.acceptances) + len(self.losses)
+        return trust + len(self.servers) + len(self.switches)
 
     @property
     def scopes(self) -> frozenset[str]:
         """The scopes in which something was decided."""
-        return frozenset(key[0] for key in (*self.approvals, *self.acceptances))
+        decided = *self.approvals, *self.acceptances, *self.servers, *self.switches
+        return frozenset(key[0] for key in decided)
 
     def lost_at(self, scope: str) -> float | None:
         """When decisions of a scope were lost; None if none were, or the owner acknowledged it."""
         loss = self.losses.get(scope) or self.losses.get(EVERY_SCOPE)
         return loss.at if loss and loss.acknowledged is None else None
+
+
+class DecisionExport(Struct, frozen=True):
+    """All decisions of a registry, to be kept in another one, too."""
+
+    number: int
+    """Of the newest."""
+    effective: EffectiveDecisions
+    marks: dict[str, str]
+    """Of the registered servers and switches, by scope."""

@@ -19,7 +19,9 @@ suspicious and was never accepted, or differs from what the lock file pins."""
 Refusal: TypeAlias = Literal["untrusted", "altered", "unpinned"]
 """Why a server is not started: it was not approved, something else was approved, or the lock file
 does not pin it."""
-Reason: TypeAlias = Literal["default", "rule", "whitelist", "server", "off"] | Withheld | Refusal
+Reason: TypeAlias = (
+    Literal["default", "rule", "whitelist", "server", "switch", "off"] | Withheld | Refusal
+)
 """`whitelist`: no rule decided while another rule enables; `server`: its server is disabled;
 `off`: the configuration disables every server."""
 

@@ -14,7 +14,9 @@ from discovery_engine.rules.rule import Reason, Rule, Verdict
 
 Subject = Literal["tool", "server", "resource", "prompt"]
 
-_HELD_BACK: Mapping[Reason, str] = {
+_REASONS: Mapping[Reason, str] = {
+    "switch": "it is switched off",
+    "off": "the configuration has `enabled: false`",
     "changed": "a change that waits for review",
     "pending": "quarantine until it is reviewed",
     "suspicious": "a suspicion that waits for review",
@@ -61,10 +63,8 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
         return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
     if verdict.reason == "server":
         return "its entry has enabled: false" if subject == "server" else "its server is disabled"
-    if verdict.reason == "off":
-        return "the configuration has `enabled: false`"
-    if verdict.reason in _HELD_BACK:
-        return _HELD_BACK[verdict.reason]
+    if verdict.reason in _REASONS:
+        return _REASONS[verdict.reason]
     if verdict.reason == "whitelist":
         enabling = next(index for index, rule in enumerate(rules) if rule.enabled)
         return f"no rule enables it, and {rule_name(enabling, rules)} makes them a whitelist"

@@ -1,41 +1,76 @@
-"""Publishes an event for each call: tool, outcome, duration and sizes, never its contents."""
+"""Records each call at its end: as an event, which never has its contents, and in the call log."""
 
 from __future__ import annotations
 
+import re
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.call_log.excerpt import size_of
+from discovery_engine.call_log.log_entry import Actor, EntryKind, LogEntry
 from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
-from discovery_engine.rpc.client import Client
+from discovery_engine.rpc.client import ELICIT, Client
+from discovery_engine.runtime.call_span import begin_span
+from discovery_engine.secrets.references import REDACTED
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 
-_COUNTED = 1000  # values
+if TYPE_CHECKING:
+    from discovery_engine.call_log.call_log import CallLog
+    from discovery_engine.rpc.peer import OnProgress
+
+_CLIENT = 8  # characters: with the whole id, a reader of the log could use the session
+_MOST_PROGRESS = 100  # entries of one call; a server may report each percent, and each byte
+_TRACE = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+
+
+class CallRecorder(Struct, frozen=True):
+    """Where calls are recorded."""
+
+    events: EventBus
+    log: CallLog
+    actor: Actor
+    """Who makes the calls of which nothing else is known."""
 
 
 class CallRecord:
-    """A block that runs one call; its outcome is published at the end.
+    """A block that runs one call; its outcome is recorded at the end.
 
-    Nothing is counted if there is no subscriber.
+    It implements `CallObserver`.
     """
 
     def __init__(
         self,
-        events: EventBus,
+        recorder: CallRecorder,
         server: str | None,
         tool: str,
         arguments: JSONObject,
         caller: Client | None,
+        *,
+        kind: EntryKind = "call",
+        view: str = "",
+        by: Actor | None = None,
     ) -> None:
-        self._events = events
+        """Begun now; `view` is that of the caller, and `by` who it is, if that is known."""
+        self._recorder = recorder
+        self._kind = kind
         self._server = ServerName(server or "")
         self._tool = ToolName(tool)
         self._arguments = arguments
         self._caller = caller
+        self._view = view
+        self._by: Actor = by or recorder.actor
         self._outcome = "cancelled"
         self._result: JSONObject | None = None
+        self._error: DiscoveryError | None = None
+        self._queued = 0.0
+        self._progress = 0
+        self._is_known = False
+        self._span = begin_span(kind, caller)
         self._started = time.monotonic()
         self.is_named = False
         """Whether the name of the tool stays as it is if there is an error."""
@@ -51,14 +86,28 @@ class CallRecord:
     ) -> None:
         if isinstance(error, DiscoveryError):
             self._record_error(error)
-        if self._events.wants(ToolCalled):
-            self._publish()
+        seconds = time.monotonic() - self._started
+        self._log_call(seconds)
+        if self._span:
+            named = (self._server, self._tool) if self._is_known else ("", "")
+            self._span.end(*named, self._outcome, self._queued)
+        if self._recorder.events.wants(ToolCalled):
+            self._publish(seconds)
+
+    @property
+    def client(self) -> Client | None:
+        """The caller; what it gives to the server names the span of this call, if there is one."""
+        return self._span.carried_by(self._caller) if self._span else self._caller
+
+    @property
+    def _trace_id(self) -> str:
+        return self._span.trace_id if self._span else trace_id(self._caller)
 
     def set_name(self, server: ServerName, name: str) -> None:
-        self._server, self._tool = server, ToolName(name)
+        self._server, self._tool, self._is_known = server, ToolName(name), True
 
     def set_tool(self, tool: Tool) -> None:
-        self._server, self._tool = tool.server, tool.name
+        self._server, self._tool, self._is_known = tool.server, tool.name, True
 
     def record_result(self, result: JSONObject) -> None:
         self._outcome = "tool_error" if result.get("isError") else "ok"
@@ -68,45 +117,108 @@ class CallRecord:
 
     def record_task(self, status: str, result: JSONObject | None, seconds: float) -> None:
         """The end of a task that was begun so many seconds ago."""
+        self._is_known = True
+        self._span = None  # that of the request by which the task began has ended
         self._started = time.monotonic() - seconds
         if result is not None:
             self.record_result(result)
         else:
             self._outcome = "cancelled" if status == "cancelled" else UpstreamProtocolError.code
 
+    def record_wait(self, seconds: float) -> None:
+        """As `CallObserver`."""
+        self._queued += seconds
+
+    def record_question(
+        self, method: str, params: JSONObject, answer: JSONObject | Exception, seconds: float
+    ) -> None:
+        """As `CallObserver`."""
+        outcome, result = "ok", answer
+        if isinstance(answer, Exception):
+            outcome, result = "error", {"error": str(answer)}
+        elif method == ELICIT and "content" in answer:
+            # What a person has typed in may be anything; that it was answered is enough.
+            content = answer["content"]
+            shown = dict.fromkeys(content, REDACTED) if isinstance(content, dict) else REDACTED
+            result = {**answer, "content": shown}
+        self._recorder.log.record(self._entry("question", method, outcome, seconds), params, result)
+
+    def recording(self, on_progress: OnProgress | None) -> OnProgress | None:
+        """The same callback, with each progress recorded; None stays None."""
+        if on_progress is None:
+            return None
+
+        async def record(progress: float, total: float | None, message: str | None) -> None:
+            self._record_progress(progress, total, message)
+            await on_progress(progress, total, message)
+
+        return record
+
+    def _record_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self._progress += 1
+        if self._progress > _MOST_PROGRESS:
+            return
+        seconds = time.monotonic() - self._started
+        reported = {"progress": progress, "total": total, "message": message}
+        self._recorder.log.record(self._entry("progress", self._tool, "", seconds), result=reported)
+
     def _record_error(self, error: DiscoveryError) -> None:
         self._outcome = error.code
+        self._error = error
         self._server = ServerName(error.server or self._server)
         if not self.is_named:
             self._tool = ToolName(error.tool or self._tool)
 
-    def _publish(self) -> None:
+    def _entry(self, kind: EntryKind, tool: str, outcome: str, seconds: float) -> LogEntry:
+        caller = self._caller
+        return LogEntry(
+            self._recorder.log.now(),
+            kind,
+            self._server,
+            tool,
+            outcome,
+            seconds,
+            client=caller.id[:_CLIENT] if caller and caller.id else "",
+            view=self._view,
+            by=self._by,
+            trace_id=self._trace_id,
+        )
+
+    def _log_call(self, seconds: float) -> None:
+        caller, log = self._caller, self._recorder.log
+        entry = LogEntry(
+            log.now(),
+            self._kind,
+            self._server,
+            self._tool,
+            self._outcome,
+            seconds,
+            self._queued,
+            client=caller.id[:_CLIENT] if caller and caller.id else "",
+            view=self._view,
+            by=self._by,
+            trace_id=self._trace_id,
+        )
+        result: JSONValue = self._result
+        if self._error is not None:
+            result = {"error": {"code": self._error.code, "message": self._error.message}}
+        log.record(entry, self._arguments, result, is_known=self._is_known)
+
+    def _publish(self, seconds: float) -> None:
         called = ToolCalled(
             self._server,
             self._tool,
             self._outcome,
-            time.monotonic() - self._started,
+            seconds,
             self._caller.id if self._caller else None,
-            _size(self._arguments),
-            0 if self._result is None else _size(self._result),
+            size_of(self._arguments),
+            0 if self._result is None else size_of(self._result),
         )
-        self._events.publish(called)
+        self._recorder.events.publish(called)
 
 
-def _size(value: JSONValue) -> int:
-    """The characters in a value, counted in its first thousand values."""
-    # Encoding it would be exact, but takes 10 ms for a result of 8 MiB.
-    characters, rest = 0, [value]
-    for _ in range(_COUNTED):
-        if not rest:
-            break
-        match rest.pop():
-            case str() as text:
-                characters += len(text)
-            case dict() as members:
-                rest += members.values()
-            case list() as items:
-                rest += items
-            case plain:
-                characters += len(str(plain))
-    return characters
+def trace_id(caller: Client | None) -> str:
+    """The trace that a client's request belongs to; empty if it names none."""
+    parent = caller.meta.get("traceparent") if caller else None
+    found = _TRACE.fullmatch(parent) if isinstance(parent, str) else None
+    return found[1] if found else ""

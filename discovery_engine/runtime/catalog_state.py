@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -24,6 +25,7 @@ from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged, RequestsWritten
+from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.catalog_store import CatalogStore
 from discovery_engine.runtime.ingestion.carry_over import carried_over
@@ -31,6 +33,7 @@ from discovery_engine.runtime.ingestion.ingestor import Ingestor
 from discovery_engine.runtime.ingestion.listing_result import ListingResult, parse_listing
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.runtime.ingestion.server_parts import part_from_result
+from discovery_engine.runtime.ingestion.shared_parts import shared_parts
 from discovery_engine.runtime.restore import newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
@@ -224,6 +227,24 @@ class CatalogState:
             await self._replace_settings(self.view.settings, self._known)
             return self._in_effect != before
 
+    async def apply_shared_parts(self) -> tuple[ServerName, ...]:
+        """Adopt what other gateways listed meanwhile; no-op if nothing.
+
+        Returns the servers to list once more: something is held back here that others have not
+        seen.
+        """
+        if not self.is_complete:
+            return ()
+        async with self._changing():
+            found = await self._store.changed_parts(self.view.settings)
+            if not found:
+                return ()
+            work = partial(shared_parts, found, self.view.catalog, self._ingestor)
+            shared = await anyio.to_thread.run_sync(work)
+            if shared.adopted:
+                await self._replace_catalog(self.view.catalog.with_parts(shared.adopted))
+            return tuple(shared.doubtful)
+
     @property
     def _known(self) -> Snapshot:
         return Snapshot(self.view.settings, self.view.catalog, self.trust_store.decided)
@@ -349,7 +370,7 @@ class CatalogState:
 def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:
     """Whether a snapshot has all servers of these settings, judged by them and these decisions."""
     return (
-        stored.settings == settings
+        stored.settings == without_secrets(settings)
         and stored.decided == trust.decisions.number
         and stored.catalog.parts.keys() == settings.by_name.keys()
     )

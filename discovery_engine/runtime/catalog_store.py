@@ -44,6 +44,17 @@ class CatalogStore:
         snapshot = await anyio.to_thread.run_sync(self._registry.load, key)
         return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
 
+    async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:
+        """What other gateways listed since it was last asked; none if it cannot be read."""
+        if self._registry.health is None:  # no other machine has it
+            return ()
+        key = catalog_key_of(settings)
+        try:
+            return await anyio.to_thread.run_sync(self._registry.changed_parts, key)
+        except RegistryError as error:
+            logger.warning("What other gateways listed cannot be loaded: %s", error)
+            return ()
+
     async def save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
         """Store the settings, and these parts; None if all parts are stored already."""
         await self._write(partial(self._save_settings, now, parts))

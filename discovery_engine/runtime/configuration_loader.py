@@ -9,42 +9,54 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.to_thread
 
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import ConfigurationRejected, ConfigurationReloaded, EventBus
+from discovery_engine.runtime.server_events import server_events
 from discovery_engine.view.notices import Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
     from pathlib import Path
 
-    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.settings import Settings
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
-    from discovery_engine.tools.model import ServerName
+    from discovery_engine.runtime.registered_servers import RegisteredServers
+    from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
 
 
 def read_settings(
-    config: str | Path | Settings | None, environ: Mapping[str, str], *, frozen: bool
+    config: str | Path | Settings | None,
+    environ: Mapping[str, str],
+    *,
+    frozen: bool,
+    content: bytes | None = None,
 ) -> Settings:
     """As `config.loading.loader.resolve_settings`, which loads pydantic and YAML: 100 ms of CPU."""
     from discovery_engine.config.loading.loader import resolve_settings  # noqa: PLC0415 - as above
 
-    return resolve_settings(config, environ, frozen=frozen)
+    return resolve_settings(config, environ, frozen=frozen, content=content)
+
+
+class SettingsReader(Protocol):
+    def __call__(self, *, content: bytes | None = None) -> Settings:
+        """The settings of the files; with `content`, as if the configuration had it."""
 
 
 class ConfigurationLoader:
-    """`load` reads the files; `clock` is Unix time in seconds."""
+    """`load` reads the files, and `registered` the registry; `clock` is Unix time in seconds."""
 
     def __init__(
         self,
-        load: Callable[[], Settings],
+        load: SettingsReader,
+        registered: RegisteredServers,
         state: CatalogState,
         upstreams: LazyUpstreams,
         events: EventBus,
@@ -52,6 +64,8 @@ class ConfigurationLoader:
         clock: Callable[[], float],
     ) -> None:
         self._load = load
+        self._registered = registered
+        self._files: Settings | None = None
         self._state = state
         self._upstreams = upstreams
         self._events = events
@@ -60,21 +74,34 @@ class ConfigurationLoader:
         self.rejection: Rejection | None = None
         """Why the files contain other settings that are invalid; None if they do not."""
 
+    async def join(self, files: Settings) -> Settings:
+        """The settings that the files contain, with the servers of the registry."""
+        self._files = files
+        return await anyio.to_thread.run_sync(self._registered.join, files)
+
+    def preview(self, content: bytes) -> Settings:
+        """The settings that would be in force if the file had this content; it blocks.
+
+        Raises:
+            ConfigurationError: If they could not be used.
+        """
+        return self._registered.join(self._load(content=content))
+
     async def reload(self) -> None:
         """As `Engine.reload`."""
         async with self._changing:
-            before = self._state.view.connectable
-            await self._apply()
-            self._upstreams.settings_changed()
-            await self._end_changed(before)
+            await self._replace(self._apply)
 
     async def apply_decisions(self) -> None:
         """As `Engine.apply_decisions`."""
         await self._state.apply_requests()
         async with self._changing:
+            is_current = self._registered.is_current
+            if not await anyio.to_thread.run_sync(is_current, self._state.view.settings):
+                await self._replace(self._apply_registered)
             if not (self._state.is_complete or await self._state.knows_decisions()):
                 await self._complete()
-            before = self._state.view.connectable
+            before = self._state.view
             if await self._state.apply_decisions():
                 await self._end_changed(before)
 
@@ -101,9 +128,9 @@ class ConfigurationLoader:
         from discovery_engine.config.loading.loader import require_same_file  # noqa: PLC0415 - as above
 
         try:
-            settings = await anyio.to_thread.run_sync(self._load)
-            require_same_file(self._state.view.settings, settings)
-            await self._state.apply_settings(settings)
+            files = await anyio.to_thread.run_sync(self._load)
+            require_same_file(self._state.view.settings, files)
+            await self._state.apply_settings(await self.join(files))
         except ConfigurationError as error:
             since = self.rejection.since if self.rejection else self._clock()
             self.rejection = Rejection(error.problems, since)
@@ -111,8 +138,29 @@ class ConfigurationLoader:
             raise
         self.rejection = None
 
-    async def _end_changed(self, before: Mapping[ServerName, ServerSettings]) -> None:
+    async def _apply_registered(self) -> None:
+        """Apply other servers and switches of the registry to what the files last contained.
+
+        Files that are invalid by now do not keep a server from being switched off.
+
+        Raises:
+            ConfigurationError: If the files were not read yet, and are invalid.
+        """
+        if self._files is None:
+            await self._apply()
+        else:
+            await self._state.apply_settings(await self.join(self._files))
+
+    async def _replace(self, apply: Callable[[], Awaitable[None]]) -> None:
+        before = self._state.view
+        await apply()
+        self._upstreams.settings_changed()
+        await self._end_changed(before)
+
+    async def _end_changed(self, before: View) -> None:
         """End the sessions of servers whose transport is another than before, or that are gone."""
         view = self._state.view
-        await self._upstreams.close_changed(before, view.connectable)
+        await self._upstreams.close_changed(before.connectable, view.connectable)
+        for event in server_events(before.settings, view.settings):
+            self._events.publish(event)
         self._events.publish(ConfigurationReloaded(len(view.settings.servers)))

@@ -15,7 +15,12 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from discovery_engine._util.tasks import finish
-from discovery_engine.overrides.pinning import pinned_references, pinned_values
+from discovery_engine.overrides.pinning import (
+    pinned_references,
+    pinned_values,
+    referred_values,
+)
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.rate_limits import CallQuota
     from discovery_engine.tools.arguments import Checker
     from discovery_engine.tools.model import Tool
+    from discovery_engine.upstream.call import CallObserver
 
 OnUnchecked: TypeAlias = Callable[[str], object]
 """Called, and awaited if it is async, with the reason why arguments are sent unchecked."""
@@ -70,6 +76,7 @@ class ToolExecutor:
         on_progress: OnProgress | None,
         on_unchecked: OnUnchecked | None,
         quota: CallQuota | None,
+        observer: CallObserver | None = None,
     ) -> JSONObject:
         """As `Engine.execute`, for a tool that may be called; the call counts for `quota`."""
         view = self._current.view
@@ -85,6 +92,7 @@ class ToolExecutor:
             continuation=continuation,
             on_progress=on_progress,
             quota=quota,
+            observer=observer,
         )
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
@@ -109,7 +117,7 @@ class ToolExecutor:
         """
         if not tool.overridden.pinned:
             return {}
-        return await anyio.to_thread.run_sync(pinned_values, tool, overrides, self._secrets)
+        return await anyio.to_thread.run_sync(_known_values, tool, overrides, self._secrets)
 
     async def _check(
         self,
@@ -129,3 +137,11 @@ class ToolExecutor:
                 unchecked = await anyio.to_thread.run_sync(check, limiter=self._costly)
         if unchecked is not None and on_unchecked is not None:
             await finish(on_unchecked(unchecked))
+
+
+def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
+    """As `pinned_values`; the server may print them, so they are redacted from now on."""
+    for reference, value in referred_values(tool, overrides, secrets):
+        is_secret = reference.kind != "variable"
+        KNOWN_SECRETS.add_value(value, reference.name, is_secret=is_secret)
+    return pinned_values(tool, overrides, secrets)

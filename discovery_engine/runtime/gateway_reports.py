@@ -107,7 +107,7 @@ def with_observations(view: View, found: Mapping[ServerName, Sequence[Observatio
         seen = matching(view, server.name, found)
         if seen and (own is None or _severity(seen[0].status) > _severity(own.state)):
             live[server.name] = _live(seen)
-    return view.with_live(live, view.rejection) if found else view
+    return view.with_live(live, view.rejection, view.outage) if found else view
 
 
 def matching(

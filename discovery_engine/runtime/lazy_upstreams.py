@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.recorder import Recorder
+    from discovery_engine.runtime.server_record import ServerRecorder
     from discovery_engine.tools.offering import OfferingKind
+    from discovery_engine.upstream.call import CallObserver
     from discovery_engine.upstream.listing import ListedOfferings, Listing
     from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.upstream.requests import UpstreamRequest
@@ -57,8 +59,10 @@ class LazyUpstreams:
         rates: RateLimits | None = None,
         recorder: Recorder | None = None,
         on_needs_auth: OnNeedsAuth | None = None,
+        server_recorder: ServerRecorder | None = None,
     ) -> None:
         """`on_needs_auth` is awaited when a request fails because of the login of its server."""
+        self._server_recorder = server_recorder
         self._on_needs_auth = on_needs_auth
         self._tasks = tasks
         self._open_upstreams = open_upstreams
@@ -78,12 +82,22 @@ class LazyUpstreams:
         try:
             listing = await (await self._opened()).list_tools(server)
         except UpstreamError as error:
-            redactor.redact_error(error)
+            (await self._renewed(server, redactor)).redact_error(error)
             raise
+        redactor = await self._renewed(server, redactor)
         redacted = await anyio.to_thread.run_sync(_redacted, listing, redactor)
         if self._recorder:
             await self._recorder.record_listing(server.name, redacted)
         return redacted
+
+    async def ping(self, server: ServerSettings) -> float:
+        """As `Upstreams.ping`."""
+        redactor = await self._redactor_of(server)
+        try:
+            return await (await self._opened()).ping(server)
+        except UpstreamError as error:
+            redactor.redact_error(error)
+            raise
 
     async def send(
         self,
@@ -94,6 +108,7 @@ class LazyUpstreams:
         continuation: Continuation | None,
         on_progress: OnProgress | None,
         quota: CallQuota | None,
+        observer: CallObserver | None = None,
     ) -> JSONObject:
         """As `Upstreams.send`, within the calls of a minute that the server and `quota` allow.
 
@@ -111,8 +126,10 @@ class LazyUpstreams:
                 caller=caller,
                 continuation=continuation,
                 on_progress=on_progress,
+                observer=observer,
             )
         except UpstreamError as error:
+            redactor = await self._renewed(server, redactor)
             redactor.redact_error(error)
             if self._recorder and isinstance(error, UpstreamProtocolError):
                 await self._recorder.record(server.name, request, error, redactor)
@@ -160,6 +177,11 @@ class LazyUpstreams:
         """As `Upstreams.unwatch`; no-op before the first use."""
         if self._upstreams:
             self._upstreams.unwatch(server, uri)
+
+    async def close(self, server: ServerName) -> None:
+        """As `Upstreams.close`; no-op before the first use."""
+        if self._upstreams:
+            await self._upstreams.close(server)
 
     async def close_changed(
         self,
@@ -259,11 +281,17 @@ class LazyUpstreams:
         self._redactors[server.name] = server.transport, found
         return found
 
+    async def _renewed(self, server: ServerSettings, redactor: OutputRedactor) -> OutputRedactor:
+        """The redactor once more, if values were read or commands run since it was made."""
+        return redactor if redactor.is_stable else await self._redactor_of(server)
+
     def _on_stderr(self, name: ServerName, lines: Sequence[str]) -> None:
         if (log := self._stderr_logs.get(name)) is None:
             log = self._stderr_logs[name] = StderrLog(name)
         _, redactor = self._redactors.get(name, _NO_SECRETS)
         log.write(lines, redactor.redact)
+        if self._server_recorder:
+            self._server_recorder.record_lines(name, lines, redactor.redact)
 
 
 def _redacted_info(info: StateInfo, redactor: OutputRedactor) -> StateInfo:

@@ -24,10 +24,10 @@ from discovery_engine.config.files.location import scope_of
 from discovery_engine.errors import ConfigurationError, NeedsAuthError
 from discovery_engine.events import (
     EVENTS,
+    FREQUENT,
     ConfigurationReloaded,
     Event,
     Subscription,
-    ToolCalled,
     ToolsChanged,
 )
 from discovery_engine.runtime.gateway_reports import open_status_file
@@ -52,7 +52,7 @@ _STATUS_PAUSE = 0.5  # seconds for which state changes are collected before they
 _CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same change
 _LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
 
-_STATUS_EVENTS = tuple(kind for kind in EVENTS if kind is not ToolCalled)
+_STATUS_EVENTS = tuple(kind for kind in EVENTS if kind not in FREQUENT)
 
 
 class MaintainedEngine(Protocol):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from discovery_engine._util.json import JSONObject
@@ -45,8 +46,29 @@ def question_settings(settings: Settings, server: ServerName) -> QuestionSetting
     timeout = settings.server.question_timeout
     if roots is None:
         return QuestionSettings(timeout)
+    return QuestionSettings(timeout, _roots(settings, roots))
+
+
+class OwnerRoots(NamedTuple):
+    """The roots that servers are given, as `roots/list` has them."""
+
+    shared: tuple[JSONObject, ...] | None
+    """None if there are none, so that clients are asked."""
+    own: Mapping[ServerName, tuple[JSONObject, ...]]
+    """Those of servers that have their own."""
+
+
+def owner_roots(settings: Settings) -> OwnerRoots:
+    shared = settings.server.roots
+    own = {
+        one.name: _roots(settings, one.roots) for one in settings.servers if one.roots is not None
+    }
+    return OwnerRoots(_roots(settings, shared) if shared else None, own)
+
+
+def _roots(settings: Settings, given: Sequence[str]) -> tuple[JSONObject, ...]:
     base = Path(settings.path).parent if settings.path else Path.cwd()
-    return QuestionSettings(timeout, tuple(_root(text, base) for text in roots))
+    return tuple(_root(text, base) for text in given)
 
 
 def _root(text: str, base: Path) -> JSONObject:

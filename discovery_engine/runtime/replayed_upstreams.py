@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.upstream.call import CallObserver
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.upstream.requests import UpstreamRequest
@@ -101,6 +102,10 @@ class ReplayedUpstreams:
             raise NotRecordedError(server.name, "its list of tools", 0)
         return replace(listing, connection=connection_fingerprint(server))
 
+    async def ping(self, server: ServerSettings) -> float:
+        """Raises `NotRecordedError`: nothing is reached."""
+        raise NotRecordedError(server.name, "ping", 0)
+
     async def send(
         self,
         server: ServerSettings,
@@ -109,9 +114,15 @@ class ReplayedUpstreams:
         caller: Client | None = None,
         continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
+        observer: CallObserver | None = None,
     ) -> JSONObject:
         """Raises `NotRecordedError` if no recording has the arguments or their template."""
-        del caller, continuation, on_progress  # an answer of a continued call is the next one
+        del (
+            caller,
+            continuation,
+            on_progress,
+            observer,
+        )  # an answer of a continued call is the next one
         exchanges = await anyio.to_thread.run_sync(self._exchanges, server.name)
         found = find(exchanges, request.method, shown_params(request))
         if found is None:
@@ -152,6 +163,9 @@ class ReplayedSecrets:
             return self._secrets.value(reference, base_dir=base_dir)
         except UnsetReference:
             return "replayed"
+
+    def run(self, reference: Reference, *, base_dir: str | None) -> None:
+        """Nothing is run."""
 
 
 def _is_about(exchange: Exchange, request: UpstreamRequest) -> bool:

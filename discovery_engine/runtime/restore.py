@@ -10,30 +10,48 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.config.files.inputs import is_current
-from discovery_engine.config.files.location import catalog_key, decision_scopes, locate
+from discovery_engine.config.files.location import (
+    catalog_key,
+    catalog_key_of,
+    decision_scopes,
+    locate,
+)
 from discovery_engine.config.loading.untrusted import is_untrusted_origin
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
+from discovery_engine.registry.backends import (
+    UNKNOWN_DATABASE,
+    open_fallback,
+    open_registry,
+    sqlite_url,
+)
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.view.notices import lost
+from discovery_engine.view.notices import RegistryOutage, lost
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.protocols import DecisionStore, Registry, Snapshot
+    from discovery_engine.registry.protocols import (
+        DecisionStore,
+        Registry,
+        ServerStore,
+        Snapshot,
+    )
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.tools.model import ServerName
+    from discovery_engine.search.usage import UseCount
+    from discovery_engine.tools.model import ServerName, ToolKey
 
 logger = logging.getLogger(__name__)
 
@@ -59,34 +77,101 @@ def stored_view(
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None
-    url = sqlite_url(path)
     place = locate(os.fspath(config) if config is not None else None, environ=environ)
     name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
+    open_store: _Opener = partial(_opened, sqlite_url(path))
     try:
-        with _opened(url) as store:
-            snapshot, index = store.load(name), stored_index(store, name)
-            uses = store.uses(name) if snapshot and snapshot.settings.search.learn else {}
-            lost_at = _lost_at(store, snapshot.settings) if snapshot else None
-            mark = store.requests_mark()
+        found = _recall(open_store, name)
+        if found and found.snapshot.settings.registry.url and found.is_current:
+            # The file has the settings alone; what they name has the rest.
+            open_store = partial(_shared, found.snapshot.settings, path, environ)
+            name = catalog_key_of(found.snapshot.settings)
+            found = _recall(open_store, name)
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
-    if snapshot is None or not is_current(snapshot.settings.inputs):
+    if found is None or not found.is_current:
+        return None
+    snapshot = found.snapshot
+    if snapshot.settings.registered != found.registered:
         return None
     secrets = StoredSecretResolver(environ, path.parent)
     if newly_configured(snapshot.settings, snapshot.catalog, secrets):
         return None
-    _warn_of_loss(lost_at)
-    open_book = cache(partial(_book, snapshot.settings, mark, url))
-    open_searcher = partial(_searcher, snapshot, open_book, index, partial(_keep_index, url, name))
+    _warn_of_loss(found.lost_at)
+    open_book = cache(partial(_book, snapshot.settings, found.mark, open_store))
+    keep = partial(_keep_index, open_store, name)
+    open_searcher = partial(_searcher, snapshot, open_book, found.index, keep)
     return View(
         snapshot.settings,
         snapshot.catalog,
         open_searcher,
         open_book=open_book,
-        usage=usage_shares(uses, time.time()),
-        lost_at=lost_at,
+        usage=usage_shares(found.uses, time.time()),
+        lost_at=found.lost_at,
+        outage=found.outage,
     )
+
+
+_Opener: TypeAlias = Callable[[], AbstractContextManager["Registry"]]
+
+
+class _Recalled(Struct, frozen=True):
+    """What a start reads of a registry."""
+
+    snapshot: Snapshot
+    index: bytes | None
+    uses: Mapping[ToolKey, UseCount]
+    lost_at: float | None
+    mark: str
+    registered: str
+    outage: RegistryOutage | None
+
+    @property
+    def is_current(self) -> bool:
+        return is_current(self.snapshot.settings.inputs)
+
+
+def _recall(open_store: _Opener, name: str) -> _Recalled | None:
+    with open_store() as store:
+        snapshot, index = store.load(name), stored_index(store, name)
+        if snapshot is None:
+            return None
+        return _Recalled(
+            snapshot,
+            index,
+            store.uses(name) if snapshot.settings.search.learn else {},
+            _lost_at(store, snapshot.settings),
+            store.requests_mark(),
+            registration_mark(store, snapshot.settings),
+            outage_of(store),  # last: whether all else was of the copy
+        )
+
+
+def open_store(
+    settings: Settings,
+    *,
+    data_dir: str | Path | None,
+    environ: Mapping[str, str],
+    is_thorough: bool = False,
+    patience: float = _READING_PATIENCE,
+) -> Registry:
+    """The registry that settings name: the file of the data folder, or a database.
+
+    Raises:
+        RegistryError: If it cannot be opened.
+    """
+    path = registry_path(data_dir, environ)
+    if not settings.registry.url:
+        return open_registry(sqlite_url(path), is_thorough=is_thorough, patience=patience)
+    # Its driver takes longer to load than most commands run.
+    from discovery_engine.runtime.shared_store import open_shared_store  # noqa: PLC0415
+
+    return open_shared_store(settings, path, environ, patience=patience)
+
+
+def _shared(settings: Settings, path: Path, environ: Mapping[str, str]) -> closing[Registry]:
+    return closing(open_store(settings, data_dir=path.parent, environ=environ))
 
 
 def unchanged_settings(
@@ -95,7 +180,9 @@ def unchanged_settings(
     environ: Mapping[str, str],
     data_dir: str | Path | None,
 ) -> Settings | None:
-    """The settings of the last run, without transports, if the engine may open with them.
+    """The settings of the last run, if the engine may open with them.
+
+    Only registered servers have transports.
 
     None if there are none, their files have changed, or more is needed than is remembered: what may
     be started of a file of untrusted origin, the servers of other files (which depend on values of
@@ -110,14 +197,47 @@ def unchanged_settings(
             settings = store.load_settings(
                 catalog_key(place.path, is_untrusted=False, frozen=False)
             )
+            if settings and settings.registry.url:
+                return None  # what is registered for it is in a database
+            settings = settings and _with_registered(store, settings)
     except RegistryError as error:
         logger.debug("The last configuration cannot be recalled: %s", error)
         return None
     if settings is None or not is_current(settings.inputs):
         return None
-    has_untrusted = any(server.is_untrusted_origin for server in settings.servers)
+    has_untrusted = any(
+        server.is_untrusted_origin and not server.is_registered for server in settings.servers
+    )
     needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
     return None if needs_more else settings
+
+
+def outage_of(registry: Registry) -> RegistryOutage | None:
+    """Why it does not answer, as answers say it; None if it does."""
+    health = registry.health
+    if health is None or health.since is None:
+        return None
+    return RegistryOutage(health.since, health.waiting, health.dropped)
+
+
+def registration_mark(store: ServerStore, settings: Settings) -> str:
+    """The mark of what is registered and switched for a configuration; empty if nothing ever was.
+
+    The settings are current as long as it is the one that they have.
+    """
+    marks = map(store.servers_mark, decision_scopes(settings.path, settings.name))
+    return "+".join(filter(None, marks))
+
+
+def _with_registered(store: ServerStore, settings: Settings) -> Settings | None:
+    """The settings with the transports of registered servers; None if these changed."""
+    if registration_mark(store, settings) != settings.registered:
+        return None
+    if not any(server.is_registered for server in settings.servers):
+        return settings
+    from discovery_engine.runtime.registered_servers import recalled  # noqa: PLC0415 - as below
+
+    return recalled(settings, store)
 
 
 def newly_configured(
@@ -131,11 +251,12 @@ def newly_configured(
     from discovery_engine.secrets.resolver import has_value  # noqa: PLC0415 - seldom needed
 
     folders = {server.name: os.path.dirname(server.origin.file) for server in settings.servers}  # noqa: PTH120 - "" must stay ""
+    owners = {server.name: server.secret_owner for server in settings.servers}
     return frozenset(
         name
         for name, missing in wanting.items()
         if all(
-            has_value(one, secrets, base_dir=folders.get(name) or None, server=name)
+            has_value(one, secrets, base_dir=folders.get(name) or None, server=owners[name])
             for one in missing
         )
     )
@@ -171,12 +292,12 @@ def stored_index(registry: Registry, scope: str) -> bytes | None:
     return registry.indexes.load_index(scope) if registry.indexes else None
 
 
-def _book(settings: Settings, mark: str, url: str) -> ExampleBook:
+def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
     # As the search: most reads need none.
     from discovery_engine.search.examples.book import ExampleBook  # noqa: PLC0415
     from discovery_engine.search.examples.written import WrittenBook  # noqa: PLC0415
 
-    written = WrittenBook(mark, partial(_opened, url)) if mark else None
+    written = WrittenBook(mark, open_store) if mark else None
     return ExampleBook.of(settings.search, written)
 
 
@@ -184,9 +305,9 @@ def _opened(url: str) -> closing[Registry]:
     return closing(open_registry(url, is_thorough=False, patience=_READING_PATIENCE))
 
 
-def _keep_index(url: str, name: str, index: bytes) -> None:
+def _keep_index(open_store: _Opener, name: str, index: bytes) -> None:
     try:
-        with _opened(url) as store:
+        with open_store() as store:
             if store.indexes:
                 store.indexes.save_index(name, index)
     except RegistryError as error:
@@ -204,11 +325,18 @@ def open_registry_or_fallback(
     if not settings.cache.enabled:
         yield FallbackRegistry("`cache.enabled` is false", hint="set it to true")
         return
-    url = sqlite_url(registry_path(data_dir, environ))
     try:
-        store = open_registry(url, patience=_OPENING_PATIENCE)
+        store = open_store(
+            settings,
+            data_dir=data_dir,
+            environ=environ,
+            is_thorough=True,
+            patience=_OPENING_PATIENCE,
+        )
     except RegistryError as error:
         logger.warning("Nothing will be remembered: %s", error)
+        is_file = not settings.registry.url
+        url = sqlite_url(registry_path(data_dir, environ)) if is_file else UNKNOWN_DATABASE
         store = open_fallback(url, error)
     with closing(store):
         with suppress(RegistryError):  # the next read of the decisions reports it

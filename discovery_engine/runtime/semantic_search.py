@@ -235,6 +235,7 @@ class SemanticSearch:
                 batch=wanted.embeddings.batch,
                 book=wanted.book,
                 read=wanted.read,
+                is_static=wanted.embeddings.is_static,
             )
             self._queries.clear()
             await embedder.embed([WARM_UP])

@@ -73,9 +73,10 @@ class TrustStore:
         """
         lock = load_lock(settings) if settings.frozen else None
         found: dict[ServerName, Identity] = {}
+        identity = partial(identity_as_configured, programs={})
 
         def identify(server: ServerSettings) -> Identity:
-            found[server.name] = identity_as_configured(server, self._secrets, self._environ)
+            found[server.name] = identity(server, self._secrets, self._environ)
             return found[server.name]
 
         trust = Trust.under(settings, self._recalled(settings), lock=lock, identify=identify)

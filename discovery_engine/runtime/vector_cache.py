@@ -58,6 +58,7 @@ class VectorCache:
         batch: int,
         book: ExampleBook = OWN_EXAMPLES,
         read: Callable[[str], str] = str,
+        is_static: bool = False,
     ) -> None:
         """Empty until the first update.
 
@@ -68,6 +69,7 @@ class VectorCache:
             batch: How many texts are embedded at once.
             book: Knows the examples of tools; the owner's alone if it is left out.
             read: Makes the text that is embedded of an example.
+            is_static: Whether the vectors are sums of word vectors.
         """
         self._store = store
         self._embedder = embedder
@@ -75,6 +77,7 @@ class VectorCache:
         self._batch = batch
         self._book = book
         self._read_example = read
+        self._is_static = is_static
         self._parts: dict[ServerName, tuple[ServerPart, list[_TextKeys]]] = {}
         self._known: dict[bytes, bytes] = {}
         self._kept: frozenset[bytes] | None = None
@@ -158,7 +161,8 @@ class VectorCache:
             for place, one in enumerate(found)
             if one.examples is not None and one.examples in self._known
         }
-        return await anyio.to_thread.run_sync(Vectors, tools, stored, requests)
+        made = partial(Vectors, tools, stored, requests, is_static=self._is_static)
+        return await anyio.to_thread.run_sync(made)
 
     async def _delete_unused(self) -> None:
         """Forget the vectors of texts that no tool mentions any more."""

@@ -93,7 +93,9 @@ class Assessor:
         language = self._lexicon.detect_language(query.text)
         # The words of another language are in no tool, whatever it does.
         missing = (
-            query.terms.unknown if language else words_without(held, query.text, self._lexicon)
+            query.terms.unknown
+            if language
+            else words_without(held, query.reading.text, self._lexicon)
         )
         arguments = self._argument_stems(query)
         profiles = [
@@ -146,14 +148,13 @@ class Assessor:
         reading = query.reading
         profiles = [self._profile(doc_id) for doc_id in doc_ids]
         agreements = [operation_agreement(reading, profile) for profile in profiles]
-        tools = [hit.entry.tool for hit in first]
         return AnswerSignals(
             size=self._index.size,
             lead=lead([hit.relevance for hit in first]),
             operation=agreements[0],
             operations=max(agreements),
             types=bool(reading.given & profiles[0].takes),
-            similarity=similarities.relative_best(tools) if similarities else None,
+            similarity=_similarity(similarities, first[0]),
             accord=similarities is not None and _is_first_by_both(first),
         )
 
@@ -168,8 +169,8 @@ class Assessor:
         reading = query.reading
         if not reading.arguments:
             return set()
-        said = {stem for one in reading.arguments for stem in self._stems(one.text(query.text))}
-        return said.difference(self._stems(intent_of(query.text, reading.arguments)))
+        said = {stem for one in reading.arguments for stem in self._stems(one.text(reading.text))}
+        return said.difference(self._stems(intent_of(reading.text, reading.arguments)))
 
     def _stems(self, text: str) -> list[str]:
         return self._lexicon.stems(text)
@@ -196,6 +197,13 @@ class Assessor:
         """How the name of a hit fits `query`."""
         # To look up a tool takes 5 us, for each hit, and few queries are names.
         return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
+
+
+def _similarity(similarities: Similarities | None, hit: Hit) -> float | None:
+    """None also with word vectors, which the model of words alone does better without."""
+    if similarities is None or similarities.is_static:
+        return None
+    return similarities.relative(hit.entry.tool)
 
 
 def _is_first_by_both(hits: Sequence[Hit]) -> bool:

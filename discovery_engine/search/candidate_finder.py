@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from itertools import compress
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.ranking.relevance import relevance_parts
-from discovery_engine.search.ranking.scoring import score_tools
+from discovery_engine.search.ranking.scoring import score_tools, shares_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Weights
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.index.tags import Tags, TagTable
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.query.analyzer import QueryTerms
+    from discovery_engine.search.query.retrieval import Candidates
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import Tool
 
@@ -58,14 +59,15 @@ class CandidateFinder:
         others.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
         if similarities:
             others.update(self._most_similar(similarities, most, allowed))
-        scores = self._scores(others.union(by_words), query.terms)
+        scores = self._scores_with(by_words, others, query.terms)
         # By words alone only what has a score is found.
         return seen, [one for one in scores if one[1] or one[0] in others]
 
     def best_score(self, query: AnalyzedQuery) -> float:
         """The best score by words of all tools, whatever is accepted."""
-        doc_ids = query.retrieval.find_candidates(least=POOL, allowed=lambda _: True)
-        return max((words for _, words in self._scores(doc_ids, query.terms)), default=0.0)
+        by_words = query.retrieval.find_candidates(least=POOL, allowed=lambda _: True)
+        scores = self._scores_with(by_words, (), query.terms)
+        return max((score for _, score in scores), default=0.0)
 
     def _most_similar(
         self, similarities: Similarities, most: int, allowed: Callable[[DocId], bool]
@@ -114,11 +116,20 @@ class CandidateFinder:
             for doc in docs:
                 yield DocId(number, doc)
 
+    def _scores_with(
+        self, by_words: Candidates, others: Collection[DocId], terms: QueryTerms
+    ) -> list[tuple[DocId, float]]:
+        """The scores of candidates and others; sums that are final are not added up again."""
+        doc_ids = by_words.doc_ids
+        if terms.clauses or not by_words.are_by_all_terms:
+            return [*self._scores({*doc_ids, *others}, terms)]
+        shares = shares_of([one for one, _ in by_words.scored], terms)
+        scored = [*zip(doc_ids, shares, strict=True)]
+        return [*scored, *self._scores(set(others).difference(doc_ids), terms)]
+
     def _scores(self, doc_ids: Iterable[DocId], terms: QueryTerms) -> Iterator[tuple[DocId, float]]:
-        by_level: defaultdict[int, list[int]] = defaultdict(list)
-        for level, doc in sorted(doc_ids):
-            by_level[level].append(doc)
-        for level, docs in by_level.items():
+        for level, found in groupby(sorted(doc_ids), itemgetter(0)):
+            some = [*found]
+            docs = [doc for _, doc in some]
             scores = score_tools(self._index.levels[level].postings, docs, terms)
-            for doc, score in zip(docs, scores, strict=True):
-                yield DocId(level, doc), score
+            yield from zip(some, scores, strict=True)

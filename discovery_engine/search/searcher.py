@@ -28,7 +28,7 @@ from discovery_engine.search.query.name_match import (
     match_names,
 )
 from discovery_engine.search.query.retrieval import Retrieval
-from discovery_engine.search.ranking.agreement import Agreement, default_weights
+from discovery_engine.search.ranking.agreement import agreement_with
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Assessment,
@@ -153,13 +153,11 @@ class Searcher:
             within=within,
         )
         fuse = self._fusion(query, similarities) if similarities else _words_alone
-        agreement = Agreement(query.reading, default_weights())
+        agreement = agreement_with(query.reading)
         if not (tag_shares or query.name_matches or similarities or usage):
             # Words and agreement alone decide.
             profiles = self._index.profiles(doc_id for doc_id, _ in scores)
-            moved = agreement.adjusted_all(
-                zip([words for _, words in scores], profiles, strict=True)
-            )
+            moved = agreement.adjusted_all([words for _, words in scores], profiles)
             scores = _best(scores, moved, limit)
         ranked = []
         for doc_id, words in scores:
@@ -183,7 +181,7 @@ class Searcher:
             agreement_share = (partial - fused) / partial if partial else 0.0
             ranked.append((order, entry, parts, meaning_share, agreement_share, by_usage))
         equal = Counter(order for order, *_ in ranked)
-        likeness = name_likeness(query.text) if len(equal) < len(ranked) else _no_likeness
+        likeness = name_likeness(query.reading.text) if len(equal) < len(ranked) else _no_likeness
 
         def place(order: tuple[int, float], tool: Tool) -> tuple[int, float, int, str, str]:
             unlikeness = -likeness(tool.name) if equal[order] > 1 else 0
@@ -214,7 +212,7 @@ class Searcher:
             self._lexicon,
             query.terms,
             sources,
-            Agreement(query.reading, default_weights()),
+            agreement_with(query.reading),
             self._weights.partial,
         )
         tags = self._tags.matching(hit.entry.verdict.tags, query.terms.stems)
@@ -231,7 +229,7 @@ class Searcher:
     ) -> Callable[[float, Tool], tuple[float, float]]:
         """Fuses words and vectors; its parameters do not depend on what is filtered out."""
         best = self._candidates.best_score(query)
-        fusion = Fusion(best, similarities.best, similarities.mean)
+        fusion = Fusion(best, similarities.best, similarities.mean, similarities.is_static)
         return lambda words, tool: fusion.fuse(words, similarities.cosine(tool))
 
 

@@ -6,7 +6,7 @@ with all of them: 100,000 of 384 numbers take 4 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,12 @@ class Vectors:
     """Immutable. A tool that has no vector yet is not in it."""
 
     def __init__(
-        self, tools: Sequence[Tool], stored: Sequence[bytes], requests: Mapping[int, bytes] = _NONE
+        self,
+        tools: Sequence[Tool],
+        stored: Sequence[bytes],
+        requests: Mapping[int, bytes] = _NONE,
+        *,
+        is_static: bool = False,
     ) -> None:
         """One vector for each tool, as `pack` made them.
 
@@ -54,6 +59,7 @@ class Vectors:
             tools: The tools.
             stored: The vectors of their texts.
             requests: The vectors of the examples of some, by their places in `tools`.
+            is_static: Whether they are sums of word vectors, which tell less than a sentence model.
 
         Raises:
             ValueError: If they are not vectors of one length.
@@ -61,6 +67,7 @@ class Vectors:
         import numpy as np  # noqa: PLC0415 - as above
 
         self.tools = tuple(tools)
+        self.is_static = is_static
         self._rows = {tool.key: row for row, tool in enumerate(self.tools)}
         if len({len(one) for one in (*stored, *requests.values())}) > 1:
             raise ValueError("the vectors are not of one length")
@@ -125,6 +132,7 @@ class Similarities:
     def __init__(self, vectors: Vectors, cosines: Any) -> None:
         self._vectors = vectors
         self._cosines = cosines
+        self.is_static = vectors.is_static
         self.best = float(cosines.max())
         self.mean = float(cosines.mean())
         self.lowest = float(cosines.min())
@@ -134,16 +142,16 @@ class Similarities:
         row = self._vectors.row(tool)
         return None if row is None else float(self._cosines[row])
 
-    def relative_best(self, tools: Iterable[Tool]) -> float | None:
-        """The best similarity of `tools`, from 0, the lowest of all tools, to 1, identity.
+    def relative(self, tool: Tool) -> float | None:
+        """The similarity of a tool, from 0, the lowest of all tools, to 1, identity.
 
         Models give texts that have nothing in common quite different cosines; the lowest one of
-        the catalog shows how high. None if none of `tools` has a vector, or there is no other tool.
+        the catalog shows how high. None if the tool has no vector, or there is no other tool.
         """
-        best = max((c for tool in tools if (c := self.cosine(tool)) is not None), default=None)
-        if best is None or len(self._vectors) == 1:
+        cosine = self.cosine(tool)
+        if cosine is None or len(self._vectors) == 1:
             return None
-        return (best - self.lowest) / max(1 - self.lowest, _LEAST_RANGE)
+        return (cosine - self.lowest) / max(1 - self.lowest, _LEAST_RANGE)
 
     def nearest(self, most: int, accepts: Callable[[Tool], bool]) -> list[Tool]:
         """The accepted tools of the highest similarity, the highest first."""

@@ -120,7 +120,8 @@ class EncryptedStore:
         """Encrypt everything with a new key, in the best place there is; returns that place.
 
         None if nothing is stored. The old key is deleted after the new document is written. With
-        $DISCOVERY_SECRETS_NEW_PASSPHRASE the new key is derived from that.
+        $DISCOVERY_SECRET_NEW_KEY or $DISCOVERY_SECRETS_NEW_PASSPHRASE the new key is derived from
+        that.
 
         Raises:
             SecretStoreError: If a secret cannot be decrypted, or the new key cannot be kept.

@@ -1,6 +1,7 @@
 """The key that secrets are encrypted with, and where it is kept.
 
-    passphrase   derived from $DISCOVERY_SECRETS_PASSPHRASE; kept nowhere
+    passphrase   derived from $DISCOVERY_SECRET_KEY or $DISCOVERY_SECRETS_PASSPHRASE, which is any
+                 text, a random key as well as a passphrase; kept nowhere
     keyring      in the system's keyring, if the library `keyring` is there and has a working one
     file         in `secrets.key` beside the secrets, readable by its owner only: in base64, on a
                  line of its own; while there is more than one, each but the first has its id before
@@ -36,6 +37,9 @@ KeyPlace: TypeAlias = Literal["passphrase", "keyring", "file"]
 
 VARIABLE = "DISCOVERY_SECRETS_PASSPHRASE"
 NEXT_VARIABLE = "DISCOVERY_SECRETS_NEW_PASSPHRASE"
+KEY_VARIABLE = "DISCOVERY_SECRET_KEY"
+NEXT_KEY_VARIABLE = "DISCOVERY_SECRET_NEW_KEY"
+"""Other names for the same; they count where both are set."""
 _SERVICE = "discovery"
 _LENGTH = 32  # bytes, for AES-256
 _LARGEST = 64 * 1024  # bytes of a key file
@@ -69,8 +73,8 @@ class Keys:
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.file = folder / "secrets.key"
         self._folder = folder
-        self._passphrase = environ.get(VARIABLE, "")
-        self._next = environ.get(NEXT_VARIABLE, "")
+        self._passphrase = environ.get(KEY_VARIABLE) or environ.get(VARIABLE, "")
+        self._next = environ.get(NEXT_KEY_VARIABLE) or environ.get(NEXT_VARIABLE, "")
         self._ask_again_at: dict[KeyRecord, float] = {}
         """From when on the keyring may be asked for a key again, in monotonic seconds."""
         self._found: dict[KeyRecord, bytes] = {}
@@ -154,7 +158,7 @@ class Keys:
         if not self._passphrase:
             raise SecretStoreError(
                 "the stored secrets are encrypted with a passphrase, which is not set",
-                hint=f"set {VARIABLE} where discovery is started",
+                hint=f"set {KEY_VARIABLE} or {VARIABLE} where discovery is started",
             )
         derive = Scrypt(base64.b64decode(record.salt), _LENGTH, n=_COST, r=8, p=1)
         return derive.derive(self._passphrase.encode(errors="surrogateescape"))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
 from discovery_engine.errors import InvalidSecretError, SecretStoreError
 from discovery_engine.secret_store.encrypted_store import DamagedSecretError, EncryptedStore
 from discovery_engine.secret_store.keys import KeyPlace
 from discovery_engine.secret_store.store import Stamp
 from discovery_engine.secrets.references import is_secret_name
+from discovery_engine.secrets.stored_values import refusal_of
 
 _NAMESPACE = "secret/"
-_LONGEST = 64 * 1024  # bytes, as of a file that a reference names
-_REFUSED = {"\n": "a line break", "\r": "a carriage return", "\0": "a zero character"}
 
 
 class OwnerSecrets:
@@ -31,16 +33,10 @@ class OwnerSecrets:
         """
         if not is_secret_name(name):
             raise InvalidSecretError.name()
-        if not value:
-            raise InvalidSecretError(f"the value of {name} is empty")
-        if found := next((text for one, text in _REFUSED.items() if one in value), ""):
-            # It would end a header or an entry of an environment, and begin another.
-            raise InvalidSecretError(
-                f"the value of {name} contains {found}",
-                hint="a key of several lines can be kept in a file: `${file:path}`",
-            )
-        if len(value.encode(errors="surrogatepass")) > _LONGEST:
-            raise InvalidSecretError(f"the value of {name} has more than {_LONGEST // 1024} KiB")
+        if reason := refusal_of(value):
+            hint = "a key of several lines can be kept in a file: `${file:path}`"
+            lines = "contains" in reason
+            raise InvalidSecretError(f"the value of {name} {reason}", hint=hint if lines else "")
         self._store.set(_NAMESPACE + name, value)
 
     def get(self, name: str) -> str | None:
@@ -56,6 +52,30 @@ class OwnerSecrets:
                 f"the stored secret {name} is damaged: it cannot be decrypted",
                 hint=f"`discovery secrets set {name}` stores it again",
             ) from error
+
+    @contextmanager
+    def storing(self, values: Mapping[str, str]) -> Iterator[None]:
+        """A block that writes what refers to these secrets, which are stored before it.
+
+        If it fails, they are as they were before. Ended at any moment, it leaves no reference
+        to a secret that is not stored.
+
+        Raises:
+            InvalidSecretError: If one cannot be a secret.
+            SecretStoreError: If one cannot be stored.
+        """
+        known = set(self.names()) & values.keys()
+        before = {name: self.get(name) for name in known}
+        try:
+            for name, value in values.items():
+                self.set(name, value)
+            yield
+        except BaseException:
+            for name in values:
+                with suppress(SecretStoreError):  # the first error is the one to report
+                    earlier = before.get(name)
+                    self.delete(name) if earlier is None else self.set(name, earlier)
+            raise
 
     def delete(self, name: str) -> bool:
         """Delete a secret; returns whether there was one.
@@ -86,6 +106,14 @@ class OwnerSecrets:
             SecretStoreError: If a secret cannot be decrypted; nothing is changed then.
         """
         return self._store.rotate_key()
+
+    def key_place(self) -> KeyPlace:
+        """Where the key of the store is kept; without anything stored, where it would be.
+
+        Raises:
+            SecretStoreError: If the store cannot be read.
+        """
+        return self._store.key_place() or self._store.planned_key_place()
 
     def stamp(self) -> Stamp:
         """Another one after every change, also by another process."""

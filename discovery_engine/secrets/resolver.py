@@ -1,4 +1,6 @@
-"""Where references get their values: the environment and files; `secret_store` adds its own.
+"""Where references get their values: the environment, files, and the output of commands.
+
+`secret_store` adds its own.
 
 The one rule: a reference is resolved in a single pass. What a resolver returns is a value, and is
 never read as a reference again.
@@ -8,12 +10,18 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from discovery_engine.secrets.references import Reference, UnsetReference, split
 
+if TYPE_CHECKING:
+    from discovery_engine.secrets.command_outputs import CommandOutputs
+
+STORE_KEYS = "DISCOVERY_SECRET"
+"""How the names of variables begin that have the key of the secret store."""
 _FILE_LIMIT = 64 * 1024  # bytes; no key or token comes near
 
 
@@ -31,9 +39,15 @@ class SecretResolver(Protocol):
             UnsetReference: If it has none.
         """
 
+    def run(self, reference: Reference, *, base_dir: str | None) -> None:
+        """Run a command, in `base_dir`; what it writes is its value until it is run again.
+
+        It takes seconds. If it fails there is no value, and the reason is that of `value`.
+        """
+
 
 class EnvironmentResolver:
-    """Variables of an environment, and files; without a store, no secret has a value."""
+    """Variables of an environment, files and commands; without a store, no secret has a value."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -41,8 +55,12 @@ class EnvironmentResolver:
     def value(self, reference: Reference, *, base_dir: str | None) -> str:
         if reference.kind == "file":
             return _file_content(reference.name, self._environ, base_dir)
+        if reference.kind == "command":
+            return self._outputs.value(reference, base_dir)
         if reference.kind == "secret":
             raise UnsetReference(reference.address, "is not available here")
+        if reference.name.startswith(STORE_KEYS):
+            raise UnsetReference(reference.name, "is for the secret store alone")
         value = self._environ.get(reference.name)
         if reference.default is not None:
             return value or reference.default
@@ -50,9 +68,24 @@ class EnvironmentResolver:
             raise UnsetReference(reference.name, "is not set")
         return value
 
+    def run(self, reference: Reference, *, base_dir: str | None) -> None:
+        self._outputs.run(reference, base_dir)
+
+    @cached_property
+    def _outputs(self) -> CommandOutputs:
+        # Few entries have a command, and every start of the command line comes by here.
+        from discovery_engine.secrets.command_outputs import CommandOutputs  # noqa: PLC0415
+
+        return CommandOutputs(self._environ)
+
 
 def resolve(
-    text: str, secrets: SecretResolver, *, base_dir: str | None = None, server: str = ""
+    text: str,
+    secrets: SecretResolver,
+    *,
+    base_dir: str | None = None,
+    server: str = "",
+    has_commands: bool = False,
 ) -> str:
     """The text with a value in place of every reference.
 
@@ -62,14 +95,17 @@ def resolve(
         base_dir: Where a relative path of `${file:…}` starts; the working folder if None.
         server: Whose entry the text stands in: a secret that is kept for a server has a value
             in its own entry only.
+        has_commands: Whether a command may stand there. None is run here: see `SecretResolver.run`.
 
     Raises:
         MalformedReferenceError: If a `${` starts no reference.
         UnsetReference: If a reference has no value.
     """
+    parts = split(text)
+    if not has_commands:
+        _refuse_commands(parts)
     return "".join(
-        part if isinstance(part, str) else _value(part, secrets, base_dir, server)
-        for part in split(text)
+        part if isinstance(part, str) else _value(part, secrets, base_dir, server) for part in parts
     )
 
 
@@ -82,6 +118,13 @@ def has_value(
     except ValueError:
         return False
     return True
+
+
+def _refuse_commands(parts: Iterable[str | Reference]) -> None:
+    for part in parts:
+        if isinstance(part, Reference) and part.kind == "command":
+            reason = "runs for variables, headers and oauth of a server only"
+            raise UnsetReference(part.redacted()[2:-1], reason)
 
 
 def _value(reference: Reference, secrets: SecretResolver, base_dir: str | None, server: str) -> str:

@@ -8,14 +8,27 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from discovery_engine.call_log.call_log import CallLog
+from discovery_engine.call_log.log_entry import EVERYTHING, LogEntry, LogFilter
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.engine import open_engine as open_async_engine
 from discovery_engine.engine.server_offerings import ServerOfferings
+from discovery_engine.installer.installed_change import InstalledChange
+from discovery_engine.installer.installer import Installer
+from discovery_engine.installer.plan import InstallPlan
+from discovery_engine.installer.update_plan import UpdatePlan
+from discovery_engine.marketplace.marketplace import Marketplace
+from discovery_engine.owner.agent_requests import AgentRequests
 from discovery_engine.owner.approvals import Approvals
 from discovery_engine.owner.catalog_lock import CatalogLock
+from discovery_engine.owner.configuration_changes import ConfigurationChanges
 from discovery_engine.owner.enrichment import Enrichment
+from discovery_engine.owner.eval_cases import EvalCases
+from discovery_engine.owner.owned_servers import OwnedServers
+from discovery_engine.owner.presets import Presets
 from discovery_engine.owner.reviews import Reviews
 from discovery_engine.owner.server_logins import USUAL_TIMEOUT, ServerLogins
+from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
 from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
 
@@ -30,6 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
     from discovery_engine.owner.server_logins import LoginReport
     from discovery_engine.runtime.executor import OnUnchecked
+    from discovery_engine.runtime.question_policy import OwnerRoots
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.tools.client_names import Style
@@ -81,6 +95,91 @@ class SyncOfferings(_OnLoop):
     watch_resource = verb(ServerOfferings.watch_resource)
 
 
+class SyncServers(_OnLoop):
+    """As `OwnedServers`."""
+
+    list = verb(OwnedServers.list)
+    get = verb(OwnedServers.get)
+    export = verb(OwnedServers.export)
+    plan_add = verb(OwnedServers.plan_add)
+    require_free = verb(OwnedServers.require_free)
+    plan_update = verb(OwnedServers.plan_update)
+    plan_change = verb(OwnedServers.plan_change)
+    plan_remove = verb(OwnedServers.plan_remove)
+    plan_switch = verb(OwnedServers.plan_switch)
+    plan_sync = verb(OwnedServers.plan_sync)
+    sync = verb(OwnedServers.sync)
+    apply = verb(OwnedServers.apply)
+    add = verb(OwnedServers.add)
+    remove = verb(OwnedServers.remove)
+    enable = verb(OwnedServers.enable)
+    disable = verb(OwnedServers.disable)
+
+
+class SyncMarketplace(_OnLoop):
+    """As `Marketplace`."""
+
+    search = verb(Marketplace.search)
+    lookup = verb(Marketplace.lookup)
+    show = verb(Marketplace.show)
+    sync = verb(Marketplace.sync)
+    sources = verb(Marketplace.sources)
+
+
+class SyncInstaller(_OnLoop):
+    """As `Installer`."""
+
+    plan_install = verb(Installer.plan_install)
+    preview = verb(Installer.preview)
+    asked = verb(Installer.asked)
+    plan_updates = verb(Installer.plan_updates)
+    plan_update = verb(Installer.plan_update)
+    rollback = verb(Installer.rollback)
+    uninstall = verb(Installer.uninstall)
+    remove = verb(Installer.remove)
+    secrets_of = verb(Installer.secrets_of)
+    installed = verb(Installer.installed)
+    find = verb(Installer.find)
+
+    def install(
+        self,
+        plan: InstallPlan,
+        *,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> InstalledChange:
+        """As `Installer.install`; `on_progress` is called in this thread."""
+        given: Any = {"on_progress": on_progress} if on_progress else {}
+        done: InstalledChange = run_blocking(self.portal, self.wrapped.install, plan, **given)
+        return done
+
+    def update(
+        self, plan: UpdatePlan, *, on_progress: Callable[[str], None] | None = None
+    ) -> InstalledChange:
+        """As `Installer.update`; `on_progress` is called in this thread."""
+        given: Any = {"on_progress": on_progress} if on_progress else {}
+        done: InstalledChange = run_blocking(self.portal, self.wrapped.update, plan, **given)
+        return done
+
+
+class SyncRequests(_OnLoop):
+    """As `AgentRequests`."""
+
+    list = verb(AgentRequests.list)
+    get = verb(AgentRequests.get)
+    submit = verb(AgentRequests.submit)
+    plan = verb(AgentRequests.plan)
+    accept = verb(AgentRequests.accept)
+    decline = verb(AgentRequests.decline)
+
+
+class SyncPresets(_OnLoop):
+    """As `Presets`."""
+
+    list = verb(Presets.list)
+    save = verb(Presets.save)
+    delete = verb(Presets.delete)
+
+
 class SyncApprovals(_OnLoop):
     """As `Approvals`."""
 
@@ -114,11 +213,49 @@ class SyncEnrichment(_OnLoop):
         return report
 
 
+class SyncChanges(_OnLoop):
+    """As `ConfigurationChanges`."""
+
+    sections = verb(ConfigurationChanges.sections)
+    plan = verb(ConfigurationChanges.plan)
+    describe = verb(ConfigurationChanges.describe)
+    compare = verb(ConfigurationChanges.compare)
+    apply = verb(ConfigurationChanges.apply)
+
+
+class SyncCases(_OnLoop):
+    """As `EvalCases`."""
+
+    list = verb(EvalCases.list)
+    add = verb(EvalCases.add)
+    remove = verb(EvalCases.remove)
+    run = verb(EvalCases.run)
+
+
 class SyncCatalogLock(_OnLoop):
     """As `CatalogLock`."""
 
     write = verb(CatalogLock.write)
     check = verb(CatalogLock.check)
+
+
+class SyncCallLog(_OnLoop):
+    """As `CallLog`."""
+
+    entries = verb(CallLog.entries)
+    count = verb(CallLog.count)
+    export = verb(CallLog.export)
+    timeline = verb(CallLog.timeline)
+    clear = verb(CallLog.clear)
+    flush = verb(CallLog.flush)
+
+    def follow(
+        self, chosen: LogFilter = EVERYTHING, *, after: int | None = None
+    ) -> Iterator[LogEntry]:
+        """As `CallLog.follow`."""
+        entries = self.wrapped.follow(chosen, after=after)
+        while True:
+            yield run_blocking(self.portal, entries.__anext__)
 
 
 class SyncLogins(_OnLoop):
@@ -241,6 +378,7 @@ class SyncEngine(SyncScopedEngine):
     wrapped: Engine
 
     refresh = verb(Engine.refresh)
+    restart = verb(Engine.restart)
     enrich = verb(Engine.enrich)
     health = verb(Engine.health)
     reload = verb(Engine.reload)
@@ -248,7 +386,58 @@ class SyncEngine(SyncScopedEngine):
     complete_settings = verb(Engine.complete_settings)
     apply_decisions = verb(Engine.apply_decisions)
     run_maintenance = verb(Engine.run_maintenance)
+    lead = verb(Engine.lead)
     observations = verb(Engine.observations)
+    examine = verb(Engine.examine)
+    metrics = verb(Engine.metrics)
+    probe = verb(Engine.probe)
+    reset_errors = verb(Engine.reset_errors)
+    stderr = verb(Engine.stderr)
+    prerequisites = verb(Engine.prerequisites)
+
+    def roots(self) -> OwnerRoots:
+        """As `Engine.roots`."""
+        return self.wrapped.roots()
+
+    @property
+    def registry_file(self) -> Path:
+        """As `Engine.registry_file`."""
+        return self.wrapped.registry_file
+
+    @property
+    def registry_health(self) -> RegistryHealth | None:
+        """As `Engine.registry_health`."""
+        return self.wrapped.registry_health
+
+    @cached_property
+    def call_log(self) -> SyncCallLog:
+        """As `Engine.call_log`."""
+        return SyncCallLog(self.wrapped.call_log, self.portal)
+
+    @cached_property
+    def servers(self) -> SyncServers:
+        """As `Engine.servers`."""
+        return SyncServers(self.wrapped.servers, self.portal)
+
+    @property
+    def requests(self) -> SyncRequests:
+        """What agents asked for."""
+        return SyncRequests(self.wrapped.requests, self.portal)
+
+    @property
+    def presets(self) -> SyncPresets:
+        """As `Engine.presets`."""
+        return SyncPresets(self.wrapped.presets, self.portal)
+
+    @property
+    def installer(self) -> SyncInstaller:
+        """As `Engine.installer`."""
+        return SyncInstaller(self.wrapped.installer, self.portal)
+
+    @property
+    def marketplace(self) -> SyncMarketplace:
+        """As `Engine.marketplace`."""
+        return SyncMarketplace(self.wrapped.marketplace, self.portal)
 
     @cached_property
     def trust(self) -> SyncApprovals:
@@ -264,6 +453,16 @@ class SyncEngine(SyncScopedEngine):
     def enrichment(self) -> SyncEnrichment:
         """As `Engine.enrichment`."""
         return SyncEnrichment(self.wrapped.enrichment, self.portal)
+
+    @cached_property
+    def changes(self) -> SyncChanges:
+        """As `Engine.changes`."""
+        return SyncChanges(self.wrapped.changes, self.portal)
+
+    @cached_property
+    def cases(self) -> SyncCases:
+        """As `Engine.cases`."""
+        return SyncCases(self.wrapped.cases, self.portal)
 
     @cached_property
     def lock(self) -> SyncCatalogLock:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import islice
 from types import MappingProxyType
@@ -159,6 +160,20 @@ class Checker:
     @cached_property
     def _keywords(self) -> Keywords:
         return Keywords(SchemaGraph(self._schema), self._compile, self._mask)
+
+
+def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
+    """What is wrong with a value by another schema than a tool's, found in bounded time.
+
+    Nothing if it fits, or if that cannot be known.
+    """
+    found: list[Mistake] = []
+    with suppress(OutOfStepsError, UnreadableSchemaError, RecursionError, ValueError):
+        keywords = Keywords(SchemaGraph(schema), _compiler(schema, None))
+        evaluation = Evaluation(keywords, steps=MOST_STEPS)
+        for mistake in islice(evaluation.mistakes(schema, value), _LISTED):
+            found.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
+    return tuple(_sentences(found, ()))
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:

@@ -35,6 +35,7 @@ RESERVED = frozenset(
         "execute_tool",
         "execute_steps",
         "read_result",
+        "registry",
         "retrieve_tools",
     }
 )

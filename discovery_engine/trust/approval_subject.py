@@ -18,6 +18,7 @@ from discovery_engine.tools.model import canonical_json, fingerprint
 
 UNSET = ""
 """In place of a value's digest: it has no value."""
+_SANDBOX = "sandbox"
 _BASES = frozenset({"command", "cwd"})  # places without which no file can be found
 
 
@@ -131,7 +132,9 @@ def _allows(approved: _Approved, now: ApprovalSubject, earlier: str | None) -> b
 
 
 def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[str]:
-    if parts := _unlike(approved.entry, now.entry):
+    # Who approved a program without a sandbox approved it in any.
+    entry = {part: d for part, d in now.entry.items() if part in approved.entry or part != _SANDBOX}
+    if parts := _unlike(approved.entry, entry):
         yield f"{' and '.join(parts)} of its entry changed"
         return
     unset = {place for one in (approved, now) for place, v in one.values.items() if v == UNSET}

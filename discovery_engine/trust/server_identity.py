@@ -8,7 +8,12 @@ from typing import NamedTuple, TypeAlias
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.settings import (
+    REGISTRY,
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+)
 from discovery_engine.secrets.references import references_in
 from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_engine.trust.approval_subject import ApprovalSubject
@@ -68,11 +73,24 @@ def known_as(server: ServerSettings, path: str | None) -> str:
     Its name, in the configuration at `path`. Of another file's servers the file is a part of who
     they are, for each project may have its own `db`; without any file it is how they are reached.
     """
+    if server.is_registered:
+        return switched_as(server, path)
     if path is None:
         return f"{server.name} {written_identity(server)}"
     if server.origin.file in ("", path):
         return server.name
     return f"{server.name} {server.origin.file}"
+
+
+def switched_as(server: ServerSettings, path: str | None) -> str:
+    """What the owner's switch of a server is remembered under.
+
+    It stays the same when another server takes or gives back its name.
+    """
+    name = server.renamed_from or server.name
+    if server.is_registered:
+        return f"{REGISTRY}:{name}"  # no name of a server has a colon
+    return name if server.origin.file in ("", path) else f"{name} {server.origin.file}"
 
 
 def _bound(written: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -47,8 +48,23 @@ class QuestionSettings(Struct, frozen=True):
         return None if self.roots is None else {"roots": list(self.roots)}
 
 
+class CallObserver(Protocol):
+    """Gets what happens in the course of a call."""
+
+    def record_wait(self, seconds: float) -> None:
+        """The call has waited so long for others."""
+
+    def record_question(
+        self, method: str, params: JSONObject, answer: JSONObject | Exception, seconds: float
+    ) -> None:
+        """Its server has asked the client something, and got an answer, or an error."""
+
+
 QuestionsOf: TypeAlias = Callable[[ServerName], QuestionSettings]
 """The settings of a server's questions at this moment."""
+
+
+_WITHDRAWN = RpcError(INTERNAL_ERROR, "the question was withdrawn")
 
 
 class _Held:
@@ -77,8 +93,10 @@ class Call:
         caller: Client | None,
         settings_of: QuestionsOf,
         scheduler: FairScheduler,
+        observer: CallObserver | None = None,
     ) -> None:
         self.server = server
+        self._observer = observer
         self.scheduler = scheduler
         """Of work on the questions."""
         self.client = caller or CallbackClient()
@@ -133,6 +151,21 @@ class Call:
         Raises:
             RpcError: If it cannot be asked, or answers with an error.
         """
+        began = time.monotonic()
+        answer: JSONObject | Exception = _WITHDRAWN
+        try:
+            answer = await self._ask(question)
+        except RpcError as error:
+            answer = error
+            raise
+        else:
+            return answer
+        finally:
+            if self._observer:
+                seconds = time.monotonic() - began
+                self._observer.record_question(question.method, question.params, answer, seconds)
+
+    async def _ask(self, question: Question) -> JSONObject:
         settings = self._settings
         if question.method == LIST_ROOTS and (roots := settings.root_list):
             return roots

@@ -7,7 +7,8 @@ of a server is stored under its connection fingerprint, so that the next connect
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -16,8 +17,10 @@ from msgspec.structs import asdict, replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, MissingValue, NeedsConfigError, UnavailableError
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
+    Reference,
     UnsetReference,
     references_in,
 )
@@ -25,6 +28,8 @@ from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import canonical_json, fingerprint
 
 TransportKind: TypeAlias = Literal["stdio", "http", "sse"]
+Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
+"""Raises UntrustedServerError unless the server may be started or reached this way."""
 
 
 class EraMemory(Protocol):
@@ -63,8 +68,8 @@ def connection_fingerprint(server: ServerSettings) -> str:
     """Equal for entries with the same transport; references stay unresolved."""
     transport = server.transport
     fields = asdict(transport) if transport else None
-    if isinstance(transport, RemoteTransport) and fields is not None:
-        fields.pop("oauth")  # a login changes neither the era nor the tools of a server
+    for key in ("oauth", "sandbox"):  # neither changes the era or the tools of a server
+        (fields or {}).pop(key, None)
     how = [type(transport).__name__, fields]
     return fingerprint(canonical_json(how))
 
@@ -99,13 +104,80 @@ def resolved_fields(
     values: dict[str, str] = {}
     missing: list[MissingValue] = []
     for place, text in written_fields(server.transport).items():
+        is_apart = _is_kept_apart(place)
         try:
-            values[place] = resolve(text, secrets, base_dir=base_dir, server=server.name)
+            if is_apart and not server.may_run_commands:
+                _refuse_commands(text)
+            values[place] = resolve(
+                text, secrets, base_dir=base_dir, server=server.secret_owner, has_commands=is_apart
+            )
+            if wrong := _unsendable(place, values[place]):
+                del values[place]
+                missing.append(MissingValue(place, "", wrong))
         except UnsetReference as error:
             missing.append(MissingValue(place, error.name, _reason(error)))
         except MalformedReferenceError as error:
             missing.append(MissingValue(place, "", str(error)))
     return values, tuple(missing)
+
+
+def has_commands(server: ServerSettings) -> bool:
+    """Whether an entry has a command, one that may be run or not."""
+    return bool(_commands(written_fields(server.transport).values()))
+
+
+def command_references(server: ServerSettings) -> tuple[Reference, ...]:
+    """The commands whose output the entry gives to its server, each once; those that may be run."""
+    if not server.may_run_commands:
+        return ()
+    texts = written_fields(server.transport).items()
+    return _commands(text for place, text in texts if _is_kept_apart(place))
+
+
+def _commands(texts: Iterable[str]) -> tuple[Reference, ...]:
+    found = (one for text in texts for one in references_in(text))
+    return tuple(dict.fromkeys(one for one in found if one.kind == "command"))
+
+
+def admitted_transport(
+    server: ServerSettings, secrets: SecretResolver, admit: Admit
+) -> StdioTransport | RemoteTransport:
+    """The transport of a server that may be started or reached, its references resolved.
+
+    The commands among them are run, once the server is known to be admitted.
+
+    Raises:
+        NeedsConfigError: If references have no value; names each.
+        UnavailableError: If it may not be used, or the entry has no transport.
+    """
+    run_commands(server, secrets, admit)
+    resolved = resolved_transport(server, secrets)
+    admit(server, resolved)
+    return resolved
+
+
+def run_commands(server: ServerSettings, secrets: SecretResolver, admit: Admit) -> None:
+    """Run the commands of an entry, each once; what they write are the values of its references.
+
+    Raises:
+        UntrustedServerError: If the server may not be used; none is run then.
+    """
+    commands = command_references(server)
+    if server.transport is None or not commands:
+        return
+    admit(server, server.transport)  # such an entry is its owner's: no value decides on it
+    base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
+    for command in commands:
+        secrets.run(command, base_dir=base_dir)
+        with suppress(UnsetReference):
+            # Before the server starts, which may print it at once.
+            value = secrets.value(command, base_dir=base_dir)
+            KNOWN_SECRETS.add_value(value, "", is_secret=True)
+
+
+def _is_kept_apart(place: str) -> bool:
+    """Whether a place is none that other users of the machine see, as arguments are."""
+    return place.startswith(("env.", "headers.", "oauth."))
 
 
 def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[str, str]:
@@ -134,9 +206,31 @@ def stored_secrets(server: ServerSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.name for one in found if one.kind == "secret"))
 
 
+def _refuse_commands(text: str) -> None:
+    for reference in references_in(text):
+        if reference.kind == "command":
+            reason = "runs for servers of the owner's own configuration only"
+            raise UnsetReference(reference.redacted()[2:-1], reason)
+
+
+def _unsendable(place: str, value: str) -> str:
+    """Why a value cannot be sent or given: it would end there, and something else would begin."""
+    if place.startswith("headers.") and {"\r", "\n"} & set(value):
+        return "its value has a line break, which a header cannot have"
+    return "its value has a zero character" if "\0" in value else ""
+
+
+def secrets_in_arguments(server: ServerSettings) -> tuple[str, ...]:
+    """The references to stored secrets in a program's arguments, each once."""
+    args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
+    found = (str(one) for text in args for one in references_in(text) if one.kind == "secret")
+    return tuple(dict.fromkeys(found))
+
+
 def _reason(error: UnsetReference) -> str:
-    """Why there is no value, without the path of a file: agents read it as well."""
-    return f"its file {error.reason}" if error.name.startswith("file:") else str(error)
+    """Why there is no value, without a path or a command: agents read it as well."""
+    kind, colon, _ = error.name.partition(":")
+    return f"its {kind} {error.reason}" if colon and kind != "secret" else str(error)
 
 
 def with_fields(
@@ -145,7 +239,8 @@ def with_fields(
     """The transport with these texts instead of its own, by place."""
     match transport:
         case StdioTransport(args=args, env=env):
-            return StdioTransport(
+            return replace(
+                transport,
                 command=values["command"],
                 args=tuple(values[f"args.{i}"] for i in range(len(args))),
                 env={name: values[f"env.{name}"] for name in env},

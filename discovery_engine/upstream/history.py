@@ -19,6 +19,7 @@ from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableErro
 from discovery_engine.events import EventBus, ServerStateChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.breaker import Breaker, RetryLater
+from discovery_engine.upstream.call import CallObserver
 from discovery_engine.upstream.concurrency import CallLimiter, QueueFull
 from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
@@ -105,7 +106,9 @@ class ServerHistory:
         except RetryLater as refusal:
             raise self._retry_later_error(refusal.seconds) from self._last
 
-    async def acquire_slot(self, server: ServerSettings) -> CallLimiter:
+    async def acquire_slot(
+        self, server: ServerSettings, observer: CallObserver | None = None
+    ) -> CallLimiter:
         """Take a slot for a call; release it at the limiter returned: `calls` may be another then.
 
         Raises:
@@ -114,11 +117,15 @@ class ServerHistory:
         calls = self.calls
         if calls.acquire_now():
             return calls
+        began = time.monotonic()
         try:
             await calls.acquire(max_wait=server.timeouts.call)
         except QueueFull:
             self.stats.refused += 1
             raise _busy(server) from None
+        finally:
+            if observer:
+                observer.record_wait(time.monotonic() - began)
         return calls
 
     def reset_backoff(self) -> None:
@@ -217,6 +224,7 @@ class ServerHistory:
             queued=self.calls.waiting,
             pid=live.pid,
             protocol_version=live.protocol_version,
+            sandbox=live.sandbox,
             samples=live.samples or self._samples,
             stderr=live.stderr or self.stderr,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import to_builtins
@@ -28,12 +29,17 @@ from discovery_engine.upstream.file_digests import digests_of, project_of
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
 
 TransportSettings = StdioTransport | RemoteTransport
+Programs: TypeAlias = dict[tuple[str, str | None, str | None], str]
+"""The paths of programs by command, working folder and `PATH`; empty for what is not there."""
 
 _SELECTING = re.compile(
     r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
     r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY",
     re.IGNORECASE,
 )
+
+_NEVER_COUNT = ("secret", "command")
+"""Kinds of references whose values are secrets, whatever place they stand in."""
 
 
 def selects_code(variable: str) -> bool:
@@ -42,14 +48,20 @@ def selects_code(variable: str) -> bool:
 
 
 def identity_as_configured(
-    server: ServerSettings, secrets: SecretResolver, environ: Mapping[str, str]
+    server: ServerSettings,
+    secrets: SecretResolver,
+    environ: Mapping[str, str],
+    *,
+    programs: Programs | None = None,
 ) -> Identity:
     """The identity of a server if it were started now; missing values are left out.
 
-    Programs are looked for as `environ` has it.
+    Programs are looked for as `environ` has it; those that were looked for already are in
+    `programs`, and the others are added.
     """
     values, _ = resolved_fields(server, secrets)
-    return _identity(server, _without_secrets(server, values, secrets), secrets, environ)
+    values = _without_secrets(server, values, secrets)
+    return _identity(server, values, secrets, environ, {} if programs is None else programs)
 
 
 def identity_of(
@@ -60,17 +72,17 @@ def identity_of(
 ) -> Identity:
     """The identity of `server`; `transport` is its own with every reference resolved."""
     values = _without_secrets(server, written_fields(transport), secrets)
-    return _identity(server, values, secrets, environ)
+    return _identity(server, values, secrets, environ, {})
 
 
 def _without_secrets(
     server: ServerSettings, values: Mapping[str, str], secrets: SecretResolver
 ) -> Mapping[str, str]:
-    """The texts of an entry with each `${secret:…}` as it is written, stored or not."""
+    """The texts of an entry with each `${secret:…}` and `${command:…}` as it is written."""
     held = [
         place
         for place, text in written_fields(server.transport).items()
-        if any(reference.kind == "secret" for reference in references_in(text))
+        if any(reference.kind in _NEVER_COUNT for reference in references_in(text))
     ]
     if not held:
         return values
@@ -83,9 +95,12 @@ class _SecretsAsWritten:
         self._others = others
 
     def value(self, reference: Reference, *, base_dir: str | None) -> str:
-        if reference.kind == "secret":
+        if reference.kind in _NEVER_COUNT:
             return str(reference)
         return self._others.value(reference, base_dir=base_dir)
+
+    def run(self, reference: Reference, *, base_dir: str | None) -> None:
+        """What a command writes never counts."""
 
 
 def _identity(
@@ -93,8 +108,9 @@ def _identity(
     values: Mapping[str, str],
     secrets: SecretResolver,
     environ: Mapping[str, str],
+    programs: Programs,
 ) -> Identity:
-    program = _program(server, values, environ)
+    program = _program(server, values, environ, programs)
     selecting = dict(_selecting_values(server, values, secrets))
     subject = ApprovalSubject(
         {name: _digest(part) for name, part in _entry(server).items()},
@@ -111,7 +127,9 @@ def _entry(server: ServerSettings) -> dict[str, object]:
     form["overrides"] = server.bound_to
     match server.transport:
         case StdioTransport(command, args, env, cwd):
-            return form | {"command": command, "args": list(args), "env": dict(env), "cwd": cwd}
+            form |= {"command": command, "args": list(args), "env": dict(env), "cwd": cwd}
+            # Absent without one, as in approvals of versions that had none.
+            return form | ({"sandbox": to_builtins(server.sandbox)} if server.sandbox.is_on else {})
         case RemoteTransport(url, headers, kind, oauth):
             form |= {"url": url, "headers": dict(headers), "transport": kind}
             # It selects who is sent the client's secret and the person's browser.
@@ -119,7 +137,12 @@ def _entry(server: ServerSettings) -> dict[str, object]:
     return form
 
 
-def _program(server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]) -> str:
+def _program(
+    server: ServerSettings,
+    values: Mapping[str, str],
+    environ: Mapping[str, str],
+    programs: Programs,
+) -> str:
     """The path of the program that would be started; empty if there is none, or none yet."""
     written = server.transport
     if not isinstance(written, StdioTransport) or "command" not in values:
@@ -130,10 +153,15 @@ def _program(server: ServerSettings, values: Mapping[str, str], environ: Mapping
         return ""
     env = {name: values[f"env.{name}"] for name in written.env if f"env.{name}" in values}
     stdio = StdioTransport(values["command"], cwd=values.get("cwd"))
-    try:
-        return find_program(server.name, stdio, child_environment(environ, env))
-    except UnavailableError:
-        return ""
+    found = child_environment(environ, env)
+    key = stdio.command, stdio.cwd, found.get("PATH")
+    # Each look tries all folders of PATH, and most servers of a fleet have one of three commands.
+    if key not in programs:
+        try:
+            programs[key] = find_program(server.name, stdio, found)
+        except UnavailableError:
+            programs[key] = ""
+    return programs[key]
 
 
 def _selecting_values(
@@ -189,7 +217,8 @@ def _files(
         if place.startswith(("command", "args."))
         or (place.startswith("env.") and not references_in(written[place]))
     }
-    return digests_of(project_of(server.origin.file), program, texts, values.get("cwd"))
+    file = server.origin.file
+    return digests_of(project_of(file) if file else None, program, texts, values.get("cwd"))
 
 
 def _earlier(server: ServerSettings, values: Mapping[str, str], program: str) -> str | None:

@@ -106,6 +106,16 @@ class RpcClient:
         with suppress(RpcError, RequestTimeoutError):
             await self._request("logging/setLevel", {"level": level}, details, timeout=timeout)
 
+    async def ping(self, *, seconds: float) -> None:
+        """Send `ping`, or to a server of the newer era, which has none, `server/discover`.
+
+        Raises:
+            RpcError, RequestTimeoutError: As `send`.
+        """
+        method = "server/discover" if self.info.is_modern else "ping"
+        details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
+        await self._request(method, {}, details, timeout=timeout)
+
     async def notify(self, method: str) -> None:
         """Send a notification without params; no-op if the connection is lost."""
         headers = self.transport.headers(method, RequestDetails(self.info.version))

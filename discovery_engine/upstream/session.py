@@ -13,6 +13,7 @@ from collections.abc import Callable
 import anyio
 from anyio import to_thread
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
@@ -30,8 +31,8 @@ from discovery_engine.upstream.connect_strategy import (
 )
 from discovery_engine.upstream.connection import (
     Era,
+    admitted_transport,
     connection_fingerprint,
-    resolved_transport,
 )
 from discovery_engine.upstream.handshake import (
     Capabilities,
@@ -48,6 +49,7 @@ from discovery_engine.upstream.startup import Startup, startup_timeout
 from discovery_engine.upstream.state import SessionStats
 from discovery_engine.upstream.stored_era import StoredEra
 from discovery_engine.upstream.transport import (
+    RequestAnswer,
     Transport,
     is_resource_exhausted,
     resources_exhausted,
@@ -277,9 +279,10 @@ class Session:
         self._context.events.publish(ServerConnecting(self.server.name))
         # In threads: a keyring may ask a person, and files of the project are compared with those
         # of the approval.
-        secrets = self._context.secrets
-        resolved = await to_thread.run_sync(resolved_transport, self.server, secrets)
-        await to_thread.run_sync(self._context.admit, self.server, resolved)
+        context = self._context
+        resolved = await to_thread.run_sync(
+            admitted_transport, self.server, context.secrets, context.admit
+        )
         stored = await self._era.load()
         start = Startup(startup_timeout(self.server, is_first=stored is None))
         self.history.start = start
@@ -305,7 +308,7 @@ class Session:
                     self._lose,
                     self._on_fault,
                     self._on_notification,
-                    self.calls.answer,
+                    self._answer,
                     lambda: self.calls.want_messages,
                 ),
             )
@@ -382,7 +385,13 @@ class Session:
         except RpcError:
             logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
+    def _answer(self, method: str, params: JSONObject) -> RequestAnswer:
+        if method == "ping":
+            self._context.on_message(self.server.name, method, None)
+        return self.calls.answer(method, params)
+
     def _on_notification(self, notification: Notification) -> None:
+        self._context.on_message(self.server.name, notification.method, notification.params)
         self.changes.publish(notification)
         self.calls.notify(notification)
 

@@ -24,4 +24,5 @@ def session_stats(rpc: RpcClient | None, *, users: int) -> SessionStats:
         strays=pending.unsolicited,
         duplicates=pending.duplicates,
         stderr=transport.stderr,
+        sandbox=transport.sandbox,
     )

@@ -6,10 +6,9 @@ gets longer: its modules are not compiled yet, and a package runner may have to 
 
 from __future__ import annotations
 
+import time
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
-
-import anyio
 
 from discovery_engine.config.settings import USUAL_CONNECT, ServerSettings, StdioTransport
 
@@ -41,12 +40,12 @@ class Startup:
         self.limit = limit
         """Seconds within which it must answer the handshake."""
         self.transport: Transport | None = None
-        self._began = anyio.current_time()
+        self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Seconds since it began."""
-        return anyio.current_time() - self._began
+        """Seconds since it began; may be read in any thread, as states of servers are."""
+        return time.monotonic() - self._began
 
     @property
     def stderr(self) -> str:

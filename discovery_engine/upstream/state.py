@@ -65,6 +65,8 @@ class SessionStats(Struct):
     """The first lines of garbage."""
     stderr: str = ""
     """The last stderr lines of its program."""
+    sandbox: str = ""
+    """What confines its program, for people; empty without a sandbox."""
 
     def plus(self, session: SessionStats) -> SessionStats:
         """These, with the counters that only a session has."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.events import EventBus
 from discovery_engine.rpc.scheduling import FairScheduler
@@ -16,11 +18,15 @@ from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionsOf
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
-from discovery_engine.upstream.connection import EraMemory, TransportKind
+from discovery_engine.upstream.connection import Admit, EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.http.missing_sdk import missing_sdk
 from discovery_engine.upstream.stdio.message_reader import OnFault
-from discovery_engine.upstream.stdio.pipe_transport import StdioCallbacks, open_pipe_transport
+from discovery_engine.upstream.stdio.pipe_transport import (
+    Confine,
+    StdioCallbacks,
+    open_pipe_transport,
+)
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.transport import (
     MessageHandlers,
@@ -29,12 +35,10 @@ from discovery_engine.upstream.transport import (
     Transport,
 )
 
-Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
-"""Raises UntrustedServerError unless the server may be started or reached this way."""
-
-
 OnStderr: TypeAlias = Callable[[ServerName, Sequence[str]], None]
 """Called with the stderr lines of a server's program."""
+OnServerMessage: TypeAlias = Callable[[ServerName, str, JSONObject | None], None]
+"""Called with the method and the params of what a server sends that answers nothing."""
 
 
 class SessionContext(Struct, frozen=True):
@@ -52,8 +56,11 @@ class SessionContext(Struct, frozen=True):
     admit: Admit
     on_stderr: OnStderr
     questions_of: QuestionsOf
+    data: Path | None
+    """Holds the private folders of programs in a sandbox."""
     logins: Logins | None = None
     """The access tokens of remote servers; None if there are none to be used."""
+    on_message: OnServerMessage = lambda _server, _method, _params: None
 
 
 class SessionCallbacks(NamedTuple):
@@ -85,6 +92,7 @@ def open_transport(
             context.scheduler,
             limit=limit,
             callbacks=StdioCallbacks(*callbacks, partial(context.on_stderr, name)),
+            confine=_confine(server, context) if server.sandbox.is_on else None,
         )
     # Importing the SDK takes longer than everything else; local servers do not need it.
     try:
@@ -118,3 +126,14 @@ def open_transport(
         handlers=handlers,
         login=login,
     )
+
+
+def _confine(server: ServerSettings, context: SessionContext) -> Confine:
+    # Most servers have no sandbox, and need none of it.
+    from discovery_engine.upstream.stdio.sandbox.sandboxes import (  # noqa: PLC0415
+        PRIVATE_FOLDERS,
+        Sandboxes,
+    )
+
+    folder = context.data / PRIVATE_FOLDERS if context.data else None
+    return partial(Sandboxes(folder, context.environ).launch, server)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 
 from anyio.abc import TaskGroup
 
@@ -20,9 +21,9 @@ from discovery_engine.rpc.peer import OnProgress
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call, QuestionSettings, QuestionsOf
+from discovery_engine.upstream.call import Call, CallObserver, QuestionSettings, QuestionsOf
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
-from discovery_engine.upstream.connection import EraMemory
+from discovery_engine.upstream.connection import Admit, EraMemory
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.input_rounds import complete_result
@@ -34,14 +35,15 @@ from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.server_histories import ServerHistories
 from discovery_engine.upstream.server_lists import ServerLists
+from discovery_engine.upstream.server_ping import ping
 from discovery_engine.upstream.session_pool import SessionPool
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
 from discovery_engine.upstream.task import TaskMethod
 from discovery_engine.upstream.task_requests import TaskRequests
-from discovery_engine.upstream.transport_opening import Admit, OnStderr, SessionContext
+from discovery_engine.upstream.transport_opening import OnServerMessage, OnStderr, SessionContext
 
-__all__ = ["OnStderr", "Upstreams", "open_upstreams"]
+__all__ = ["OnServerMessage", "OnStderr", "Upstreams", "open_upstreams"]
 
 _QUESTIONS = QuestionSettings()
 _ALLOWED = nullcontext()
@@ -61,6 +63,8 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
     policy: Policy = Policy(),  # noqa: B008 - frozen
     logins: Logins | None = None,
     questions_of: QuestionsOf = lambda _: _QUESTIONS,
+    data: Path | None = None,
+    on_message: OnServerMessage = lambda _server, _method, _params: None,
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -77,6 +81,8 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
         logins: Access tokens of remote servers; none are sent if None.
         questions_of: How long questions of a server wait, and which its owner answers; read for
             each question.
+        data: Holds the private folders of programs in a sandbox; without, none is started in one.
+        on_message: Called with notifications and pings of servers.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -92,7 +98,9 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             admit,
             on_stderr,
             questions_of,
+            data,
             logins,
+            on_message,
         )
         yield Upstreams(context, tasks, policy)
         tasks.cancel_scope.cancel()
@@ -198,6 +206,18 @@ class Upstreams:
         with self._histories.of(server).attempt():
             return await at_most_twice(lambda: self._lists.read(server))
 
+    async def ping(self, server: ServerSettings) -> float:
+        """The seconds until a server has answered `ping`; it is tried even if it is backing off.
+
+        Raises:
+            UpstreamError: As `list_tools`.
+        """
+        history = self._histories.of(server)
+        history.reset_backoff()
+        with history.attempt():
+            session = self._sessions.for_listing
+            return await at_most_twice(lambda: ping(session(server), server))
+
     async def call(
         self,
         server: ServerSettings,
@@ -222,6 +242,7 @@ class Upstreams:
         caller: Client | None = None,
         continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
+        observer: CallObserver | None = None,
     ) -> JSONObject:
         """The raw result of a request, complete.
 
@@ -232,6 +253,7 @@ class Upstreams:
                 session.
             continuation: Its answers to an `input_required` result of the same request.
             on_progress: Called with the progress notifications of the request.
+            observer: Gets what happens meanwhile.
 
         Raises:
             UnavailableError: If connecting fails, the server is backing off, or its call queue is
@@ -242,7 +264,7 @@ class Upstreams:
             InputRequiredError: If it fails after the server asked what its client did not answer.
         """
         context = self._context
-        call = Call(server.name, caller, context.questions_of, context.scheduler)
+        call = Call(server.name, caller, context.questions_of, context.scheduler, observer)
         history = self._histories.of(server)
         history.stats.calls += 1
 
@@ -251,7 +273,7 @@ class Upstreams:
 
         with (
             history.attempt() if history.is_in_doubt else _ALLOWED,
-            call.holding(await history.acquire_slot(server)),
+            call.holding(await history.acquire_slot(server, observer)),
         ):
             return await complete_result(send, request, call, continuation)
 

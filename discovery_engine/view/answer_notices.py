@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.configured_servers import ConfiguredServers
-    from discovery_engine.view.notices import Notice, Rejection
+    from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
 
 
 class NoticeMemo(Struct):
@@ -32,6 +32,7 @@ class AnswerNotices(Struct, frozen=True):
     servers: ConfiguredServers
     rejection: Rejection | None
     lost_at: float | None
+    outage: RegistryOutage | None
     memo: NoticeMemo
 
     def general(self) -> tuple[Notice, ...]:
@@ -39,11 +40,11 @@ class AnswerNotices(Struct, frozen=True):
         rejected = (notices.rejected(self.rejection),) if self.rejection else ()
         off = () if self.settings.enabled else (notices.switched_off(),)
         none = () if self.settings.servers else (notices.no_server(self.settings),)
-        return (*rejected, *self._lost(), *off, *none)
+        return (*rejected, *self._of_registry(), *off, *none)
 
     def missing(self, only: ServerName | None) -> list[Notice]:
         """Notices about what the servers in scope have, and an answer has not."""
-        return [*self.servers.outages(only), *self._lost(), *self._held_back(only)]
+        return [*self.servers.outages(only), *self._of_registry(), *self._held_back(only)]
 
     def hidden(self, entries: Iterable[Entry]) -> Notice:
         """The notice about tools that fit, and are hidden."""
@@ -86,8 +87,10 @@ class AnswerNotices(Struct, frozen=True):
         down = sum(server.is_unavailable for server in unlisted)
         return notices.incomplete(len(usable), starting=len(unlisted) - down, unavailable=down)
 
-    def _lost(self) -> tuple[Notice, ...]:
-        return () if self.lost_at is None else (notices.lost(self.lost_at),)
+    def _of_registry(self) -> tuple[Notice, ...]:
+        lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
+        outage = (notices.registry_outage(self.outage),) if self.outage else ()
+        return (*lost, *outage)
 
     def _held_back(self, only: ServerName | None) -> tuple[Notice, ...]:
         """Notices about withheld tools of the servers in scope."""

@@ -39,6 +39,7 @@ _KINDS: Mapping[str, str] = {
     "CONFIG_SWITCHED_OFF": "configuration",
     "EMBEDDING_ERROR": "by_words",
     "REGISTRY_LOST": "lost",
+    "REGISTRY_UNAVAILABLE": "registry",
 }
 
 
@@ -68,6 +69,29 @@ class Rejection(Struct, frozen=True):
     problems: tuple[Diagnostic, ...]
     since: float
     """Unix time in seconds from which on there was none that could."""
+
+
+class RegistryOutage(Struct, frozen=True):
+    """A shared registry that does not answer."""
+
+    since: float
+    """Unix time in seconds."""
+    waiting: int
+    """Writes that wait until it answers."""
+    dropped: int
+    """Writes that are lost."""
+
+
+def registry_outage(outage: RegistryOutage) -> Notice:
+    """Since when, what follows, and for the owner what waits; never where the database is."""
+    message = (
+        f"the shared registry has not answered since {_minute(outage.since)}; what this gateway"
+        " last knew of it is used, and no decision of the owner is accepted meanwhile"
+    )
+    waiting = f"{counted(outage.waiting, 'write')} wait" + "s" * (outage.waiting == 1)
+    dropped = f", {outage.dropped} dropped" if outage.dropped else ""
+    to_owner = f"{message}; {waiting}{dropped} (`discovery registry check` shows why)"
+    return Notice("REGISTRY_UNAVAILABLE", message, to_owner=to_owner)
 
 
 def rejected(rejection: Rejection) -> Notice:

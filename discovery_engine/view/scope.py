@@ -48,6 +48,8 @@ class Scope(Struct, frozen=True):
     """As `rules`, of resources and templates."""
     prompt_rules: tuple[Rule, ...] = ()
     """As `rules`, of prompts."""
+    hides_empty_servers: bool = False
+    """Whether a server is unknown, too, of which nothing is shown; so is one never listed."""
     search: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The settings of the search that are others within it."""
     server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -137,6 +139,10 @@ class ScopedCatalogs:
         """What the scope shows of a view."""
         settings = self._settings(whole.settings)
         catalog = self._catalog(whole.catalog, settings)
+        if self.scope.hides_empty_servers:
+            catalog = catalog.without_empty()
+            shown = (server for server in settings.servers if server.name in catalog.shown)
+            settings = replace(settings, servers=tuple(shown))
         guard = self._offerings.guard(whole.catalog, catalog)
         return whole.within(catalog, settings, guard)
 
@@ -155,6 +161,14 @@ class ScopedCatalogs:
             if not explained.verdict.enabled:
                 return explained.sentence
         return ""
+
+    def hiding_rule(self, whole: View, entry: Entry) -> Rule | None:
+        """The rule of the scope that hides a tool; None if something else does, or nothing."""
+        if not self.scope.rules or not self.why_hidden(whole, entry):
+            return None
+        explained = self._rules.explain(entry.tool, _ENABLED)
+        is_by_rule = explained.sentence == self.why_hidden(whole, entry)
+        return explained.deciding.rule if is_by_rule and explained.deciding else None
 
     def _settings(self, settings: Settings) -> Settings:
         scope = self.scope

@@ -35,6 +35,15 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
         parts = ScopedParts(whole.parts, shown)
         return cls(whole.revision, parts, whole=whole, shown=shown)
 
+    def without_empty(self) -> ScopedCatalog:
+        """The same without the servers of which nothing is shown."""
+        shown = {
+            server: flags
+            for server, flags in self.shown.items()
+            if (any(flags) if flags is not None else _offers(self.whole.part(server)))
+        }
+        return self if len(shown) == len(self.shown) else self.part_of(self.whole, shown)
+
     def get(self, server: ServerName, tool: ToolName) -> Entry | None:
         if server not in self.shown:
             return None
@@ -109,6 +118,10 @@ def _reduced(part: ServerPart, flags: Flags) -> ServerPart:
         offerings = tuple(compress(offerings, others))
     shown = replace(part, entries=tuple(compress(part.entries, tools)), offerings=offerings)
     return replace(shown, instructions=scoped_instructions(part, shown))
+
+
+def _offers(part: ServerPart) -> bool:
+    return bool(part.entries or part.offerings)
 
 
 def _name(entry: Entry) -> ToolName:

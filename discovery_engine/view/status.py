@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.prose import first_sentence
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
+from discovery_engine.config.settings import OWN_SOURCE
 from discovery_engine.errors import (
     ConfigurationError,
     ServerDisabledError,
@@ -40,6 +41,7 @@ _STATE_OF_FAILURE = {
 }
 _CODE_OF_STATE = {state: code for code, state in _STATE_OF_FAILURE.items()}
 _OFF_BY_ITSELF = Verdict(enabled=False, reason="server")
+_SWITCHED_OFF = Verdict(enabled=False, reason="switch")
 _NOT_LISTED = (ServerState.PENDING, ServerState.STARTING)
 _UNREACHABLE = (ServerState.FAILING, ServerState.CRASH_LOOPING, *_STATE_OF_FAILURE.values())
 _UNHEALTHY = (ServerState.DEGRADED, *_UNREACHABLE)
@@ -99,6 +101,17 @@ class ServerReport(Struct, frozen=True, kw_only=True):
 
     name: ServerName
     description: str = ""
+    source: str = OWN_SOURCE
+    """Where it stands: `discovery.yaml`, `registry`, or the id of another source."""
+    is_wanted: bool = True
+    """Whether its owner wants it to be used; that it fails changes nothing about it."""
+    package: str = ""
+    """The package that it runs, if it was installed: `@acme/mail@1.2.3`. `engine.health` also has
+    one that the command of an entry names."""
+    created_at: float | None = None
+    """Unix time in seconds at which it was registered; None if it stands in a file."""
+    updated_at: float | None = None
+    """Unix time in seconds of the last change of its registered entry or package."""
     state: ServerState
     reason: str = ""
     """Why it is in that state; may be empty."""
@@ -113,6 +126,8 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     """Tools, resources, templates and prompts that are quarantined until the owner has accepted
     their definitions."""
     tags: tuple[str, ...] = ()
+    sandbox: str = ""
+    """What its program is confined to, as it is configured; empty without a sandbox."""
     listed_at: float | None = None
     """Unix time in seconds of the last successful listing; None for never."""
     is_stale: bool = False
@@ -200,6 +215,11 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
         return ServerReport(
             name=server.name,
             description=self.description_with(part.instructions),
+            source=server.source,
+            is_wanted=server.enabled,
+            package=server.package,
+            created_at=server.created_at,
+            updated_at=server.updated_at,
             state=info.state,
             reason=info.reason,
             hint=info.hint,
@@ -207,6 +227,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
             stderr=self._stderr if is_down else "",
             **tool_counts(part),
             tags=(part.verdict.tags or server.tags) if self._is_trusted else (),
+            sandbox=str(server.sandbox) if server.sandbox.is_on else "",
             listed_at=part.listed_at,
             is_stale=part.is_stale,
             starting_for=self._starting_for,
@@ -278,7 +299,9 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
     @property
     def _switch(self) -> Verdict:
         """Whether it is enabled, and by which rule or setting."""
-        return self.part.verdict if self.settings.enabled else _OFF_BY_ITSELF
+        if self.settings.enabled:
+            return self.part.verdict
+        return _SWITCHED_OFF if self.settings.switch == "off" else _OFF_BY_ITSELF
 
     @property
     def _startup(self) -> StateInfo | None:

@@ -93,6 +93,27 @@ class ToolSearch(Struct, frozen=True):
             first += self.notices.for_nothing(only, wanted, fitting, is_hidden=bool(better))
         return replace(answer, notices=(*first, *missing))
 
+    def search_everything(
+        self,
+        query: str,
+        *,
+        server: str | None,
+        tags: Sequence[str],
+        limit: int | None,
+        query_vectors: Sequence[Vector],
+    ) -> SearchAnswer:
+        """As `View.search_everything`."""
+        limits.require_query(query)
+        only = self.addresses.server(server) if server else None
+        wanted = frozenset(tags)
+        runner = self._runner(query, query_vectors, limit)
+
+        def is_asked_for(entry: Entry) -> bool:
+            is_tagged = wanted.issubset(entry.verdict.tags)
+            return is_tagged and (only is None or entry.tool.server == only)
+
+        return runner.answer(is_asked_for, self._asked_for(only, wanted, None))
+
     def _runner(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
         settings, searcher = self.settings.search, self.searcher
         return QueryRunner(

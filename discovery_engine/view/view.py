@@ -31,7 +31,7 @@ from discovery_engine.view import verdict_texts
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.answer_notices import AnswerNotices, NoticeMemo
 from discovery_engine.view.configured_servers import ConfiguredServers, ServerMemo
-from discovery_engine.view.notices import Notice, Rejection
+from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
 from discovery_engine.view.offering_access import OfferingAccess, OfferingList
 from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
 from discovery_engine.view.search_answers import OfferingHit, SearchAnswer, SearchKind
@@ -86,6 +86,8 @@ class View(Struct, frozen=True, dict=True):
     """Why the files contain other settings that are invalid; None if they do not."""
     lost_at: float | None = None
     """Unix time in seconds at which decisions of the owner were found to be lost; None if none."""
+    outage: RegistryOutage | None = None
+    """Why the catalog may be older than that of other gateways; None if the registry answers."""
     vectors: Vectors | None = None
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -115,9 +117,14 @@ class View(Struct, frozen=True, dict=True):
         whole, guards = self.whole or self, (*self.guards, *guards)
         return replace(self, catalog=catalog, settings=settings, whole=whole, guards=guards)
 
-    def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
+    def with_live(
+        self,
+        live: Mapping[ServerName, StateInfo],
+        rejection: Rejection | None,
+        outage: RegistryOutage | None = None,
+    ) -> View:
         """The same snapshot with other live states."""
-        view = replace(self, live=live, rejection=rejection)
+        view = replace(self, live=live, rejection=rejection, outage=outage)
         # None of these depends on live states. The engine makes such a view for each read, and
         # made again they would cost each of them some 0.4 us for every server.
         view.__dict__.update({name: getattr(self, name) for name in _SHARED})
@@ -127,7 +134,7 @@ class View(Struct, frozen=True, dict=True):
 
     def snapshot(self) -> View:
         """The view with its live states copied, for use after the engine is closed."""
-        return self.with_live(dict(self.live), self.rejection)
+        return self.with_live(dict(self.live), self.rejection, self.outage)
 
     def servers(self) -> tuple[ServerReport, ...]:
         """Every configured server, in the order of names."""
@@ -185,6 +192,30 @@ class View(Struct, frozen=True, dict=True):
             include_disabled=include_disabled,
             query_vectors=query_vectors,
         )
+
+    def search_everything(
+        self,
+        query: str,
+        *,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+        query_vectors: Sequence[Vector] = (),
+    ) -> SearchAnswer:
+        """The answer if nothing was hidden: neither disabled, nor withheld. For its owner alone.
+
+        Args:
+            query: As for `search`, and so are the others.
+            server: Only this server's tools.
+            tags: Only tools that carry all of these.
+            limit: The most hits.
+            query_vectors: Those of the query.
+
+        Raises:
+            InputTooLongError, ServerNotFoundError: As `search`.
+        """
+        search = self._tool_search.search_everything
+        return search(query, server=server, tags=tags, limit=limit, query_vectors=query_vectors)
 
     def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """A server's tools, in the order of their names.
@@ -386,7 +417,13 @@ class View(Struct, frozen=True, dict=True):
     def _notices(self) -> AnswerNotices:
         memo = self._memos.notices
         return AnswerNotices(
-            self.settings, self.catalog, self._servers, self.rejection, self.lost_at, memo
+            self.settings,
+            self.catalog,
+            self._servers,
+            self.rejection,
+            self.lost_at,
+            self.outage,
+            memo,
         )
 
     @cached_property

@@ -64,3 +64,8 @@ async def start(send: Send, status: int, headers: Iterable[Header]) -> None:
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
     """All values of a header, whose name is in lower case."""
     return [value for key, value in scope["headers"] if key == name]
+
+
+async def refuse_websocket(send: Send) -> None:
+    """Refuse a WebSocket before it is opened: the client gets the status 403."""
+    await send({"type": "websocket.close", "code": 1008, "reason": ""})

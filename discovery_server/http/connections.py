@@ -8,13 +8,15 @@ waited longest for its client is closed. A client that reads its answer is never
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from msgspec import Struct
+
+from discovery_server.http.client_addresses import machine_of
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as HttpProtocol
@@ -74,20 +76,29 @@ class Stage(Enum):
     IDLE = "it was answered, and may send another request"
 
 
+class Counted(Protocol):
+    """What counts as a connection: one of HTTP, or one that is being encrypted."""
+
+    address: str
+
+    def abort(self) -> None:
+        """Close it at once."""
+
+
 class Connections:
     """All open connections, ordered by how long they have waited for their client."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._open: set[Connection] = set()
+        self._open: set[Counted] = set()
         self._addresses: Counter[str] = Counter()
-        self._half_open: dict[Connection, None] = {}
-        self._idle: dict[Connection, None] = {}
+        self._half_open: dict[Counted, None] = {}
+        self._idle: dict[Counted, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: Counted) -> bool:
         """Admit a connection; at the limit, one that waits for its client is closed for it."""
         address = connection.address
         if self._addresses[address] >= self.limits.per_address:
@@ -100,13 +111,13 @@ class Connections:
             return False
         if victim is not connection:
             self.remove(victim)
-            victim.transport.abort()
+            victim.abort()
         self._open.add(connection)
         self._addresses[address] += 1
         self.enter(connection, Stage.HEAD)
         return True
 
-    def enter(self, connection: Connection, stage: Stage) -> None:
+    def enter(self, connection: Counted, stage: Stage) -> None:
         self._half_open.pop(connection, None)
         self._idle.pop(connection, None)
         if stage is Stage.IDLE:
@@ -114,7 +125,7 @@ class Connections:
         elif stage is not Stage.ANSWER:
             self._half_open[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: Counted) -> None:
         """No-op if it is not there."""
         if connection not in self._open:
             return
@@ -125,11 +136,11 @@ class Connections:
         if not self._addresses[connection.address]:
             del self._addresses[connection.address]
 
-    def _longest_waiting(self, address: str | None = None) -> Connection | None:
+    def _longest_waiting(self, address: str | None = None) -> Counted | None:
         return _first(self._half_open, address) or _first(self._idle, address)
 
 
-def _first(connections: Iterable[Connection], address: str | None) -> Connection | None:
+def _first(connections: Iterable[Counted], address: str | None) -> Counted | None:
     return next((one for one in connections if address in (None, one.address)), None)
 
 
@@ -141,6 +152,7 @@ class SegmentedTransport:
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.unwrapped = transport
         self._transport = transport
         self._loop = loop
         self._pieces: list[bytes] = []
@@ -177,6 +189,8 @@ class Connection(HttpProtocol):
         super().__init__(*args, **kwargs)
         self.address = ""
         """The client's address; for IPv6 its /64 network, from which it can choose addresses."""
+        self.handshake: Counted | None = None
+        """What was counted in its place until it was encrypted."""
         self._connections = connections
         self._stage: Stage | None = None
         self._request: object = None
@@ -185,13 +199,19 @@ class Connection(HttpProtocol):
         self._head_size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        transport.set_write_buffer_limits(high=0)  # so that any unread byte pauses the writer
         super().connection_made(SegmentedTransport(transport, self.loop))  # type: ignore[arg-type]
-        self.address = _machine(self.client[0]) if self.client else ""
+        # Any unread byte pauses the writer; TLS pauses it at this limit, other transports above it.
+        transport.set_write_buffer_limits(high=1 if self.handshake else 0, low=0)
+        self.address = machine_of(self.client[0]) if self.client else ""
+        if self.handshake:
+            self._connections.remove(self.handshake)
         if self._connections.admit(self):
             self._update_stage()
         else:
             self._end(_NO_ROOM)
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -218,6 +238,18 @@ class Connection(HttpProtocol):
         self.transport.flush()  # type: ignore[attr-defined] # a `SegmentedTransport`
         super().on_response_complete()
         self._update_stage()
+
+    def handle_websocket_upgrade(self) -> None:
+        """As `HttpToolsProtocol`; the connection counts until the WebSocket is closed."""
+        self._cancel_deadline()
+        self._cancel_check()
+        self._connections.enter(self, Stage.ANSWER)
+        self.transport.flush()  # type: ignore[attr-defined] # a `SegmentedTransport`
+        self.transport = self.transport.unwrapped  # type: ignore[attr-defined] # as above
+        make: Any = self.ws_protocol_class
+        remove = partial(self._connections.remove, self)
+        self.ws_protocol_class = partial(_released, make, remove)  # type: ignore[assignment]
+        super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
@@ -293,12 +325,16 @@ class Connection(HttpProtocol):
         self.transport.close()
 
 
-def _machine(host: str) -> str:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return host
-    mapped = address.ipv4_mapped
-    return str(mapped) if mapped else f"{int(address) >> 64:x}/64"
+def _released(
+    make: Callable[..., Any], release: Callable[[], None], **options: Any
+) -> asyncio.Protocol:
+    """A protocol that calls `release` when its connection is lost."""
+    protocol = make(**options)
+    lost = protocol.connection_lost
+
+    def connection_lost(error: Exception | None) -> None:
+        release()
+        lost(error)
+
+    protocol.connection_lost = connection_lost
+    return cast("asyncio.Protocol", protocol)

@@ -20,16 +20,23 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.http.asgi import CLOSE, respond_text
+from discovery_server.http.asgi import CLOSE, refuse_websocket
+from discovery_server.http.early_refusals import refuse
 
 if TYPE_CHECKING:
     from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
+    from discovery_server.http.tls_files import Tls
+else:  # `help(Endpoint)` needs the name; loading a library of certificates takes 50 ms
+    Tls = object
 
 logger = logging.getLogger(__name__)
 
 _CHECKED = (b"host", b"origin", b"content-length", b"transfer-encoding")
 _MAX_REMEMBERED = 64  # values of `Host`
 _MAX_LOGGED = 20  # names; more would be an attack, not a misconfigured client
+_FOREIGN = "ORIGIN_REFUSED"
+_OTHER_NAME = "use `localhost`, or start the gateway with `--allowed-host NAME`"
+_OTHER_PAGE = "open the page at the address of the gateway; pages of other sites are refused"
 
 
 class Endpoint(Struct, frozen=True):
@@ -39,13 +46,16 @@ class Endpoint(Struct, frozen=True):
     port: int = 0
     """0 means any free port."""
     allow_remote: bool = False
-    """Also serve other machines, without TLS."""
+    """Also serve other machines."""
     allowed_hosts: tuple[str, ...] = ()
     """Host names, without a port, that are valid besides those of this machine."""
+    tls: Tls | None = None
+    """What encrypts connections; without it they are in clear text."""
 
     def names(self) -> frozenset[str]:
         """The valid host names in lower case, besides loopback names and addresses."""
-        names = [*self.allowed_hosts]
+        # No page of another site is served under these names: it has no certificate for them.
+        names = [*self.allowed_hosts, *(self.tls.certificate.names if self.tls else ())]
         if self.allow_remote:
             machine = socket.gethostname()
             short = machine.partition(".")[0]
@@ -65,14 +75,16 @@ def require_allowed(endpoint: Endpoint, *, has_token: bool) -> None:
         raise ConfigurationError.of_file("SERVE_UNPROTECTED", "--no-token", message, hint)
     if endpoint.allow_remote or is_loopback(endpoint.host):
         return
-    raise ConfigurationError.of_file(
-        "SERVE_UNPROTECTED",
-        "--http",
-        f"{endpoint.host!r} can be reached from other machines, and without TLS the token can"
-        " be read on the network",
-        "serve 127.0.0.1 behind a proxy with TLS (and add the name of the proxy with"
-        " `--allowed-host`); in a network that you trust, use `--allow-remote`",
-    )
+    message = f"{endpoint.host!r} can be reached from other machines"
+    hint = "if they may use it, add `--allow-remote`"
+    if endpoint.tls is None:
+        message += ", and without TLS the token can be read on the network"
+        hint = (
+            "use `--tls-cert` and `--tls-key`, or serve 127.0.0.1 behind a proxy with TLS (and add"
+            " the name of the proxy with `--allowed-host`); then, or in a network that you trust,"
+            " use `--allow-remote`"
+        )
+    raise ConfigurationError.of_file("SERVE_UNPROTECTED", "--http", message, hint)
 
 
 def is_loopback(host: str) -> bool:
@@ -96,33 +108,39 @@ class Guard:
         """Values of `Host` that were valid: comparing addresses takes a tenth of a request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (refusal := self._refusal(scope)):
-            status, text = refusal
+        if scope["type"] != "lifespan" and (refusal := self._refusal(scope)):
+            status, text, code, hint = refusal
+            if scope["type"] == "websocket":
+                await refuse_websocket(send)
+                return
             # The rest of the connection may be part of the refused request (request smuggling).
-            await respond_text(send, status, text, CLOSE)
+            await refuse(scope, send, status, text, CLOSE, hint=hint, code=code)
             return
         await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope) -> tuple[int, str, str, str] | None:
+        """The status, the text, the code and the hint with which a request is refused."""
         named: dict[bytes, list[bytes]] = {name: [] for name in _CHECKED}
         for name, value in scope["headers"]:
             if name in named:
                 named[name].append(value)
         if named[b"content-length"] and named[b"transfer-encoding"]:
-            return 400, "Both Content-Length and Transfer-Encoding"
+            hint = "send one of them"
+            return 400, "Both Content-Length and Transfer-Encoding", "INVALID_REQUEST", hint
         hosts, origins = named[b"host"], named[b"origin"]
         if len(hosts) == 1 and hosts[0] in self._valid and not origins:
             return None
         host = host_of(f"//{hosts[0].decode('latin-1')}") if len(hosts) == 1 else None
         if host is None:
-            return 421, "Invalid Host header"
+            return 421, "Invalid Host header", _FOREIGN, "send one `Host`, the name in the address"
         if not self._is_valid_host(host):
             self._log(host)
-            return 421, "Invalid Host header: not a name of this server"
+            text = "Invalid Host header: not a name of this server"
+            return 421, text, _FOREIGN, _OTHER_NAME
         for origin in origins:
             page = host_of(origin.decode("latin-1"))
             if page is None or not (page == host or is_loopback(page)):
-                return 403, "Invalid Origin header"
+                return 403, "Invalid Origin header", _FOREIGN, _OTHER_PAGE
         if len(self._valid) < _MAX_REMEMBERED:
             self._valid.add(hosts[0])
         return None

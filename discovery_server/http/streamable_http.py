@@ -16,11 +16,13 @@ from discovery_server.http.request import DisconnectedError, HttpRequest
 from discovery_server.http.session_requests import SessionRequests
 from discovery_server.http.stateless_requests import StatelessRequests
 from discovery_server.http.streams import OpenStreams
+from discovery_server.token_limits import NO_LIMITS
 
 if TYPE_CHECKING:
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import Receive, Scope, Send
     from discovery_server.http.sessions import Sessions
+    from discovery_server.token_limits import TokenLimits
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ class StreamableHttp:
 
     def __init__(
         self,
-        gateway_of: Callable[[str, str | None], Gateway | None],
+        gateway_of: Callable[[str, str | None, TokenLimits], Gateway | None],
         sessions: Sessions,
         is_open: IsOpen = lambda *_: True,
         on_client_end: Callable[[str], object] = lambda _: None,
@@ -48,7 +50,7 @@ class StreamableHttp:
 
         Args:
             gateway_of: The gateway of a path, for a client that has only one view, or for any
-                client; None if there is nothing.
+                client, with the limits of its token; None if there is nothing.
             sessions: Those of the handshake era.
             is_open: Whether a gateway is still there for a user.
             on_client_end: Called with the id of a client without a session for which it is not.
@@ -64,7 +66,8 @@ class StreamableHttp:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        gateway = self._gateway_of(scope["path"], scope.get("view"))
+        limits = scope.get("limits", NO_LIMITS)
+        gateway = self._gateway_of(scope["path"], scope.get("view"), limits)
         if gateway is None:
             await respond_text(send, _NOT_FOUND, _NOTHING_HERE)
             return

@@ -29,7 +29,7 @@ class Example(NamedTuple):
 def requested(catalogs: Iterable[Path], requests: Iterable[Path]) -> list[Example]:
     """The tools that have requests, each with its text as the engine embeds it."""
     asked: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for line in _lines(requests):
+    for line in lines(requests):
         more = line["requests"] if "requests" in line else [line["query"]]
         asked[line["server"], line["name"]] += more
     tools = _tools(catalogs)
@@ -52,6 +52,11 @@ def described(catalogs: Iterable[Path]) -> list[Example]:
     return list(found.values())
 
 
+def tool_texts(catalogs: Iterable[Path]) -> dict[tuple[str, str], str]:
+    """The texts of tools as the engine embeds them, by server and name."""
+    return {key: embedding_text(tool) for key, tool in _tools(catalogs).items()}
+
+
 def _with_description(tool: Tool, description: str) -> Tool:
     definition = {**tool.definition, "description": description or " "}
     return Tool.from_mcp(tool.server, definition)
@@ -59,7 +64,7 @@ def _with_description(tool: Tool, description: str) -> Tool:
 
 def _tools(files: Iterable[Path]) -> dict[tuple[str, str], Tool]:
     tools = {}
-    for line in _lines(files):
+    for line in lines(files):
         server = line.pop("server")
         schema = line.pop("input_schema", None)
         if schema:
@@ -68,7 +73,7 @@ def _tools(files: Iterable[Path]) -> dict[tuple[str, str], Tool]:
     return tools
 
 
-def _lines(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
+def lines(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for file in files:
         opened = gzip.open if file.suffix == ".gz" else open
         with opened(file, "rt", encoding="utf-8") as lines:

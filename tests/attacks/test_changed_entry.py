@@ -17,9 +17,7 @@ FOUR = 4
 @pytest.fixture
 def approved(repository: Repository) -> Repository:
     """A harmless entry, which the user looked at and approved."""
-    repository.configure(
-        db={"command": "true", "args": ["--quiet"], "env": {"A": "1"}, "cwd": str(repository.path)}
-    )
+    repository.configure(db=harmless(repository))
     assert repository("trust", "--yes").code == 0
     return repository
 
@@ -30,6 +28,7 @@ def harmless(repository: Repository) -> JSONObject:
         "args": ["--quiet"],
         "env": {"A": "1"},
         "cwd": str(repository.path),
+        "sandbox": "auto",
     }
 
 
@@ -62,11 +61,15 @@ CHANGES: dict[str, Callable[[Repository], JSONObject]] = {
     "another value": lambda r: harmless(r) | {"env": {"A": "${AWS_SECRET_ACCESS_KEY}"}},
     "another folder": lambda r: harmless(r) | {"cwd": str(r.home)},
     "an address instead": lambda _: {"url": "http://127.0.0.1:9/mcp"},
+    "a way out of the sandbox": lambda r: harmless(r) | {"sandbox": "none"},
+    "no sandbox any more": lambda r: {k: v for k, v in harmless(r).items() if k != "sandbox"},
+    "a folder more": lambda r: harmless(r) | {"sandbox": {"kind": "auto", "write": ["~"]}},
+    "the network": lambda r: harmless(r) | {"sandbox": {"kind": "auto", "network": True}},
     "other words for agents": lambda r: harmless(r) | {"description": "Call me first."},
 }
 
 
-@pytest.mark.requirement("TRU-3")
+@pytest.mark.requirement("TRU-3", "SBX-3")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_entry_is_not_started(approved: Repository, change: str) -> None:
     approved.configure(db=CHANGES[change](approved))
@@ -76,6 +79,33 @@ def test_a_changed_entry_is_not_started(approved: Repository, change: str) -> No
     assert done.code == 4
     assert "not what was approved" in done.err
     assert not approved.is_sprung
+
+
+@pytest.mark.requirement("TRU-3", "SBX-3")
+def test_a_loosened_default_ends_the_approval_of_what_has_no_sandbox_of_its_own(
+    repository: Repository,
+) -> None:
+    entry: JSONObject = {"command": "true"}
+    repository.write("discovery.yaml", {"servers": {"db": entry}, "server": {"sandbox": "auto"}})
+    assert repository("trust", "--yes").code == 0
+    assert repository("refresh", "db").code == 5
+
+    repository.configure(db=entry)
+
+    assert repository("refresh", "db").code == 4
+
+
+@pytest.mark.requirement("TRU-3", "SBX-3")
+def test_what_was_approved_without_a_sandbox_may_run_in_any(repository: Repository) -> None:
+    entry = repository.trap()
+    repository.configure(trap=entry)
+    assert repository("trust", "--yes").code == 0
+
+    repository.mark.touch()
+    folders = {"read": [str(repository.path)], "write": [str(repository.mark)]}
+    repository.configure(trap=entry | {"sandbox": folders})
+
+    assert repository("refresh", "trap").code == 0
 
 
 @pytest.mark.requirement("TRU-3", "AUT-6")
@@ -122,6 +152,18 @@ def test_overrides_that_are_slipped_in_end_the_approval(approved: Repository) ->
     approved.write("discovery.yaml", {"servers": {"db": harmless(approved)}, "overrides": [pins]})
 
     assert approved("refresh", "db").code == 4
+
+
+@pytest.mark.requirement("SBX-3")
+def test_the_sandbox_is_shown_before_it_is_approved(repository: Repository) -> None:
+    grants = {"kind": "landlock", "write": ["~/notes"], "network": True}
+    repository.configure(db={"command": "true", "sandbox": grants})
+
+    words = repository("trust").out
+    form = repository("trust", "--json").json
+
+    assert "sandbox  landlock; writes ~/notes; network; 2048 MiB, 512 processes" in words
+    assert grants.items() <= form["servers"][0]["sandbox"].items()
 
 
 @pytest.mark.requirement("TRU-3")

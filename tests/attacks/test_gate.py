@@ -48,13 +48,29 @@ def test_the_gate_is_asked_before_the_first_attempt() -> None:
     source = (ENGINE / "upstream" / "session.py").read_text("utf-8")
     live = source[source.index("async def _connect") : source.index("async def _try")]
 
-    assert live.index("self._context.admit") < live.index("self._try(")
+    assert live.index("admitted_transport, ") < live.index("self._try(")
     assert source.count("open_transport(") == 1
+
+
+@pytest.mark.requirement("TRU-2", "SEC-12")
+def test_the_gate_is_asked_before_a_command_is_run_and_before_a_transport_is_used() -> None:
+    source = (ENGINE / "upstream" / "connection.py").read_text("utf-8")
+    used = source[source.index("def admitted_transport") : source.index("def run_commands")]
+    ran = source[source.index("def run_commands") : source.index("def _is_kept_apart")]
+
+    assert used.index("admit(server, resolved)") < used.index("return resolved")
+    assert ran.index("admit(server, server.transport)") < ran.index("secrets.run(")
 
 
 FORBIDDEN_MODULES = {"pickle", "shelve", "dill", "xmlrpc", "code"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "system", "popen"}
-ONLY_IN = {"marshal": {"search/index/lazy_map.py", "search/index/storage.py"}}
+ONLY_IN = {
+    "marshal": {
+        "marketplace/entry_index.py",
+        "search/index/lazy_map.py",
+        "search/index/storage.py",
+    }
+}
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:

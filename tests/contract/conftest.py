@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from discovery_engine.registry.protocols import Registry
+from tests.contract.registry_stores import BACK_ENDS, SHARED
 from tests.engines import Folder
 from tests.servers.programs import none_left_running
 
@@ -16,3 +19,24 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     """A folder for engines, of which no program may be left at the end."""
     with none_left_running():
         yield Folder(tmp_path)
+
+
+@pytest.fixture(params=BACK_ENDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    """A registry of each back-end."""
+    with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:
+        yield opened
+
+
+@pytest.fixture(params=sorted(BACK_ENDS.keys() - SHARED))
+def private_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    """A registry of each back-end that no other user writes to."""
+    with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:
+        yield opened
+
+
+@pytest.fixture(params=sorted(SHARED))
+def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    """A registry of each back-end that several gateways write to."""
+    with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:
+        yield opened

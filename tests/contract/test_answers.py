@@ -18,6 +18,7 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.search.vectors import Vectors, pack
 from discovery_engine.view.search_answers import Decision, SearchAnswer
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
@@ -219,6 +220,42 @@ def test_unless_the_owner_says_otherwise_a_match_has_a_confidence_of_15_percent(
     usual = make_view(*made, least=parse_settings(b"", file="").search.min_confidence)
 
     assert usual.search(query) == make_view(*made, least=0.15).search(query)
+
+
+@pytest.mark.requirement("ANS-12")
+def test_a_match_needs_more_confidence_where_tools_are_found_by_a_sentence_model_too() -> None:
+    tools = [entry.tool for entry in FILES.entries]
+    stored = [pack((1.0, 0.0)), pack((0.6, 0.8)), pack((0.0, 1.0))]
+    view = make_view(FILES)
+
+    def found(vectors: Vectors) -> SearchAnswer:
+        return replace(view, vectors=vectors).search("read a file", query_vectors=[(1.0, 0.0)])
+
+    by_words = view.search("read a file")
+    by_word_vectors = found(Vectors(tools, stored, is_static=True))
+    by_both = found(Vectors(tools, stored))
+
+    said = {0.61: "unsure", 0.62: "match", 0.69: "match", 0.7: "match"}
+    assert {c: replace(by_words, confidence=c).decision for c in said} == said
+    assert {c: replace(by_word_vectors, confidence=c).decision for c in said} == said
+    said |= dict.fromkeys((0.62, 0.69), "unsure")
+    assert {c: replace(by_both, confidence=c).decision for c in said} == said
+
+
+@pytest.mark.requirement("EMB-41")
+def test_the_confidence_in_given_tools_is_the_same_with_word_vectors() -> None:
+    tools = [entry.tool for entry in FILES.entries]
+    stored = [pack((1.0, 0.0)), pack((0.6, 0.8)), pack((0.0, 1.0))]
+    searcher = build_searcher(make_catalog(FILES), SearchSettings())
+    query = searcher.analyze("which notes are in here, read them to me")
+    hits = searcher.search(query, limit=9, accepts=lambda _: True)
+
+    def confidence(vectors: Vectors) -> float:
+        return searcher.assess(query, hits, vectors.compare([(1.0, 0.0)])).confidence
+
+    by_words = searcher.assess(query, hits).confidence
+    assert confidence(Vectors(tools, stored, is_static=True)) == by_words
+    assert confidence(Vectors(tools, stored)) != by_words
 
 
 @pytest.mark.requirement("ANS-20")

@@ -166,8 +166,9 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     details = listed("inspect", "demo:echo", "--json").json["tool"]
 
     assert list(demo) == [
-        "name", "description", "status", "code", "reason", "hint", "detail", "tool_count",
-        "enabled_count", "tags", "listed_at", "is_stale", "stderr",
+        "name", "description", "wanted", "status", "code", "reason", "hint", "detail", "tool_count",
+        "enabled_count", "tags", "sandbox", "listed_at", "is_stale", "stderr", "source",
+        "package", "created_at", "updated_at",
     ]  # fmt: skip
     assert list(tool) == ["server", "tool", "summary", "enabled", "reason", "tags"]
     assert list(hit) == [*tool, "relevance", "parts"]

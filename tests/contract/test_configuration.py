@@ -195,11 +195,11 @@ def test_rules_and_servers_know_their_lines() -> None:
 
     settings = load_settings(path)
 
-    assert [server.origin.line for server in settings.servers] == [5, 19]
+    assert [server.origin.line for server in settings.servers] == [5, 20]
     assert [rule.origin for rule in settings.tool_rules] == [
-        Origin(str(path), 30, 5),
-        Origin(str(path), 34, 5),
-        Origin(str(path), 36, 5),
+        Origin(str(path), 31, 5),
+        Origin(str(path), 35, 5),
+        Origin(str(path), 37, 5),
     ]
 
 

@@ -6,15 +6,17 @@ import ast
 import json
 import sys
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
+from discovery_engine.call_log.log_tables import Loss
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.editing.edit import remove_server
 from discovery_engine.config.loading.loader import load_settings
-from discovery_engine.config.settings import Settings, Source
+from discovery_engine.config.settings import LogSettings, Settings, Source, StdioTransport
 from discovery_engine.config.sources import ClientFile, read_source
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.diagnostics.codes import CODES
@@ -23,10 +25,13 @@ from discovery_engine.errors import ConfigurationError, RegistryError
 from discovery_engine.evaluation.baseline import read_baseline
 from discovery_engine.evaluation.queries import read_queries
 from discovery_engine.evaluation.text_lint import lint_texts
+from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer, RefusedOffer
+from discovery_engine.marketplace.entry_warnings import entry_warnings
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.overrides.override import Override
 from discovery_engine.overrides.override_lint import lint_overrides
 from discovery_engine.overrides.pinning import pinned_values
+from discovery_engine.registry.postgres.database_state import DatabaseState
 from discovery_engine.rules import Rule, ToolRules, Verdict, lint_rules
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.runtime.health import health
@@ -34,10 +39,13 @@ from discovery_engine.search.embedders.installed_model import InstalledModel
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.trust.lockfile import Lock, deviations, load_lock, lock_of_parts
+from discovery_engine.upstream.stdio.sandbox.choice import Choice
+from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from discovery_engine.view import notices
 from discovery_engine.view.view import View
 from discovery_server.http.guard import Endpoint, require_allowed
 from discovery_server.http.http_server import listen
+from discovery_server.http.tls_files import Tls, TlsFiles
 from discovery_server.tokens import parse_tokens
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 from tests.factories import make_tool as tool
@@ -54,6 +62,7 @@ SLOW = ("/(a|aa)+$/",)
 SLOW_NAME = "a" * 50 + "!"
 AT_ONCE = TimeLimit(search=0.002, total=0.02)
 MODEL = InstalledModel("everyday", 1, "everyday-1", "0" * 64, 23_000_000, "a package")
+ARGUED = make_server("a", transport=StdioTransport("x", ("--token", "${secret:TOKEN}")))
 WHOLE = make_part("git", make_entry("log", "git", description="Show the commits."), listed_at=NOW)
 
 
@@ -75,6 +84,22 @@ def exposed(folder: Path) -> Iterable[Diagnostic]:
     (folder / "discovery.yaml").write_text("server: {maxSessions: 9000}\n", "utf-8")
     (folder / "discovery.yaml").chmod(0o666)
     return load_settings(folder / "discovery.yaml").warnings
+
+
+def offered(_: Path) -> Iterable[Diagnostic]:
+    entry = MarketplaceEntry(
+        id="a",
+        name="serve-time",
+        version="1.0.0",
+        published_at="1970-01-01T02:00:00Z",
+        status="deprecated",
+        packages=(
+            PackageOffer("pypi", "serve-time", registry_url="https://x.example"),
+            PackageOffer("pypi", "mcp-server-tine"),
+        ),
+        refused=(RefusedOffer("npm", "a", "it has no program"),),
+    )
+    return entry_warnings(entry, now=NOW)
 
 
 def no_such_server(folder: Path) -> Iterable[Diagnostic]:
@@ -174,6 +199,7 @@ def taken_port(_: Path) -> Iterable[Diagnostic]:
         return problems(lambda: listen(Endpoint(host="127.0.0.1", port=port)))
 
 
+DATABASE_OF_A_SUPERUSER = DatabaseState("18.0", 1, False, False, False, True, "", True, 1, 2, 3, 4)
 PRODUCERS: dict[str, Producer] = {
     "CONFIG_UNREADABLE": lambda folder: problems(lambda: load_settings(folder / "none.yaml")),
     "CONFIG_SYNTAX": loaded("servers: [\n"),
@@ -215,13 +241,25 @@ PRODUCERS: dict[str, Producer] = {
     "TEXT_EXFILTRATION": poisoned,
     "TEXT_SECRET": poisoned,
     "TEXT_LOOKALIKE": poisoned,
+    "OFFER_LOOKALIKE": offered,
+    "OFFER_NEW": offered,
+    "OFFER_DEPRECATED": offered,
+    "OFFER_NO_REPOSITORY": offered,
+    "OFFER_UNREVIEWED": offered,
+    "OFFER_UNRELATED": offered,
+    "OFFER_REFUSED": offered,
+    "OFFER_OTHER_REGISTRY": offered,
     "TOOL_UNUSABLE": checked(
         make_settings("git"),
         make_part("git", dropped=(DroppedTool("odd", "it has no schema"),), listed_at=NOW),
     ),
     "SERVER_DISABLED": checked(make_settings(make_server("git", enabled=False))),
     "CHECK_PASSED": checked(make_settings("git"), WHOLE),
+    "CALL_LOG_LOSSES": lambda _: [
+        checks.call_log(LogSettings(), 1, None, [Loss(1.0, 3, "the disk is full")])
+    ],
     "PYTHON_UNSUPPORTED": lambda _: [checks.runtime((3, 10, 0), "3")],
+    "SECRET_VISIBLE": lambda _: checks.visible_secrets([ARGUED]),
     "CLIENTS_UNUSED": lambda _: [checks.clients([ClientFile("a", "A", "/f", "user")], [])],
     "ANSWER_NO_MATCH": searched(make_settings("git"), WHOLE),
     "ANSWER_FILTERED": searched(
@@ -239,8 +277,20 @@ PRODUCERS: dict[str, Producer] = {
     "MODEL_MISSING": lambda _: [checks.model(None, None, is_used=True)],
     "MODEL_UNUSABLE": lambda _: [checks.model(MODEL, "onnxruntime", is_used=True)],
     "REGISTRY_ERROR": lambda p: [checks.registry(p, None, RegistryError("it is locked"))],
+    "REGISTRY_ADVICE": lambda _: [
+        checks.database("postgresql://h/db", DATABASE_OF_A_SUPERUSER, None)
+    ],
+    "SANDBOX_UNAVAILABLE": lambda _: [
+        checks.sandboxes(
+            [MeansState("landlock", problem="needs Linux", hint="none")],
+            {"git": Choice("none")},
+        )
+    ],
     "REGISTRY_EXPOSED": lambda p: [checks.registry(p, 0o100644, None)],
     "REGISTRY_LOST": general(view_of(make_settings("git"), lost_at=NOW)),
+    "REGISTRY_UNAVAILABLE": general(
+        view_of(make_settings("git"), outage=notices.RegistryOutage(NOW, 1, 0))
+    ),
     "REGISTRY_EMPTY": lambda _: [checks.age(make_catalog(), ttl=1, now=NOW)],
     "REGISTRY_OUTDATED": lambda _: [checks.age(make_catalog(WHOLE), ttl=1, now=NOW + 9)],
     "LOCK_UNUSABLE": lambda _: problems(lambda: load_lock(make_settings("git"))),
@@ -248,6 +298,9 @@ PRODUCERS: dict[str, Producer] = {
     "LOCK_REMOVED": lock_differences,
     "LOCK_CHANGED": lock_differences,
     "SERVE_TOKEN_INVALID": lambda _: problems(lambda: parse_tokens("short")),
+    "SERVE_TLS_INVALID": lambda folder: problems(
+        lambda: Tls(TlsFiles(folder / "no.pem", folder / "no.key"), datetime.now(UTC))
+    ),
     "SERVE_UNPROTECTED": lambda _: problems(
         lambda: require_allowed(Endpoint(host="0.0.0.0"), has_token=True)
     ),
@@ -260,8 +313,14 @@ PRODUCERS: dict[str, Producer] = {
 ERRORS = "tests/unit/test_errors.py::test_an_error_says_what_is_wrong_and_what_to_do"
 CATALOG_LINT = "tests/unit/evaluation/test_catalog_lint.py::"
 META = "tests/contract/test_meta_tools.py::"
+PACKAGE_CHECK = (
+    "tests/unit/marketplace/test_entry_details.py::"
+    "test_what_the_package_manager_contradicts_is_warned_of"
+)
 RECORDINGS = "tests/contract/test_recordings.py::"
+REGISTRY_TOOL = "tests/contract/test_registry_tool.py::"
 RESULTS = "tests/contract/test_results.py::"
+MARKETPLACE = "tests/contract/test_marketplace_sources.py::"
 CLI = "tests/unit/cli/test_error_output.py::"
 SHOWN_BY: dict[str, str] = {
     "SERVER_NOT_FOUND": ERRORS,
@@ -280,6 +339,35 @@ SHOWN_BY: dict[str, str] = {
     "SERVER_NEEDS_CONFIG": ERRORS,
     "SERVER_NEEDS_AUTH": ERRORS,
     "INVALID_SECRET": ERRORS,
+    "MARKETPLACE_ENTRY_NOT_FOUND": ERRORS,
+    "MARKETPLACE_ENTRY_AMBIGUOUS": ERRORS,
+    "MARKETPLACE_SOURCE_NOT_FOUND": ERRORS,
+    "MARKETPLACE_CURSOR_INVALID": ERRORS,
+    "MARKETPLACE_SOURCE_UNAVAILABLE": MARKETPLACE
+    + "test_a_source_that_wants_a_long_pause_is_not_asked_before",
+    "MARKETPLACE_SOURCE_INVALID": MARKETPLACE
+    + "test_a_source_that_never_answered_is_said_and_not_asked_with_each_search",
+    "MARKETPLACE_LIST_INVALID": "tests/unit/marketplace/test_server_list.py::"
+    "test_a_mistake_in_a_list_has_its_place_and_costs_only_its_entry",
+    "MARKETPLACE_ENTRIES_LEFT_OUT": MARKETPLACE + "test_a_malformed_entry_costs_only_itself",
+    "MARKETPLACE_COPY_INCOMPLETE": MARKETPLACE
+    + "test_a_copy_that_is_not_whole_is_said_by_each_search",
+    "MARKETPLACE_STORE_FAILED": MARKETPLACE
+    + "test_a_disk_that_is_full_in_the_middle_leaves_what_was_copied",
+    "PACKAGE_NAME_INVALID": ERRORS,
+    "OFFER_MISSING": PACKAGE_CHECK,
+    "OFFER_OTHER_REPOSITORY": PACKAGE_CHECK,
+    "PACKAGE_NOT_FOUND": ERRORS,
+    "PACKAGE_MANAGER_FAILED": ERRORS,
+    "PROGRAM_MISSING": ERRORS,
+    "PLAN_CHANGED": ERRORS,
+    "INSTALL_REFUSED": ERRORS,
+    "INSTALL_INPUT_INVALID": ERRORS,
+    "INSTALL_INPUT_MISSING": ERRORS,
+    "INSTALL_BUSY": ERRORS,
+    "INSTALL_FAILED": ERRORS,
+    "PACKAGE_CHANGED": ERRORS,
+    "NOT_INSTALLED": ERRORS,
     "SECRET_STORE_ERROR": ERRORS,
     "LOGIN_FAILED": ERRORS,
     "RATE_LIMITED": ERRORS,
@@ -311,7 +399,26 @@ SHOWN_BY: dict[str, str] = {
     "test_without_an_endpoint_nothing_is_sent",
     "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
     "NOT_RECORDED": RECORDINGS + "test_what_was_not_recorded_is_a_clear_error",
+    "CALL_LOG_ERROR": "tests/contract/test_activity.py::test_a_damaged_file_is_an_error_to_readers",
     "RECORDING_ERROR": RECORDINGS + "test_a_damaged_file_is_named",
+    "CALL_CANCELLED": "tests/contract/test_live_calls.py::"
+    "test_a_call_is_cancelled_by_its_id_and_its_server_learns_of_it",
+    "INVALID_REQUEST": "tests/contract/test_api.py::"
+    "test_a_query_that_is_not_as_described_is_refused",
+    "UNAUTHORIZED": "tests/contract/test_api_refusals.py::"
+    "test_refusals_before_any_route_have_the_form_of_the_api",
+    "ORIGIN_REFUSED": "tests/contract/test_api_refusals.py::"
+    "test_refusals_before_any_route_have_the_form_of_the_api",
+    "SCOPE_MISSING": "tests/contract/test_api_refusals.py::test_a_missing_scope_is_named",
+    "TOKEN_LIMITED": "tests/contract/test_api_refusals.py::"
+    "test_a_limited_token_is_refused_at_metrics_in_the_form_of_the_api",
+    "NOT_ALLOWED": REGISTRY_TOOL + "test_reading_agents_cannot_even_ask",
+    "PRESET_REFUSED": "tests/contract/test_presets.py::"
+    "test_arguments_with_a_secret_are_refused_with_its_place",
+    "MARKETPLACE_NO_SOURCES": "tests/contract/marketplace/test_marketplace_commands.py::"
+    "test_a_marketplace_without_sources_says_so_and_how_to_get_one",
+    "REQUEST_REFUSED": REGISTRY_TOOL + "test_agents_cannot_flood_their_owner",
+    "REQUEST_NOT_FOUND": REGISTRY_TOOL + "test_a_request_that_does_not_wait_is_an_error",
     "INVALID_STEPS": "tests/contract/test_steps.py::test_steps_that_reach_outside_are_refused",
     "INVALID_QUERY": RESULTS
     + "test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent",

@@ -236,3 +236,16 @@ class Clock:
     def __call__(self) -> float:
         self.time += 61.0
         return self.time
+
+
+@pytest.mark.requirement("OWN-35")
+async def test_the_package_that_a_command_names_is_known(folder: Folder) -> None:
+    named = {"command": "npx", "args": ["-y", "@acme/mail@1.2.3"], "enabled": False}
+    folder.config.write_text(json.dumps({"servers": {"mail": named}}), "utf-8")
+
+    async with folder.open() as engine:
+        [found] = await engine.health()
+        installed = await engine.servers.list(installed_only=True)
+
+    assert found.package == "@acme/mail@1.2.3"
+    assert installed == ()

@@ -174,7 +174,7 @@ def test_what_was_restored_is_reported(folder: Path, caplog: pytest.LogCaptureFi
 
     found(folder)
 
-    assert "4 (approvals, accepted tools) were restored" in caplog.text
+    assert "4 (approvals, accepted tools, servers) were restored" in caplog.text
 
 
 @pytest.mark.requirement("REG-20")

@@ -192,3 +192,30 @@ def test_a_dry_run_on_the_command_line_shows_the_call_and_sends_nothing(folder: 
     assert form["sent"] is False
     assert "s3cret" not in shown.output + json.dumps(form)
     assert not (folder / "calls.jsonl").exists()
+
+
+@pytest.mark.requirement("PLN-8")
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        pytest.param("--synonym", "[bellow, echo]", id="a synonym"),
+        pytest.param("--override", "{pattern: echo, description: Bellow aloud.}", id="an override"),
+    ],
+)
+def test_a_synonym_or_an_override_shows_how_a_query_would_move(
+    folder: Path, option: str, text: str
+) -> None:
+    queries = folder / "queries.yaml"
+    queries.write_text("queries: [{query: bellow, tools: [results:echo]}]", "utf-8")
+    before = (folder / "discovery.yaml").read_bytes()
+
+    plan = planned(folder, option, text, "--queries", str(queries))
+    together = planned(folder, option, text, "--rule", "{pattern: echo, enabled: false}")
+
+    [move] = plan["queries"]
+    assert (move["before"], move["after"][0]) == ([], "results:echo")
+    assert move["decision"]["before"] == "none"
+    assert move["confidence"]["after"] > move["confidence"]["before"]
+    assert tools(together)["echo"] == "vanishes"
+    assert run(folder, option, "{").exit_code == ExitCode.USAGE
+    assert (folder / "discovery.yaml").read_bytes() == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -18,14 +18,16 @@ from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.registry.codec import without_secrets
+from discovery_engine.registry.leases import Lease
+from discovery_engine.registry.postgres import request_queries
 from discovery_engine.registry.protocols import Registry, Snapshot
 from discovery_engine.registry.sqlite import request_table
-from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+from tests.contract.registry_stores import BACK_ENDS
 from tests.contract.worlds import worlds
 from tests.factories import (
     make_catalog,
@@ -38,19 +40,6 @@ from tests.factories import (
 
 SCOPE = "/home/someone/discovery.yaml"
 
-OPENERS: dict[str, Callable[[Path], Registry]] = {
-    "memory": lambda _: open_registry("memory:"),
-    "sqlite": lambda path: open_registry(sqlite_url(path)),
-    "sqlite-rollback": lambda path: open_sqlite(path, sqlite_version=(3, 40, 1)),
-    "sqlite-wal": lambda path: open_sqlite(path, sqlite_version=(3, 51, 3)),
-}
-
-
-@pytest.fixture(params=OPENERS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    with closing(OPENERS[request.param](tmp_path / "registry.db")) as opened:
-        yield opened
-
 
 def tools_of(store: Registry, scope: str = SCOPE) -> list[str]:
     world = store.load(scope)
@@ -59,7 +48,7 @@ def tools_of(store: Registry, scope: str = SCOPE) -> list[str]:
 
 @pytest.mark.requirement("REG-24")
 def test_this_suite_runs_over_every_back_end() -> None:
-    assert BACKENDS.keys() <= OPENERS.keys()
+    assert BACKENDS.keys() <= BACK_ENDS.keys()
 
 
 @pytest.mark.requirement("REG-24")
@@ -78,7 +67,8 @@ def test_a_url_leads_to_the_same_registry_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "hint"),
     [
-        ("postgresql://host/db", "`sqlite:`"),
+        ("mysql://host/db", "`sqlite:`"),
+        ("postgresql://[host/db", "postgresql://USER@HOST"),
         ("/home/someone/registry.db", "`sqlite:`"),
         ("sqlite:///", "sqlite:///"),
         ("sqlite:registry.db", "sqlite:///"),
@@ -306,21 +296,47 @@ def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Registry) -> No
     assert world.catalog == make_catalog(part, revision=1)
 
 
+@pytest.mark.requirement("PGS-1")
+def test_names_of_strangers_have_no_longest_length(store: Registry) -> None:
+    name = random.Random(1).randbytes(30_000).hex()  # so long that no index holds it
+    part = make_part("a", make_entry(name, "a"))
+    store.save_settings(SCOPE, make_settings(make_server("a")))
+    store.save_parts(SCOPE, [part], revision=1)
+    acceptance = Acceptance("a", name, "1", "f", "{}")
+    store.accept(SCOPE, [acceptance], at=1.0, if_new=True)
+    store.count_use(SCOPE, ToolKey(ServerName("a"), ToolName(name)), at=1.0)
+    store.save_requests([_written("a", name)])
+
+    assert tools_of(store) == [f"a:{name}"]
+    assert store.history(SCOPE, "a") == (acceptance,)
+    assert list(store.uses(SCOPE)) == [ToolKey(ServerName("a"), ToolName(name))]
+    assert store.written_requests() == (_written("a", name),)
+
+
 @pytest.mark.requirement("REG-15")
-def test_the_index_of_a_world_comes_back_as_it_was_last_saved(store: Registry) -> None:
-    store.save_settings(SCOPE, make_settings("github"))
-    store.save_index(SCOPE, b"old")
-    store.save_index(SCOPE, b"new\x00")
+def test_the_index_of_a_world_comes_back_as_it_was_last_saved(private_store: Registry) -> None:
+    indexes = private_store.indexes
+    assert indexes
+    private_store.save_settings(SCOPE, make_settings("github"))
+    indexes.save_index(SCOPE, b"old")
+    indexes.save_index(SCOPE, b"new\x00")
 
-    assert store.load_index(SCOPE) == b"new\x00"
-    assert store.load_index("elsewhere") is None
+    assert indexes.load_index(SCOPE) == b"new\x00"
+    assert indexes.load_index("elsewhere") is None
 
 
 @pytest.mark.requirement("REG-15")
-def test_an_index_without_a_world_is_not_kept(store: Registry) -> None:
-    store.save_index(SCOPE, b"data")
+def test_a_database_that_others_write_to_has_no_index(shared_store: Registry) -> None:
+    assert shared_store.indexes is None
 
-    assert store.load_index(SCOPE) is None
+
+@pytest.mark.requirement("REG-15")
+def test_an_index_without_a_world_is_not_kept(private_store: Registry) -> None:
+    indexes = private_store.indexes
+    assert indexes
+    indexes.save_index(SCOPE, b"data")
+
+    assert indexes.load_index(SCOPE) is None
 
 
 @pytest.mark.requirement("REG-16")
@@ -508,6 +524,7 @@ def test_no_definition_is_lost_because_others_are_written_anew(
     store: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_table, "_KEPT", 10)
+    monkeypatch.setattr(request_queries, "_KEPT", 10)
     store.save_requests([_written("a", f"x{n}") for n in range(6)])
     for n in range(20):
         store.save_requests([_written("a", "x5", "f", f"again {n}")])
@@ -545,3 +562,76 @@ def test_written_requests_stay_when_servers_go_and_are_forgotten_by_name(store: 
     assert store.written_requests() == (_written("a", "x"),)
     assert store.forget_requests() == 1
     assert store.requests_mark() == ""
+
+
+@pytest.mark.requirement("REG-30")
+def test_a_lease_is_held_by_one_and_its_fence_only_grows(store: Registry) -> None:
+    assert store.lease("http") is None
+
+    first = store.acquire_lease("http", "one")
+    refused = store.acquire_lease("http", "two")
+    assert first is not None
+    renewed = store.renew_lease(first)
+    too_late = store.acquire_lease("http", "two", instead_of=first)  # it was renewed since
+    taken = store.acquire_lease("http", "two", instead_of=renewed)
+
+    assert (first.fence, refused, too_late) == (1, None, None)
+    assert taken == store.lease("http")
+    assert taken is not None
+    assert (taken.holder, taken.fence) == ("two", 2)
+
+
+@pytest.mark.requirement("REG-30")
+def test_who_lost_a_lease_can_neither_renew_nor_release_it(store: Registry) -> None:
+    old = store.acquire_lease("http", "one")
+    assert old is not None
+    new = store.acquire_lease("http", "two", instead_of=old)
+
+    assert store.renew_lease(old) is None
+    store.release_lease(old)
+    assert store.lease("http") == new
+
+
+@pytest.mark.requirement("REG-30")
+def test_a_lease_that_is_released_is_free_at_once_and_keeps_its_fence(store: Registry) -> None:
+    first = store.acquire_lease("http", "one")
+    assert first is not None
+    store.release_lease(first)
+    assert store.lease("http") == Lease("http", "", 1)
+
+    second = store.acquire_lease("http", "one")
+
+    assert second is not None
+    assert second.fence == 2
+    assert store.renew_lease(first) is None  # also its own earlier one
+    assert store.acquire_lease("other", "two") == Lease("other", "two", 1)
+
+
+@pytest.mark.requirement("REG-30")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["acquire", "take", "renew", "release"]), st.integers(0, 2)),
+        max_size=30,
+    )
+)
+def test_at_most_one_of_all_that_were_ever_acquired_can_be_renewed(
+    store: Registry, steps: list[tuple[str, int]]
+) -> None:
+    name = f"lease-{len(steps)}-{hash(tuple(steps))}"
+    held: list[Lease] = []
+    for step, who in steps:
+        mine = [one for one in held if one.holder == str(who)]
+        if step in ("acquire", "take"):
+            seen = store.lease(name) if step == "take" else None
+            if acquired := store.acquire_lease(name, str(who), instead_of=seen):
+                assert all(acquired.fence > one.fence for one in held)
+                held.append(acquired)
+        elif mine and step == "renew":
+            store.renew_lease(mine[-1])
+        elif mine:
+            store.release_lease(mine[-1])
+
+        now = store.lease(name)
+        valid = [one for one in held if now and (one.fence, one.holder) == (now.fence, now.holder)]
+        assert len([one for one in held if store.renew_lease(one)]) == len(valid) <= 1

@@ -586,3 +586,53 @@ def test_a_name_in_mixed_case_finds_its_tool_before_those_with_a_part_of_it(
 @pytest.mark.parametrize("request_", ["ls -la", "ps aux", "rm CA sid", "list indices"])
 def test_commands_are_not_taken_for_another_language(request_: str) -> None:
     assert default_lexicon().detect_language(request_) is None
+
+
+@pytest.mark.requirement("REL-73")
+@given(
+    catalogs(),
+    st.sampled_from(["list the users", "find the forecast of a song", "show me the files"]),
+    st.sampled_from(
+        [
+            "{}, but don't send the mail",
+            "{} without creating an issue",
+            "{}, not the issues",
+            "never send a mail, {}",
+            "{}. Do not create a user.",
+        ]
+    ),
+)
+def test_what_is_not_wanted_finds_nothing_more(catalog, wanted, form) -> None:
+    searcher = build_searcher(catalog, SearchSettings())
+    assume(not searcher.analyze(wanted).name_matches)
+
+    alone = {hit.entry.key: hit.relevance for hit in search(searcher, wanted)}
+
+    assert {h.entry.key: h.relevance for h in search(searcher, form.format(wanted))} == alone
+
+
+@pytest.mark.requirement("REL-73")
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("put the mail into my drafts, but don't send it", "create_draft"),
+        ("archive the channel of the team without deleting it", "archive_channel"),
+        ("show the files instead of deleting them", "list_files"),
+        ("zeig mir die Dateien, ohne sie zu löschen", "list_files"),
+        ("lista los archivos sin borrarlos", "list_files"),
+        ("liste les fichiers sans les supprimer", "list_files"),
+        ("покажи файлы, не удаляй их", "list_files"),
+        ("列出文件\uff0c不要删除", "list_files"),
+    ],
+)
+def test_a_tool_that_does_what_is_not_wanted_is_not_first(query: str, first: str) -> None:
+    catalog = described(
+        create_draft="Put a mail into the drafts.",
+        send_mail="Send a mail, also one of the drafts.",
+        archive_channel="Archive a channel of a team.",
+        delete_channel="Delete a channel of a team for good.",
+        list_files="Show the files of a folder.",
+        delete_files="Delete files for good, without a trace.",
+    )
+
+    assert found(catalog, query)[0] == f"one:{first}"

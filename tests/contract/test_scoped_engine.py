@@ -40,15 +40,34 @@ WITHOUT_ADDRESS = {
     "offerings.unwatch_resource",  # takes what `watch_resource` gave
 }
 OWN = {
+    "servers",
+    "marketplace",
+    "installer",
+    "requests",
+    "presets",
     "trust",
     "review",
+    "changes",
+    "cases",
+    "examine",
     "lock",
     "secrets",
     "logins",
+    "call_log",
+    "metrics",
+    "probe",
+    "stderr",
+    "prerequisites",
+    "roots",
+    "registry_file",
+    "registry_health",
+    "reset_errors",
     "refresh",
+    "restart",
     "reload",
     "forget",
     "run_maintenance",
+    "lead",
 }
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,9 +17,12 @@ from typing import Any
 import anyio
 import keyring
 import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from discovery_cli.program import cli
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import InvalidSecretError, SecretStoreError
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
@@ -154,12 +160,60 @@ def test_a_list_shows_what_is_stored_what_is_missing_and_nothing_of_a_value(
     assert not any(piece in shown.out + listed.out for piece in (VALUE[:4], VALUE[-4:], "short"))
 
 
+def left(discovery: Discovery) -> list[str]:
+    return [one["name"] for one in discovery("secrets", "list", "--json").json["secrets"]]
+
+
+@pytest.mark.requirement("SEC-17")
+def test_a_secret_that_is_used_is_not_deleted_without_the_owners_word(
+    discovery: Discovery,
+) -> None:
+    configure(discovery, "${secret:TOKEN}")
+    for name in ("TOKEN", "unused"):
+        discovery("secrets", "set", name, stdin=VALUE)
+
+    refused = discovery("secrets", "delete", "unused", "TOKEN")
+    assert (refused.code, left(discovery)) == (2, ["TOKEN", "unused"])
+    assert "TOKEN is used by listens" in refused.err
+    assert "--yes" in refused.err
+    declined = discovery.at_terminal(
+        "secrets", "delete", "TOKEN", typed="n\n", after="Delete it all the same?"
+    )
+    assert (declined.code, left(discovery)) == (0, ["TOKEN", "unused"])
+    assert "no secret was deleted" in declined.shown
+    assert discovery("secrets", "delete", "unused").code == 0
+    done = discovery("secrets", "delete", "TOKEN", "--yes", "--json")
+
+    assert (done.code, left(discovery)) == (0, [])
+    assert (done.json["deleted"], done.json["unknown"]) == (["TOKEN"], [])
+    assert done.json["used_by"] == {"TOKEN": ["listens"]}
+
+
+@pytest.mark.requirement("SEC-17")
+def test_a_secret_that_an_override_or_an_unreadable_entry_may_use_is_asked_for(
+    discovery: Discovery,
+) -> None:
+    discovery("secrets", "set", "TOKEN", stdin=VALUE)
+    pinned = {"pattern": "*", "arguments": {"deep": [{"key": "x ${secret:TOKEN}"}]}}
+    text = json.dumps({"servers": {}, "overrides": [{**pinned, "arguments": {"a": 1}}, pinned]})
+    (discovery.home / "discovery.yaml").write_text(text, "utf-8")
+
+    pinning = discovery("secrets", "delete", "TOKEN")
+    (discovery.home / "discovery.yaml").write_text("servers: [", "utf-8")
+    invalid = discovery("secrets", "delete", "TOKEN")
+    done = discovery("secrets", "delete", "TOKEN", "--yes")
+
+    assert "TOKEN is used by overrides.1" in pinning.err
+    assert "the configuration is invalid" in invalid.err
+    assert [pinning.code, invalid.code, done.code] == [2, 2, 0]
+
+
 @pytest.mark.requirement("SEC-4")
 def test_what_is_deleted_is_gone_and_what_was_never_there_is_said(discovery: Discovery) -> None:
     configure(discovery, "${secret:TOKEN}")
     discovery("secrets", "set", "TOKEN", stdin=VALUE)
 
-    done = discovery("secrets", "delete", "TOKEN", "OTHER")
+    done = discovery("secrets", "delete", "TOKEN", "OTHER", "--yes")
 
     assert (done.code, json.loads(discovery("secrets", "list", "--json").out)["secrets"]) == (2, [])
     assert "TOKEN is deleted" in done.err
@@ -308,13 +362,28 @@ def test_a_change_of_the_key_may_end_at_any_line(tmp_path: Path) -> None:
     while _ends_at_line(ended, tmp_path):
         ended += 1
         assert {name: EncryptedStore(tmp_path, {}).get(name) for name in names} == names
+        assert set(_keys_that_open(tmp_path).values()) == {1}
 
-    assert ended > 100  # so many places were tried
+    assert ended >= 200  # so many places were tried
     assert {name: EncryptedStore(tmp_path, {}).get(name) for name in names} == names
 
 
+def _keys_that_open(folder: Path) -> dict[str, int]:
+    """How many of the keys that are kept open each secret."""
+    document = json.loads((folder / "secrets.json").read_text())
+    keys = [line.split()[-1] for line in (folder / "secrets.key").read_bytes().splitlines()]
+    opened = dict.fromkeys(document["secrets"], 0)
+    for name, text in document["secrets"].items():
+        data, bound = base64.b64decode(text), f"1|{document['key']['id']}|{name}".encode()
+        for key in keys:
+            with suppress(InvalidTag):
+                AESGCM(base64.b64decode(key)).decrypt(data[:12], data[12:], bound)
+                opened[name] += 1
+    return opened
+
+
 def _ends_at_line(number: int, folder: Path) -> bool:
-    """Rotate the key in a child that ends at its nth line of the store; false if it has fewer."""
+    """Rotate the key in a child that is killed at its nth line; false if it has fewer."""
     if (child := os.fork()) == 0:
         left = number
 
@@ -328,7 +397,7 @@ def _ends_at_line(number: int, folder: Path) -> bool:
             if event == "line":
                 left -= 1
                 if left < 0:
-                    os._exit(9)
+                    os.kill(os.getpid(), signal.SIGKILL)
             return trace
 
         sys.settrace(trace)
@@ -338,8 +407,8 @@ def _ends_at_line(number: int, folder: Path) -> bool:
             os._exit(1)
         os._exit(0)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, 9)
-    return os.waitstatus_to_exitcode(status) == 9
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+    return os.waitstatus_to_exitcode(status) != 0
 
 
 @pytest.mark.requirement("SEC-9")
@@ -427,3 +496,75 @@ def test_a_refused_name_is_not_repeated_at_a_terminal(discovery: Discovery) -> N
     typed = discovery.at_terminal("secrets", "set", f"TOKEN={VALUE}")
 
     assert (typed.code, VALUE in typed.shown) == (2, False)
+
+
+@pytest.mark.requirement("SEC-14")
+def test_a_key_of_the_environment_opens_the_store_and_is_written_nowhere(
+    discovery: Discovery,
+) -> None:
+    discovery.configure()
+    key = "tQ2p0pQkq7V0Zr3V4jE0m1m1eQ3n5k8wXl2yZ9uT6bA="
+
+    before = discovery("secrets", "list", DISCOVERY_SECRET_KEY=key)
+    discovery("secrets", "set", "TOKEN", stdin=VALUE, DISCOVERY_SECRET_KEY=key)
+    listed = discovery("secrets", "list", "--json", DISCOVERY_SECRET_KEY=key)
+    same = discovery("secrets", "list", DISCOVERY_SECRETS_PASSPHRASE=key)
+    without = discovery("secrets", "list")
+    rotated = discovery(
+        "secrets", "rotate-key", DISCOVERY_SECRET_KEY=key, DISCOVERY_SECRET_NEW_KEY="another"
+    )
+    after = discovery("secrets", "list", DISCOVERY_SECRET_KEY="another")
+
+    assert "the key of a first one would be derived from the passphrase or key" in before.err
+    assert json.loads(listed.out)["key"] == "passphrase"
+    assert (same.code, without.code, rotated.code, after.code) == (0, 6, 0, 0)
+    assert "set DISCOVERY_SECRET_KEY to the new key" in rotated.err
+    files = [file for file in (discovery.home / "data").rglob("*") if file.is_file()]
+    assert {file.name for file in files} & {"secrets.key"} == set()
+    assert key.encode() not in b"".join(file.read_bytes() for file in files)
+
+
+@pytest.mark.requirement("SEC-14")
+def test_a_list_of_secrets_shows_where_their_key_is(discovery: Discovery) -> None:
+    discovery.configure()
+    discovery("secrets", "set", "TOKEN", stdin=VALUE)
+
+    listed, doctor = discovery("secrets", "list"), discovery("doctor")
+
+    assert "1 secret, encrypted; the key is kept in secrets.key of the data folder" in listed.err
+    assert "1 secret, encrypted; the key is in a file beside them" in doctor.out
+
+
+@pytest.mark.requirement("SEC-14")
+def test_a_keyring_is_named_where_there_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring.set_keyring(MemoryKeyring())
+    monkeypatch.setenv("DISCOVERY_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    OwnerSecrets(EncryptedStore(tmp_path / "data", {})).set("TOKEN", VALUE)
+
+    with pytest.raises(SystemExit):
+        cli.main(["secrets", "list"])
+    listed = capsys.readouterr()
+    with pytest.raises(SystemExit):
+        cli.main(["doctor"])
+    doctor = capsys.readouterr()
+
+    name = keyring.get_keyring().name
+    assert f"the key is kept in the system's keyring, {name}" in listed.err
+    assert f"the key is in the system's keyring, {name}" in doctor.out
+    assert VALUE not in listed.out + listed.err + doctor.out
+
+
+@pytest.mark.requirement("SEC-16")
+def test_a_secret_in_an_argument_is_pointed_out(discovery: Discovery) -> None:
+    entry = {"command": sys.executable, "args": ["-c", "", "--token", "${secret:TOKEN}"]}
+    discovery.configure(argued=entry)
+    discovery("secrets", "set", "TOKEN", stdin=VALUE)
+
+    done = discovery("doctor", "--json")
+
+    found = [one for one in done.json["checks"] if one["code"] == "SECRET_VISIBLE"]
+    assert [one["subject"] for one in found] == ["server argued"]
+    assert "${secret:TOKEN} in its arguments" in found[0]["message"]

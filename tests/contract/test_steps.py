@@ -313,4 +313,6 @@ async def test_cancelling_the_request_cancels_all_calls(agent: Agent) -> None:
 @pytest.mark.requirement("STP-6")
 def test_execute_steps_is_there_for_those_who_ask_for_it() -> None:
     assert "execute_steps" not in meta_tools(make_settings())
-    assert list(meta_tools(make_settings(server=ServeSettings(steps=True)))) == list(ALL_META_TOOLS)
+    everything = ServeSettings(steps=True, registry_tool="read")
+    assert "execute_steps" in meta_tools(make_settings(server=ServeSettings(steps=True)))
+    assert list(meta_tools(make_settings(server=everything))) == list(ALL_META_TOOLS)

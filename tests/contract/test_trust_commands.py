@@ -149,6 +149,10 @@ def test_a_review_in_json_has_every_change_whole(home: Home) -> None:
             "path": "inputSchema.properties.to.type",
             "before": "string",
             "after": "integer",
+            "words": [
+                {"kind": "removed", "text": "string"},
+                {"kind": "added", "text": "integer"},
+            ],
         }
     ]
     assert review["now"] == TYPE

@@ -134,3 +134,11 @@ def printed_entry(process: subprocess.Popen[bytes]) -> JSONObject:
 async def text_of(client: Client, name: str, /, **arguments: Any) -> str:
     result = await client.call_tool(name, arguments)
     return "\n".join(block.text for block in result.content)
+
+
+async def found_by(client: Client, query: str, server: str) -> str:
+    """What a search answers once this server has started: the answer says when to ask again."""
+    while True:
+        found = await text_of(client, "search_tools", query=query)
+        if f"{server}: starting" not in found:
+            return found

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from discovery_engine._util.json import JSONObject
-from tests.e2e.serving import FAULT_SERVER, text_of
+from tests.e2e.serving import FAULT_SERVER, found_by, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -85,7 +85,7 @@ async def test_the_printed_entry_works_wherever_a_client_starts_it(
     assert entry["args"][1] == str(person.home / ".config" / "discovery" / "discovery.yaml")
 
     async with person.client(entry) as client:
-        found = await text_of(client, "search_tools", query="echo")
+        found = await found_by(client, "echo", "mine")
 
     assert "mine:echo" in found
 
@@ -104,7 +104,7 @@ async def test_the_users_own_configuration_is_found_from_any_folder(person: Pers
     user_config_path = {"PATH": f"{person.bin}:/usr/bin:/bin"}
 
     async with person.client({**PLAIN, "env": user_config_path}) as client:
-        assert "mine:echo" in await text_of(client, "search_tools", query="echo")
+        assert "mine:echo" in await found_by(client, "echo", "mine")
 
 
 @pytest.mark.requirement("MET-30")

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from tests.e2e.serving import Home, fault_entry, text_of, time_entry
+from tests.e2e.serving import Home, fault_entry, found_by, text_of, time_entry
 from tests.servers.programs import eventually, is_running
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE, call, request
 
@@ -51,7 +51,7 @@ async def test_agent_lists_searches_inspects_and_executes(home: Home, mode: str)
 
     async with home.client(mode) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
-        found = await text_of(client, "search_tools", query="what time is it in another zone")
+        found = await found_by(client, "what time is it in another zone", "time")
         details = await text_of(client, "get_tool_details", tool="time:get_current_time")
         zone = {"timezone": "Asia/Tokyo"}
         executed = await text_of(
@@ -77,7 +77,7 @@ async def test_broken_servers_are_explained_and_hold_up_nothing(home: Home, mode
     )
 
     async with home.client(mode) as client:
-        found = await text_of(client, "search_tools", query="echo")
+        found = await found_by(client, "echo", "good")
         executed = await text_of(
             client, "execute_tool", tool="good:echo", arguments={"text": "hello"}
         )
@@ -102,7 +102,7 @@ async def test_broken_servers_are_explained_and_hold_up_nothing(home: Home, mode
 async def test_restart_answers_from_what_is_remembered(home: Home) -> None:
     home.write({"good": fault_entry()})
     async with home.client() as client:
-        await text_of(client, "search_tools", query="echo")
+        await found_by(client, "echo", "good")
     home.write({"good": fault_entry()}, cache={"ttl": 86400})
 
     async with home.client() as client:

@@ -145,7 +145,7 @@ async def test_who_reads_late_reads_how_many_lines_are_missing_and_the_file_has_
         rest = await within(60, process.stderr.read)
         await within(60, process.wait)
 
-    in_file = [line for line in log.read_bytes().splitlines() if b"activity: Call of" in line]
+    in_file = [line for line in log.read_bytes().splitlines() if b"event_log: Call of" in line]
     assert len(in_file) == CALLS + AT_ONCE
     assert sum(b": Call of" in line for line in late) + dropped == CALLS
     assert rest.count(b": Call of good:pid") == AT_ONCE

@@ -91,7 +91,7 @@ BAD_TOOLS = [
 
 
 LISTS: dict[str, Message] = {
-    "hang_call": {"tools": [*TOOLS, tool("hang")]},
+    "hang_call": {"tools": [*TOOLS, tool("hang"), tool("cancelled")]},
     "bad_tools": {"tools": BAD_TOOLS},
     "listing_nonsense": {"tools": "none"},
     "listing_fails": {"tools": TOOLS, "nextCursor": "2"},

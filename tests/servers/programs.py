@@ -97,6 +97,7 @@ def upstreams(
     max_connecting: int = 8,
     policy: Policy | None = None,
     questions: QuestionsOf | QuestionSettings | None = None,
+    data: Path | None = None,
 ) -> AbstractAsyncContextManager[Upstreams]:
     return open_upstreams(
         max_connecting=max_connecting,
@@ -110,6 +111,7 @@ def upstreams(
         if callable(questions)
         else lambda _: questions or QuestionSettings(),
         admit=lambda server, transport: None,
+        data=data,
     )
 
 
@@ -146,7 +148,10 @@ def descendants(pid: int | None = None) -> set[int]:
     found: set[int] = set()
     waiting = [pid or os.getpid()]
     while waiting:
-        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+        tasks: list[Path] = []
+        with suppress(FileNotFoundError, ProcessLookupError):  # so do processes
+            tasks += Path(f"/proc/{waiting.pop()}/task").glob("*/children")
+        for task in tasks:
             with suppress(FileNotFoundError, ProcessLookupError):  # threads come and go
                 children = {int(child) for child in task.read_text("ascii").split()}
                 waiting += children - found
@@ -210,6 +215,29 @@ class Neighbour:
             assert json.loads(answer) == {"nonce": self.answers}
             self.answers += 1
             await anyio.sleep(0.001)
+
+
+def played(folder: Path, name: str, *, out: str = "", err: str = "", code: int = 0) -> Path:
+    """A program that writes such output; its arguments are then in `NAME.argv` of the folder.
+
+    Returns:
+        The folder, which is its PATH.
+    """
+    answer = folder / f"{name}.json"
+    answer.write_text(json.dumps([out, err, code]), "utf-8")
+    program = folder / name
+    program.write_text(
+        f"#!{sys.executable} -S\n"
+        "import json, os, pathlib, sys\n"
+        f"own = pathlib.Path({str(folder / name)!r} + f'.{{os.getpid()}}')\n"
+        "own.write_text(json.dumps(sys.argv[1:]))\n"
+        f"own.replace({str(folder / name)!r} + '.argv')\n"  # two may run at once
+        f"out, err, code = json.loads(pathlib.Path({str(answer)!r}).read_text())\n"
+        "sys.stdout.write(out); sys.stderr.write(err); sys.exit(code)\n",
+        "utf-8",
+    )
+    program.chmod(0o755)
+    return folder
 
 
 async def eventually(holds: Callable[[], bool], *, within: float = 60.0) -> None:

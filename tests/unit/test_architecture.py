@@ -30,7 +30,7 @@ def test_the_glossary_is_short_and_names_packages_that_exist() -> None:
 
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| `(\w+)` \|$", glossary, re.MULTILINE)
 
-    assert 20 <= len(rows) <= 40
+    assert 20 <= len(rows) <= 50
     assert len({term for term, _ in rows}) == len(rows)
     assert all((ENGINE / name).is_dir() or (ENGINE / f"{name}.py").is_file() for _, name in rows)
 
@@ -59,7 +59,7 @@ PRIVATE_IMPORTS = {
 }
 
 
-def test_no_module_of_the_server_imports_the_sdk() -> None:
+def test_no_module_of_the_server_imports_the_sdk_and_only_the_api_its_framework() -> None:
     folder = Path(discovery_server.__file__).parent
     users = {
         file.name
@@ -67,7 +67,8 @@ def test_no_module_of_the_server_imports_the_sdk() -> None:
         if re.search(r"^\s*(import|from) (mcp|starlette)", file.read_text("utf-8"), re.MULTILINE)
     }
 
-    assert users == set()
+    # Clients of MCP are served without it, in a fraction of the time.
+    assert users == {"application.py", "event_socket.py"}
 
 
 def test_private_modules_of_libraries_are_only_imported_for_a_known_reason() -> None:

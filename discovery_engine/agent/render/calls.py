@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.budget import Budget, first_fitting
-from discovery_engine.agent.render.notice_text import notice_lines
+from discovery_engine.agent.render.notice_text import LISTER, notice_lines
 from discovery_engine.agent.render.result import ANSWER, notices_budget, text_content
 from discovery_engine.agent.tool_text import cut, tag_text
 from discovery_engine.errors import DiscoveryError, NotFoundError, RateLimitedError
@@ -74,10 +74,15 @@ def preview_result(preview: CallPreview) -> JSONObject:
     return {"content": [text_content(text)], "isError": False, "_meta": {ANSWER: fields}}
 
 
-def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONObject:
-    """An error as a result that the model reads: a stable code, what happened, what to do."""
+def error_result(
+    error: DiscoveryError, notices: Sequence[Notice] = (), *, lister: str = LISTER
+) -> JSONObject:
+    """An error as a result that the model reads: a stable code, what happened, what to do.
+
+    `lister` is what shows the servers that the notices are about.
+    """
     budget = Budget(_ERROR_TOKENS)
-    notes = notice_lines(notices, notices_budget(budget))
+    notes = notice_lines(notices, notices_budget(budget), lister=lister)
     texts = (
         "\n".join(filter(None, (f"{error.code}: {message}", hint)))
         for message, hint in _variants(error)

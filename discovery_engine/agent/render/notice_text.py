@@ -12,21 +12,23 @@ from discovery_engine.view.notices import Notice
 
 # Notices of one kind with a line of their own, and characters of each; the rest share a line.
 _DETAIL = ((2, 200), (2, 100), (1, 60))
+LISTER = "list_mcp_servers"
+"""What shows the servers that notices are about."""
 
 
-def notice_lines(notices: Sequence[Notice], budget: Budget) -> list[str]:
+def notice_lines(notices: Sequence[Notice], budget: Budget, *, lister: str = LISTER) -> list[str]:
     """A line for each notice; many of one kind share a line: ten outages have one next step.
 
     If these do not fit, one line counts them; if that does not fit, there is none.
     """
     if not notices:
         return []
-    texts = ("\n".join(_lines(notices, *detail)) for detail in _DETAIL)
-    text = first_fitting((*texts, _counts(notices)), budget)
+    texts = ("\n".join(_lines(notices, *detail, lister)) for detail in _DETAIL)
+    text = first_fitting((*texts, _counts(notices, lister)), budget)
     return text.split("\n") if budget.fits(text) else []
 
 
-def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
+def _lines(notices: Iterable[Notice], apart: int, length: int, lister: str) -> Iterator[str]:
     by_kind: dict[str, list[Notice]] = {}
     for notice in notices:
         by_kind.setdefault(notice.kind, []).append(notice)
@@ -35,13 +37,13 @@ def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
             yield _note(cut(notice.message, length))
         if left := alike[apart:]:
             names = cut(", ".join(n.server or "" for n in left), length)
-            yield _note(f"{len(left)} more {kind}: {names}; list_mcp_servers shows why")
+            yield _note(f"{len(left)} more {kind}: {names}; {lister} shows why")
 
 
-def _counts(notices: Iterable[Notice]) -> str:
+def _counts(notices: Iterable[Notice], lister: str) -> str:
     counts = Counter(notice.kind for notice in notices)
     counted_kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return _note(f"{counted_kinds}; list_mcp_servers shows why")
+    return _note(f"{counted_kinds}; {lister} shows why")
 
 
 def _note(text: str) -> str:

@@ -31,10 +31,12 @@ _SURROGATES = re.compile(
 _SAVED = len(r"\ud83d\ude00") - len(r"\U0001f600")  # columns, for each character joined
 
 
-def read_document(content: bytes) -> Document:
+def read_document(
+    content: bytes, *, size_limit: int = SIZE_LIMIT, value_limit: int = _VALUE_LIMIT
+) -> Document:
     """Read a whole text; mistakes are in `faults`, nothing is raised."""
-    if len(content) > SIZE_LIMIT:
-        return _unreadable(f"is larger than {SIZE_LIMIT:,} bytes")
+    if len(content) > size_limit:
+        return _unreadable(f"is larger than {size_limit:,} bytes")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _unreadable("is UTF-16", hint="save it as UTF-8")
     try:
@@ -46,7 +48,7 @@ def read_document(content: bytes) -> Document:
         at, character = Position(*_after(text[: unprintable.start()])), unprintable.group()
         hint = "save it as UTF-8" if character == "\0" else ""  # UTF-16 of ASCII is full of them
         return _unreadable(f"has the unprintable character {character!r}", at, hint=hint)
-    return _Reader(text).read()
+    return _Reader(text, value_limit).read()
 
 
 def _unreadable(message: str, at: Position | None = None, *, hint: str = "") -> Document:
@@ -74,7 +76,8 @@ class _Key(Struct, frozen=True):
 class _Reader:
     """Builds the tree from the parser's events, with the open collections on a stack."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, value_limit: int) -> None:
+        self._value_limit = value_limit
         self._text, self._shortened = _with_joined_surrogates(text)
         self._document = Document(text.splitlines())
         self._open: list[Node] = []
@@ -174,8 +177,8 @@ class _Reader:
 
     def _refuse_extras(self, event: yaml.NodeEvent) -> None:
         self._count += 1
-        if self._count > _VALUE_LIMIT:
-            self._fail(event, f"holds more than {_VALUE_LIMIT:,} values")
+        if self._count > self._value_limit:
+            self._fail(event, f"holds more than {self._value_limit:,} values")
         if event.anchor is not None:
             self._fault_from(event, "anchors are not allowed", "remove the & and its name")
         if getattr(event, "tag", None) is not None:

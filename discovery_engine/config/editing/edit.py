@@ -11,12 +11,15 @@ written.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import unified_diff
 from pathlib import Path
 
 from msgspec import Struct
 
+from discovery_engine._util.file_lock import lock_file
 from discovery_engine._util.files import replace_file
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
@@ -45,6 +48,11 @@ class Edit(Struct, frozen=True):
     def is_empty(self) -> bool:
         return self.before == self.after.encode()
 
+    @property
+    def backup(self) -> Path:
+        """Where the file of before is kept, if there was one."""
+        return self.path.with_name(self.path.name + BACKUP_SUFFIX)
+
     def diff(self) -> str:
         """A unified diff; it shows the text as it is, with the secrets that stand in it."""
         before = (self.before or b"").decode(errors="replace").splitlines(keepends=True)
@@ -61,15 +69,37 @@ class Edit(Struct, frozen=True):
         """
         if self.is_empty:
             return
+        with _only_editor(self.path):
+            self._replace()
+
+    def _replace(self) -> None:
         if _content(self.path) != self.before:
             raise _error(self.path, "has changed in the meantime", "plan the edit again")
         if self.before is not None:
-            backup = self.path.with_name(self.path.name + BACKUP_SUFFIX)
-            _write(backup, self.before, like=self.path, follows_link=False)
+            _write(self.backup, self.before, like=self.path, follows_link=False)
         _write(self.path, self.after.encode())
         if self.has_schema:
             schema = json.dumps(json_schema(), indent=2) + "\n"
             _write(self.path.parent / SCHEMA_FILE, schema.encode(), follows_link=False)
+
+
+class FileText(Struct, frozen=True):
+    """A file as it is now, to be edited."""
+
+    path: Path
+    content: bytes | None
+    """None if it is not there."""
+    text: str
+
+
+def read_file(path: Path) -> FileText:
+    """A file as it is now; the text of one that is not there is empty.
+
+    Raises:
+        ConfigurationError: If it cannot be read, or is no text.
+    """
+    content = _content(path)
+    return FileText(path, content, "" if content is None else _decoded(path, content))
 
 
 def new_file(path: Path, text: str) -> Edit:
@@ -96,6 +126,15 @@ def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[R
         there.add(server.name.casefold())
     after = yaml_text.with_servers(text, servers, rules)
     return _edit(path, before, after, has_schema=before is None)
+
+
+def replace_server(path: Path, server: ServerSettings) -> Edit:
+    """The file with another entry for the server of that name.
+
+    Raises:
+        ConfigurationError: If it has no such entry, or does not load.
+    """
+    return _edit_entry(path, server.name, lambda text, _: yaml_text.with_server(text, server))
 
 
 def remove_server(path: Path, name: str) -> Edit:
@@ -162,6 +201,34 @@ def _decoded(path: Path, content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise _error(path, "is not UTF-8 text", "save it as UTF-8") from error
+
+
+@contextmanager
+def _only_editor(path: Path) -> Iterator[None]:
+    """A block in which no other process applies an edit, and none is overwritten unseen.
+
+    Raises:
+        ConfigurationError: If another one does so at this moment.
+    """
+    try:
+        folder = os.open(path.resolve().parent, os.O_RDONLY)
+    except OSError:  # on Windows, and where the folder is made with the file
+        yield
+        return
+    try:
+        _lock(path, folder)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(path: Path, folder: int) -> None:
+    try:
+        lock_file(folder)
+    except BlockingIOError as error:
+        raise _error(path, "is being edited by another process", "try again") from error
+    except OSError:  # a file system without locks
+        return
 
 
 def _write(

@@ -1,21 +1,33 @@
 """Servers of another client's file as entries of `discovery.yaml`.
 
-A secret is never copied: a variable or a header that carries one becomes a reference, and the
-variable is named. Where that cannot be done the server is skipped, with the reason.
+A secret is never copied: it becomes a reference, either to a stored secret, whose value is then to
+be stored, or to a variable, which its owner then sets. Where that cannot be done the server is
+skipped, with the reason.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.config.redaction import redact_args, redact_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.secrets.references import MalformedReferenceError, is_variable, references
+from discovery_engine.secrets.references import (
+    REDACTED,
+    MalformedReferenceError,
+    is_secret_name,
+    is_variable,
+    references,
+    references_in,
+    split,
+)
+from discovery_engine.secrets.stored_values import SecretText, refusal_of
 
 _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
+_ASSIGNED = re.compile(r"(?P<name>\w[\w.-]*)=$")
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
 
 
@@ -23,6 +35,17 @@ class ImportCandidate(Struct, frozen=True):
     server: ServerSettings
     variables: tuple[str, ...] = ()
     """The variables to set, since secrets are not copied."""
+    secrets: Mapping[str, SecretText] = {}
+    """The secrets to store, by the names that the entry refers to."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether its program gets a secret in its arguments, as other programs can see."""
+        args = (
+            self.server.transport.args if isinstance(self.server.transport, StdioTransport) else ()
+        )
+        found = (one for arg in args for one in references_in(arg))
+        return any(one.kind == "secret" for one in found)
 
 
 class SkippedServer(Struct, frozen=True):
@@ -32,67 +55,122 @@ class SkippedServer(Struct, frozen=True):
     """Its entry cannot be copied without a secret."""
 
 
-def import_entry(server: ServerSettings) -> ImportCandidate | SkippedServer:
-    """The server with references in place of its secrets."""
+def import_entry(
+    server: ServerSettings, *, is_stored: bool = False
+) -> ImportCandidate | SkippedServer:
+    """The server with references in place of its secrets.
+
+    With `is_stored` they refer to secrets that are to be stored, where such a value can be; also in
+    arguments and addresses.
+    """
+    found = _References(server.name, is_stored=is_stored)
+    taken: StdioTransport | RemoteTransport | SkippedServer
     match server.transport:
         case StdioTransport() as stdio:
-            return _import_stdio(server, stdio)
+            taken = _stdio(server, stdio, found)
         case RemoteTransport() as remote:
-            return _import_remote(server, remote)
-    problem = (
-        server.problem.message if server.problem else "it has neither a command nor an address"
+            taken = _remote(server, remote, found)
+        case None:
+            problem = server.problem.message if server.problem else ""
+            return SkippedServer(server.name, problem or "it has neither a command nor an address")
+    if isinstance(taken, SkippedServer):
+        return taken
+    return ImportCandidate(
+        replace(server, transport=taken), tuple(dict.fromkeys(found.variables)), found.secrets
     )
-    return SkippedServer(server.name, problem)
 
 
-def endpoint(server: ServerSettings) -> tuple[str, ...]:
-    """What is the same for two entries of one server."""
-    match server.transport:
-        case StdioTransport(command=command, args=args):
-            return (command, *args)
-        case RemoteTransport(url=url):
-            return (url,)
-    return (server.name,)
+class _References:
+    """The references that take the places of an entry's secrets, and what they stand for."""
+
+    def __init__(self, server: str, *, is_stored: bool) -> None:
+        self.variables: list[str] = []
+        self.secrets: dict[str, SecretText] = {}
+        self._server = server
+        self._is_stored = is_stored
+
+    def without_secret(self, name: str, value: str, variable: str) -> str:
+        """The value, or a reference if it is a literal that looks like a secret."""
+        if _has_reference(value) or not value:
+            return value
+        if not _SECRET.search(name) and redact_args([value]) == (value,):
+            return value
+        found = _SCHEME.match(value)
+        scheme = found.group() if found else ""
+        reference = self.stored(name, value.removeprefix(scheme))
+        if reference is None:
+            self.variables.append(variable)
+            reference = f"${{{variable}}}"
+        return scheme + reference
+
+    def without_hidden(self, name: str, text: str, shown: str) -> str | None:
+        """A text with references in place of what is hidden in `shown`; None if one cannot be."""
+        if text == shown:
+            return text
+        first, *others = shown.split(REDACTED)
+        form = "(.+?)".join(map(re.escape, (first, *others)))
+        found = re.fullmatch(form, text, re.DOTALL)
+        if found is None or any(one.redacted() != str(one) for one in references_in(text)):
+            return None  # a secret within a reference: its default
+        whole = first
+        for secret, other in zip(found.groups(), others, strict=True):
+            assigned = _ASSIGNED.search(whole)
+            reference = self.stored(assigned["name"] if assigned else name, secret)
+            if reference is None:
+                return None
+            whole += reference + other
+        return whole
+
+    def stored(self, name: str, text: str) -> str | None:
+        """The reference to a secret that is to be stored; None if it is not or cannot be."""
+        value = _literal(text)
+        stored = self._free(f"{self._server}/{_word(name)}", value)
+        if not self._is_stored or refusal_of(value) or not is_secret_name(stored):
+            return None
+        self.secrets[stored] = SecretText(value)
+        return f"${{secret:{stored}}}"
+
+    def _free(self, name: str, value: str) -> str:
+        """The name itself, or one like it if it is that of another value."""
+        number, free = 1, name
+        while self.secrets.get(free, value) != value:
+            number += 1
+            free = f"{name}-{number}"
+        return free
 
 
-def _import_stdio(server: ServerSettings, stdio: StdioTransport) -> ImportCandidate | SkippedServer:
-    if redact_args(stdio.args) != stdio.args:
-        return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
-    variables = {name: _variable(name) for name in stdio.env}
-    env = {name: _without_secret(name, value, variables[name]) for name, value in stdio.env.items()}
-    replaced = [variables[name] for name, value in env.items() if value != stdio.env[name]]
-    return ImportCandidate(replace(server, transport=replace(stdio, env=env)), tuple(replaced))
+def _stdio(
+    server: ServerSettings, stdio: StdioTransport, found: _References
+) -> StdioTransport | SkippedServer:
+    args = []
+    before = ""
+    for arg, shown in zip(stdio.args, redact_args(stdio.args), strict=True):
+        taken = found.without_hidden(before.lstrip("-") or "argument", arg, shown)
+        if taken is None:
+            return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
+        args.append(taken)
+        before = arg if arg.startswith("-") else ""
+    env = {
+        name: found.without_secret(name, value, _variable(name))
+        for name, value in stdio.env.items()
+    }
+    return replace(stdio, args=tuple(args), env=env)
 
 
-def _import_remote(
-    server: ServerSettings, remote: RemoteTransport
-) -> ImportCandidate | SkippedServer:
-    if redact_url(remote.url) != remote.url:
+def _remote(
+    server: ServerSettings, remote: RemoteTransport, found: _References
+) -> RemoteTransport | SkippedServer:
+    url = found.without_hidden("address", remote.url, redact_url(remote.url))
+    if url is None:
         return SkippedServer(server.name, "its address carries a secret", is_secret=True)
-    variables = {name: _variable_of_header(server.name, name) for name in remote.headers}
     headers = {
-        name: _without_secret(name, value, variables[name])
+        name: found.without_secret(name, value, _variable_of_header(server.name, name))
         for name, value in remote.headers.items()
     }
-    replaced = [variables[name] for name, value in headers.items() if value != remote.headers[name]]
-    oauth, variable = remote.oauth, _variable_of_header(server.name, "client_secret")
-    secret = _without_secret("client_secret", oauth.client_secret, variable)
-    if secret != oauth.client_secret:
-        oauth = replace(oauth, client_secret=secret)
-        replaced.append(variable)
-    return ImportCandidate(
-        replace(server, transport=replace(remote, headers=headers, oauth=oauth)), tuple(replaced)
-    )
-
-
-def _without_secret(name: str, value: str, variable: str) -> str:
-    """The value, or a reference to `variable` if it is a literal that looks like a secret."""
-    if _has_reference(value) or not value:
-        return value
-    if not _SECRET.search(name) and redact_args([value]) == (value,):
-        return value
-    scheme = _SCHEME.match(value)
-    return f"{scheme.group() if scheme else ''}${{{variable}}}"
+    variable = _variable_of_header(server.name, "client_secret")
+    secret = found.without_secret("clientSecret", remote.oauth.client_secret, variable)
+    oauth = replace(remote.oauth, client_secret=secret)
+    return replace(remote, url=url, headers=headers, oauth=oauth)
 
 
 def _has_reference(value: str) -> bool:
@@ -100,6 +178,19 @@ def _has_reference(value: str) -> bool:
         return bool(references(value))
     except MalformedReferenceError:
         return False
+
+
+def _literal(text: str) -> str:
+    """A text without references as it is meant: `$${` is an escaped `${`."""
+    try:
+        return "".join(map(str, split(text)))
+    except MalformedReferenceError:
+        return text
+
+
+def _word(name: str) -> str:
+    """A name with such signs only as the name of a secret may have."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip(".-")[:100] or "value"
 
 
 def _variable(name: str) -> str:

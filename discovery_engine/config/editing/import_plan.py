@@ -10,14 +10,16 @@ from msgspec.structs import replace
 from discovery_engine.config.editing.import_entries import (
     ImportCandidate,
     SkippedServer,
-    endpoint,
     import_entry,
 )
+from discovery_engine.config.editing.known_servers import KnownServers
 from discovery_engine.config.loading.merging import unique_name
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.secrets.stored_values import SecretText
 from discovery_engine.tools.model import ServerName
 
 
@@ -36,15 +38,35 @@ class ImportPlan(Struct):
     def variables(self) -> list[str]:
         return sorted({name for one in self.servers for name in one.variables})
 
+    @property
+    def secrets(self) -> dict[str, SecretText]:
+        """All secrets to store, by name."""
+        return {name: text for one in self.servers for name, text in one.secrets.items()}
+
+    @property
+    def has_literals(self) -> bool:
+        """Whether secrets stand in the files that could be stored."""
+        return bool(self.variables) or any(one.is_secret for one in self.skipped)
+
 
 def plan_import(
-    found: Mapping[str, SourceResult], existing: Iterable[ServerSettings], only: Sequence[str]
+    found: Mapping[str, SourceResult],
+    existing: Iterable[ServerSettings],
+    only: Sequence[str],
+    secrets: SecretResolver,
+    *,
+    is_stored: bool = False,
 ) -> ImportPlan:
-    """Plan the import of each client's servers; `only` names the wanted ones, if not all."""
+    """Plan the import of each client's servers; `only` names the wanted ones, if not all.
+
+    Entries are compared with the values that `secrets` gives to their references. With `is_stored`
+    their secrets are to be stored; see `import_entry`.
+    """
     plan = ImportPlan()
-    taken = {endpoint(server): str(server.name) for server in existing}
+    known = KnownServers(existing, secrets)
+    known.claim([server for imported in found.values() for server in imported.servers])
     for client, imported in found.items():
-        _add_client(plan, client, imported, taken, only)
+        _add_client(plan, client, imported, known, only, is_stored=is_stored)
     return plan
 
 
@@ -52,24 +74,27 @@ def _add_client(
     plan: ImportPlan,
     client: str,
     imported: SourceResult,
-    taken: dict[tuple[str, ...], str],
+    known: KnownServers,
     only: Sequence[str],
+    *,
+    is_stored: bool,
 ) -> None:
     names: dict[ServerName, ServerName] = {}
     for server in imported.servers:
         if only and server.name not in only:
             continue
-        candidate = import_entry(server)
-        same = taken.get(endpoint(server))
-        if isinstance(candidate, SkippedServer):
-            plan.skipped.append(candidate)
-        elif same is not None:
+        if (same := known.same_as(server)) is not None:
             plan.skipped.append(SkippedServer(server.name, f"it is there already, as {same!r}"))
+            continue
+        name = unique_name(server.name, client, known.names)
+        renamed = replace(server, name=name, source=client)  # secrets are kept for that name
+        candidate = import_entry(renamed, is_stored=is_stored)
+        if isinstance(candidate, SkippedServer):
+            plan.skipped.append(replace(candidate, name=server.name))
         else:
-            name = unique_name(server.name, client, {one.casefold() for one in taken.values()})
-            taken[endpoint(server)] = names[server.name] = name
-            renamed = replace(candidate.server, name=name, source=client)
-            plan.servers.append(replace(candidate, server=renamed))
+            known.add(server, name)
+            names[server.name] = name
+            plan.servers.append(candidate)
     others = frozenset(server.name for server in imported.servers) - names.keys()
     plan.rules += imported.without(others).renamed(names).tool_rules
     plan.warnings += imported.warnings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import yaml
@@ -23,6 +23,10 @@ Entries: TypeAlias = "JSONObject | list[JSONObject]"
 
 _STEP = 2  # columns of indentation
 _NULL = "tag:yaml.org,2002:null"
+# What may follow the last line of a member in brackets, if no other member stands there.
+_OWN_LINE_END = re.compile(r"(?P<comma>[ \t]*,?)[ \t]*(?:#[^\n]*)?\n")
+# Blanks and comments, and then the comma behind them.
+_COMMA = re.compile(r"((?:\s|#[^\n]*\n)*),")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -47,11 +51,11 @@ def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[R
     """
     entries = {str(server.name): serialize_server(server) for server in servers}
     added = serialize(Settings(tool_rules=tuple(rules)))["toolRules"]
-    text, end = _with_unix_lines(text)
+    text, end = with_unix_lines(text)
     if entries:
-        text = _with_entries(text, ("servers",), entries)
+        text = with_entries(text, ("servers",), entries)
     if added:
-        text = _with_entries(text, ("toolRules", "tool_rules"), added)
+        text = with_entries(text, ("toolRules", "tool_rules"), added)
     return text.replace("\n", end)
 
 
@@ -66,26 +70,53 @@ def without_server(text: str, name: str) -> str | None:
 
     Comments above the entry stay.
     """
-    text, end = _with_unix_lines(text)
+    text, end = with_unix_lines(text)
     found = _server(text, name)
     if found is None:
         return None
+    return _without(text, *found).replace("\n", end)
+
+
+def without_item(text: str, spellings: tuple[str, ...], index: int) -> str:
+    """The text without an item of a list that has so many."""
+    text, end = with_unix_lines(text)
+    items: Any = None
+    if found := find_member(configuration_node(text), spellings):
+        _, items = found
+    return _without(text, items, items.value[index]).replace("\n", end)
+
+
+def with_server(text: str, server: ServerSettings) -> str | None:
+    """The text with another entry for a server of `servers`; None if it has none of its name.
+
+    It stays in its place; comments within the entry go.
+    """
+    plain, end = with_unix_lines(text)
+    found = _server(plain, server.name)
+    if found is None:
+        return None
     servers, member = found
-    if _is_flow(servers):
-        return _without_in_flow(text, servers, member).replace("\n", end)
-    start = text.rfind("\n", 0, _start(member).index) + 1
-    return (text[:start] + text[_line_after(text, _end(member)) :]).replace("\n", end)
+    if is_flow(servers):
+        shorter = without_server(text, server.name)
+        return None if shorter is None else with_servers(shorter, [server], ())
+    entry = serialize_server(server)
+    is_list = isinstance(servers, yaml.SequenceNode)
+    new: Entries = [{"name": server.name, **entry}] if is_list else {str(server.name): entry}
+    start = _first_line(plain, servers, member)
+    after = plain[line_after(plain, end_of(member)) :]
+    written = block(new, column=servers.start_mark.column)
+    return (plain[:start] + written + after).replace("\n", end)
 
 
 def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FBT001 - what it is for
     """The text with an entry of `servers` enabled or disabled; None if it has no such entry."""
-    text, end = _with_unix_lines(text)
+    text, end = with_unix_lines(text)
     found = _server(text, name)
     if found is None:
         return None
     _, member = found
     entry = member[1] if isinstance(member, tuple) else member
-    if written := _member(entry, ("enabled",)):
+    if written := find_member(entry, ("enabled",)):
         _, value = written
         at, after = value.start_mark.index, value.end_mark.index
         text = f"{text[:at]}{json.dumps(enabled)}{text[after:]}"
@@ -94,24 +125,40 @@ def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FB
     return text.replace("\n", end)
 
 
-def _with_unix_lines(text: str) -> tuple[str, str]:
+def with_unix_lines(text: str) -> tuple[str, str]:
     """The text to change, and how its lines end."""
     if 0 < text.count("\r\n") == text.count("\n"):
         return text.replace("\r\n", "\n"), "\r\n"
     return text, "\n"
 
 
-def _with_entries(text: str, spellings: tuple[str, ...], entries: Entries) -> str:
-    document = _composed(text)
+def with_entries(
+    text: str,
+    spellings: tuple[str, ...],
+    entries: Entries,
+    *,
+    above: Sequence[tuple[str, ...]] = (),
+) -> str:
+    """The text with entries behind those of a section, which is made if it is not there.
+
+    Args:
+        text: With Unix lines.
+        spellings: Of its key; the first one is written.
+        entries: As YAML or JSON.
+        above: Those of the keys that lead to it, all of which are there.
+    """
+    document = composed(text)
     if document is None:
         return _ended(text) + block({spellings[0]: entries})
-    parent, (key, node) = document, _member(document, ("discovery",)) or (None, document)
-    if section := _member(node, spellings):
+    parent, (key, node) = document, find_member(document, ("discovery",)) or (None, document)
+    for one in above:
+        parent, (key, node) = node, find_member(node, one) or (None, None)
+    if section := find_member(node, spellings):
         parent, (key, node) = node, section
     else:
         entries = {spellings[0]: entries}
     if node.tag == _NULL or not node.value:
-        if _is_flow(parent):
+        if is_flow(parent):
             return _instead_of_in_flow(text, node, entries)
         return _instead_of(text, node, entries, key.start_mark.column + _STEP if key else 0)
     if isinstance(node, yaml.SequenceNode) and isinstance(entries, dict):
@@ -119,39 +166,79 @@ def _with_entries(text: str, spellings: tuple[str, ...], entries: Entries) -> st
     return _behind(text, node, entries)
 
 
-def _composed(text: str) -> Any:
+def composed(text: str) -> Any:
+    """The nodes of a YAML text, for their places; None if there is nothing in it."""
     # Only places are looked for, and this reader, unlike the one in C, stumbles over tabs.
     return yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
 
 
+def configuration_node(text: str) -> Any:
+    """What holds the keys of a configuration: all of the text, or what is below `discovery`."""
+    root = composed(text)
+    _, below = find_member(root, ("discovery",)) or (None, root)
+    return below
+
+
 def _server(text: str, name: str) -> tuple[Any, Any] | None:
     """The section `servers`, and of it the key and value, or the item, of a server's entry."""
-    root = _composed(text)
-    _, root = _member(root, ("discovery",)) or (None, root)
-    _, servers = _member(root, ("servers",)) or (None, None)
+    _, servers = find_member(configuration_node(text), ("servers",)) or (None, None)
     for member in getattr(servers, "value", ()) if servers is not None else ():
         if isinstance(member, tuple):
             called = member[0].value
         else:
-            _, written = _member(member, ("name",)) or (None, None)
+            _, written = find_member(member, ("name",)) or (None, None)
             called = written.value if written else None
         if called == name:
             return servers, member
     return None
 
 
+def _without(text: str, section: Any, member: Any) -> str:
+    """The text without a member or an item."""
+    if is_flow(section):
+        return _without_in_flow(text, section, member)
+    start = _first_line(text, section, member)
+    return text[:start] + text[line_after(text, end_of(member)) :]
+
+
 def _without_in_flow(text: str, section: Any, member: Any) -> str:
-    """The text without a member in brackets, and without one of the commas beside it."""
+    """The text without a member in brackets, and without one of the commas beside it.
+
+    Of a member with lines of its own these go, so that comments about others stay.
+    """
     members = section.value
     at = next(i for i, one in enumerate(members) if one is member)
+    start, end = _start(member).index, end_of(member).index
+    line, rest = text.rfind("\n", 0, start) + 1, _OWN_LINE_END.match(text, end)
+    if not text[line:start].strip() and rest:
+        is_last_comma = at + 1 == len(members) and at > 0 and "," not in rest["comma"]
+        before = _without_comma(text, end_of(members[at - 1]).index, line) if is_last_comma else ""
+        return (before or text[:line]) + text[rest.end() :]
     if len(members) == 1:
         return text[: section.start_mark.index + 1] + text[section.end_mark.index - 1 :]
     if at + 1 < len(members):
-        return text[: _start(member).index] + text[_start(members[at + 1]).index :]
-    return text[: _end(members[at - 1]).index] + text[_end(member).index :]
+        return text[:start] + text[_start(members[at + 1]).index :]
+    return text[: end_of(members[at - 1]).index] + text[end:]
 
 
-def _line_after(text: str, end: Any) -> int:
+def _without_comma(text: str, start: int, end: int) -> str:
+    """The text up to `end`, without the comma that is the first thing after `start`."""
+    between = _COMMA.sub(r"\1", text[start:end], count=1)
+    return text[:start] + between
+
+
+def _first_line(text: str, section: Any, member: Any) -> int:
+    """Where the line begins in which a member of a block begins, or the dash of an item stands."""
+    start = text.rfind("\n", 0, _start(member).index) + 1
+    if isinstance(member, tuple):
+        return int(start)
+    column = section.start_mark.column
+    while start and text[start + column : start + column + 1] != "-":
+        start = text.rfind("\n", 0, start - 1) + 1
+    return int(start)
+
+
+def line_after(text: str, end: Any) -> int:
     """Where the line behind the end of a node begins; a block's end is there already."""
     if end.column == 0:
         return int(end.index)
@@ -163,13 +250,13 @@ def _start(member: Any) -> Any:
     return (member[0] if isinstance(member, tuple) else member).start_mark
 
 
-def _member(node: Any, spellings: tuple[str, ...]) -> tuple[Any, Any] | None:
+def find_member(node: Any, spellings: tuple[str, ...]) -> tuple[Any, Any] | None:
     """The key and the value of a mapping's member; None if there is none, or no mapping."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((pair for pair in pairs if pair[0].value in spellings), None)
 
 
-def _is_flow(node: Any) -> bool:
+def is_flow(node: Any) -> bool:
     """Whether a collection is written in brackets, as all of them are in JSON."""
     return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
 
@@ -188,9 +275,9 @@ def _instead_of_in_flow(text: str, node: Any, entries: Entries) -> str:
 
 def _behind(text: str, node: Any, entries: Entries) -> str:
     """Entries behind the last one of a mapping or a list that has some."""
-    if _is_flow(node):
+    if is_flow(node):
         return _behind_in_flow(text, node, entries)
-    end = _end(node)
+    end = end_of(node)
     at = end.index if end.column == 0 else text.find("\n", end.index) + 1
     if at == 0:  # the last line has no end
         text = _ended(text)
@@ -206,16 +293,16 @@ def _behind_in_flow(text: str, node: Any, entries: Entries) -> str:
     items = entries.items() if isinstance(entries, dict) else None
     ones = [{key: value} for key, value in items] if items else [[entry] for entry in entries]
     added = "".join(f",{gap}{json.dumps(one)[1:-1]}" for one in ones)
-    at = _end(last).index
+    at = end_of(last).index
     return text[:at] + added + text[at:]
 
 
-def _end(node: Any) -> Any:
+def end_of(node: Any) -> Any:
     """Where the last thing in a node ends; a block's own mark is where the next one begins."""
     if isinstance(node, tuple):
-        return _end(node[1])
-    if isinstance(node, yaml.CollectionNode) and node.value and not _is_flow(node):
-        return _end(node.value[-1])
+        return end_of(node[1])
+    if isinstance(node, yaml.CollectionNode) and node.value and not is_flow(node):
+        return end_of(node.value[-1])
     return node.end_mark
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 VARIABLE = "DISCOVERY_CONFIG"
 FILE_NAME = "discovery.yaml"
 LOCK_SUFFIX = ".lock"
+CASE_FILE = "discovery-queries.yaml"
+"""Beside the configuration: queries with the tools that are right for them."""
 
 _DEFAULTS = "defaults"
 
@@ -96,7 +98,19 @@ def catalog_key(path: str | os.PathLike[str] | None, *, is_untrusted: bool, froz
 
 
 def catalog_key_of(settings: Settings) -> str:
-    """The name under which the catalog of these settings is stored."""
+    """The name under which the catalog of these settings is stored.
+
+    In a database it is that of the configuration, if it has one: the path of one and the same
+    configuration may differ from machine to machine.
+    """
+    own = own_catalog_key_of(settings)
+    if not (settings.registry.url and settings.name):
+        return own
+    return f"name:{settings.name}" + own.removeprefix(scope_of(settings.path))
+
+
+def own_catalog_key_of(settings: Settings) -> str:
+    """The same on this machine, where a start knows no more than the path."""
     return catalog_key(
         settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
     )

@@ -14,6 +14,7 @@ from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.files.location import Location, locate, lock_path
 from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.loading.untrusted import (
     is_untrusted_origin,
     permission_warnings,
@@ -33,8 +34,11 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
+    content: bytes | None = None,
 ) -> Settings:
     """The settings of the configuration at `path`, or of the one that is found.
+
+    With `content` they are those that the file would have with it.
 
     Nothing is started, and no reference is resolved. Broken server entries and unreadable sources
     are among the `warnings`. A file of untrusted origin is restricted, as
@@ -50,8 +54,8 @@ def load_settings(
     absent = tuple(map(observe, place.absent))
     if place.path is None:
         return Settings(inputs=absent)
-    content, file = _read(place, place.path)
-    settings = parse_settings(content, file=place.path)
+    present, file = _read(place, place.path)
+    settings = parse_settings(present if content is None else content, file=place.path)
     settings = replace(settings, inputs=(*absent, file))
     settings = _with_sources(settings, environ, cwd, home)
     if not is_untrusted_origin(place):
@@ -60,14 +64,28 @@ def load_settings(
 
 
 def resolve_settings(
-    config: str | os.PathLike[str] | Settings | None, environ: Mapping[str, str], *, frozen: bool
+    config: str | os.PathLike[str] | Settings | None,
+    environ: Mapping[str, str],
+    *,
+    frozen: bool,
+    content: bytes | None = None,
 ) -> Settings:
     """The settings that are given, or those of the configuration there; as pinned, if `frozen`.
+
+    `content` is as for `load_settings`.
 
     Raises:
         ConfigurationError: As `load_settings`.
     """
-    settings = config if isinstance(config, Settings) else load_settings(config, environ=environ)
+    if isinstance(config, Settings):
+        if content is not None:
+            message = "is not what is in force: the settings were given by the program"
+            raise _unusable(
+                config.path or "configuration", message, "open the engine with its path"
+            )
+        settings = with_default_sandbox(config)
+    else:
+        settings = load_settings(config, environ=environ, content=content)
     return with_lock_file(settings) if frozen else settings
 
 

@@ -6,14 +6,16 @@ taken is renamed; a second entry of the same server is skipped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable
 from itertools import count
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from discovery_engine.config.loading.endpoints import Endpoint, endpoint, resolved
+from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.settings import (
+    OWN_SOURCE,
     RemoteTransport,
     ServerSettings,
     Settings,
@@ -21,19 +23,11 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.secrets.references import (
-    MalformedReferenceError,
-    Reference,
-    UnsetReference,
-    split,
-)
+from discovery_engine.secrets.references import Reference, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 
-_Endpoint: TypeAlias = tuple[str, ...]
 _Values: TypeAlias = frozenset[tuple[str, str]]
-
-_ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
 
 
 def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretResolver) -> Settings:
@@ -42,7 +36,8 @@ def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretRe
     Entries are compared with the values that `secrets` gives to their references.
     """
     known = _ServerIndex(secrets)
-    known.add_own(settings.servers)
+    known.add_own([one for one in settings.servers if one.source == OWN_SOURCE])
+    known.add([one for one in settings.servers if one.source != OWN_SOURCE])
     for result in results:
         fresh, duplicates = known.without_duplicates(result)
         named, renamings = known.with_unique_names(fresh)
@@ -54,7 +49,7 @@ def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretRe
             inputs=(*settings.inputs, *named.inputs),
             warnings=(*settings.warnings, *named.warnings, *duplicates, *renamings),
         )
-    return settings
+    return with_default_sandbox(settings)
 
 
 class _ServerIndex:
@@ -63,9 +58,9 @@ class _ServerIndex:
     def __init__(self, secrets: SecretResolver) -> None:
         self._secrets = secrets
         self._names: set[str] = set()
-        self._switched_off: dict[_Endpoint, ServerName] = {}
+        self._switched_off: dict[Endpoint, ServerName] = {}
         """By the owner, whatever the values of another entry are."""
-        self._servers: dict[tuple[_Endpoint, _Values, bool], ServerName] = {}
+        self._servers: dict[tuple[Endpoint, _Values, bool], ServerName] = {}
         """By what they are, and whether they are enabled."""
 
     def add_own(self, servers: Iterable[ServerSettings]) -> None:
@@ -121,14 +116,8 @@ class _ServerIndex:
                 warnings.append(_warning("SOURCE_RENAMED", server, message))
         return result.renamed(names), warnings
 
-    def _endpoint(self, server: ServerSettings) -> _Endpoint:
-        """What is started or reached; empty for a server that is neither."""
-        if server.transport is None:
-            return ()
-        if isinstance(server.transport, StdioTransport):
-            return tuple(map(self._resolved, (server.transport.command, *server.transport.args)))
-        url = self._resolved(server.transport.url).rstrip("/")
-        return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
+    def _endpoint(self, server: ServerSettings) -> Endpoint:
+        return endpoint(server, self._value)
 
     def _values(self, server: ServerSettings) -> _Values:
         """What distinguishes two accounts at one endpoint: variables, headers, and the folder."""
@@ -140,17 +129,10 @@ class _ServerIndex:
                 named += [("oauth", oauth.client_id)] if oauth.client_id else []
             case None:
                 named = []
-        return frozenset((name, self._resolved(value)) for name, value in named)
-
-    def _resolved(self, text: str) -> str:
-        """With the values of variables as far as they are known; files and secrets are not read."""
-        try:
-            parts = split(text)
-        except MalformedReferenceError:
-            return text
-        return "".join(part if isinstance(part, str) else self._value(part) for part in parts)
+        return frozenset((name, resolved(value, self._value)) for name, value in named)
 
     def _value(self, reference: Reference) -> str:
+        """The value of a variable, as far as it is known; files and secrets are not read."""
         if reference.kind != "variable":
             return str(reference)
         try:

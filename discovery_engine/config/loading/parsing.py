@@ -21,6 +21,7 @@ from discovery_engine.config.document.tree import Document, Fault, Node, Path
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.loading.error_messages import faults_from
 from discovery_engine.config.loading.key_names import known_keys, normalize_keys
+from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.model.rules import RuleEntry
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
@@ -29,6 +30,7 @@ from discovery_engine.config.settings import (
     CacheSettings,
     EnrichSettings,
     LogSettings,
+    RegistrySettings,
     SearchSettings,
     ServerSettings,
     ServeSettings,
@@ -96,11 +98,12 @@ class _Parser:
         problems = self._problems()
         if self._faults:
             raise ConfigurationError(_in_file_order(problems))
-        return replace(
+        read = replace(
             found,
             servers=tuple(self._server(entry, valid, problems) for entry, valid in servers),
             warnings=_in_file_order(problems),
         )
+        return with_default_sandbox(read)
 
     def _problems(self) -> dict[Path, list[Diagnostic]]:
         """All problems, by the entry that they are in; those of no entry are under `()`."""
@@ -221,8 +224,10 @@ class _Parser:
             ),
             sources=tuple(source.to_settings(Source) for source in written.sources),
             cache=written.cache.to_settings(CacheSettings),
+            registry=written.registry.to_settings(RegistrySettings),
             search=written.search.to_settings(SearchSettings),
             enrich=written.enrich.to_settings(EnrichSettings),
+            marketplace=written.marketplace.to_marketplace(),
             server=written.server.to_settings(ServeSettings),
             log=written.log.to_settings(LogSettings),
             trust=written.trust,

@@ -51,7 +51,7 @@ def permission_warnings(location: Location) -> Iterator[Diagnostic]:
 def restrict(settings: Settings) -> Settings:
     """The settings of such a file: every server waits for approval, and nothing is loosened."""
     taken, refusals = _restricted(settings)
-    bound_to = _digest_of_overrides(settings)
+    bound_to = overrides_digest(settings)
     origin = Origin(settings.path or "")
     warnings = [refusal.warning(origin) for refusal in refusals]
     servers = []
@@ -119,8 +119,8 @@ def _permission(hint: object) -> Permission | None:
     return next((one for one in metadata if isinstance(one, Permission)), None)
 
 
-def _digest_of_overrides(settings: Settings) -> str:
-    """The digest of the texts and arguments that the file gives to tools."""
+def overrides_digest(settings: Settings) -> str:
+    """The digest of the texts and arguments that the file gives to tools; empty without any."""
     if not settings.overrides:
         return ""
     return fingerprint(canonical_json(list(map(_without_place, settings.overrides))))

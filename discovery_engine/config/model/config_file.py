@@ -23,7 +23,9 @@ from discovery_engine.config.model.field_types import (
     list_or_nothing,
     mapping_or_nothing,
 )
+from discovery_engine.config.model.marketplace_section import MarketplaceSection
 from discovery_engine.config.model.overrides import OverrideEntry
+from discovery_engine.config.model.registry_section import RegistrySection, registry_or_sqlite
 from discovery_engine.config.model.rules import (
     PromptRuleEntry,
     ResourceRuleEntry,
@@ -102,6 +104,24 @@ class LogSection(Section):
         description="Whether the log goes to the standard error stream.",
         examples=[False],
     )
+    calls: Annotated[Literal["off", "metadata", "redacted", "full"], choice] = Field(
+        default=_DEFAULTS.log.calls,
+        description="What `discovery logs` keeps of calls: nothing (`off`), all but arguments and "
+        "results (`metadata`), these without secrets and up to 2 KB (`redacted`), or up to 64 KB "
+        "and without known secrets only (`full`).",
+        examples=["metadata"],
+    )
+    keep_days: Annotated[Number, Field(gt=0, le=3650)] = Field(
+        default=_DEFAULTS.log.keep_days,
+        description="Days after which an entry of `discovery logs` is deleted.",
+        examples=[7],
+    )
+    max_mib: Annotated[Number, Field(ge=1, le=100_000)] = Field(
+        default=_DEFAULTS.log.max_mib,
+        description="The most MiB that `discovery logs` takes; then the oldest entries are "
+        "deleted.",
+        examples=[16],
+    )
 
 
 class Configuration(Section):
@@ -128,6 +148,12 @@ class Configuration(Section):
         default=CacheSection(),
         description="Whether the registry is used, and how long listings stay valid.",
         examples=[{"ttl": 7200}],
+    )
+    registry: Annotated[RegistrySection, registry_or_sqlite, mapping_or_nothing] = Field(
+        default=RegistrySection(),
+        description="Where the catalog and the owner's decisions are kept: `sqlite`, the file of "
+        "the data folder, or a PostgreSQL database that several gateways share.",
+        examples=[{"url": "${DATABASE_URL}"}],
     )
     sources: Annotated[list[SourceEntry], list_or_nothing] = Field(
         default=[],
@@ -173,6 +199,11 @@ class Configuration(Section):
         description="The language model that writes typical requests for tools, with "
         "`discovery enrich` alone.",
         examples=[{"url": "http://localhost:11434/v1", "model": "llama3.1"}],
+    )
+    marketplace: Annotated[MarketplaceSection, mapping_or_nothing] = Field(
+        default=MarketplaceSection(),
+        description="Where `discovery marketplace` looks for servers of others.",
+        examples=[{"sources": [{"type": "mcp-registry"}]}],
     )
     server: Annotated[ServeSection, mapping_or_nothing] = Field(
         default=ServeSection(),

@@ -17,7 +17,7 @@ from discovery_engine.config.model.field_types import (
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import EmbeddingsSettings
 
-Provider = Literal["none", "discovery", "onnx", "openai", "http", "hash"]
+Provider = Literal["none", "discovery", "static", "onnx", "openai", "http", "hash"]
 
 _DEFAULTS = EmbeddingsSettings()
 _LONGEST_WAIT = 60  # seconds; a search that takes longer is of no use
@@ -31,8 +31,9 @@ class EmbeddingsSection(Section):
     provider: Annotated[Provider, choice] = Field(
         default=_DEFAULTS.provider,
         description="What computes the vectors: the model of `discovery model install` "
-        "(`discovery`), another model in a folder (`onnx`), OpenAI, a compatible address such as "
-        "Ollama or TEI (`http`), nothing (`none`), or, for tests, a checksum of words (`hash`).",
+        "(`discovery`), the word vectors that ship with the program (`static`), another model in a "
+        "folder (`onnx`), OpenAI, a compatible address such as Ollama or TEI (`http`), nothing "
+        "(`none`), or, for tests, a checksum of words (`hash`).",
         examples=["discovery"],
     )
     model: Text = Field(

@@ -15,9 +15,9 @@ from pydantic_core import PydanticCustomError
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.settings import MIN_RESULT_TOKENS
-from discovery_engine.config.syntax import is_file_address
+from discovery_engine.config.syntax import is_file_address, is_header_name
 from discovery_engine.rules.patterns import Pattern
-from discovery_engine.secrets.references import split
+from discovery_engine.secrets.references import references_in, split
 
 
 def custom_error(message: str, *, hint: str = "", key: str = "") -> PydanticCustomError:
@@ -65,6 +65,13 @@ def _with_good_references(text: str) -> str:
     return text
 
 
+def _without_commands(text: str) -> str:
+    if any(reference.kind == "command" for reference in references_in(text)):
+        hint = "others can see arguments; put it into 'env', 'headers' or 'oauth' of a server"
+        raise custom_error("must not hold ${command:...}", hint=hint)
+    return text
+
+
 def _nothing_or_enough(tokens: int) -> int:
     if 0 < tokens < MIN_RESULT_TOKENS:
         raise custom_error(
@@ -86,6 +93,18 @@ def _folder_or_file_address(text: str) -> str:
     return text
 
 
+def _good_header_name(name: str) -> str:
+    if not is_header_name(name):
+        raise custom_error("is no name for a header", hint="write Name: value")
+    return name
+
+
+def _good_header(text: str) -> str:
+    if "\r" in text or "\n" in text:
+        raise custom_error("must be on one line")
+    return text
+
+
 def _good_pattern(text: str) -> str:
     Pattern.parse(text)
     return text
@@ -96,13 +115,17 @@ Word = Annotated[Text, AfterValidator(_not_blank)]
 """Text that is not blank."""
 Root = Annotated[Word, AfterValidator(_folder_or_file_address)]
 """A folder, or an absolute `file://` address."""
-Template = Annotated[
+SecretTemplate = Annotated[
     str,
     BeforeValidator(_as_text, json_schema_input_type=str | float | bool),
     AfterValidator(_without_nul),
     AfterValidator(_with_good_references),
 ]
 """Text that may hold `${references}`; a number without quotes is text here as well."""
+Template = Annotated[SecretTemplate, AfterValidator(_without_commands)]
+"""The same where others may see it, or where nothing is run for it: without commands."""
+HeaderName = Annotated[str, AfterValidator(_good_header_name)]
+one_line = AfterValidator(_good_header)
 Flag = Annotated[bool, BeforeValidator(_as_meant)]
 Number = Annotated[float, BeforeValidator(_as_meant)]
 Weight = Annotated[Number, Field(ge=0, le=1)]
@@ -110,10 +133,11 @@ Count = Annotated[int, BeforeValidator(_as_meant)]
 ResultTokens = Annotated[Count, AfterValidator(_nothing_or_enough), Field(ge=0, le=100_000_000)]
 """The length of a result; 0 for any."""
 
-_OneOrMany = BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])
-Words = Annotated[list[Word], _OneOrMany]
+one_or_many = BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])
+"""Beside a list of text: one text is a list of one."""
+Words = Annotated[list[Word], one_or_many]
 """A list of words; one word is a list of one."""
-Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], _OneOrMany]
+Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], one_or_many]
 """Patterns of the rules' language; one pattern is a list of one."""
 
 choice = BeforeValidator(_as_text)

@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from discovery_engine.config.model.field_types import Template, Text, Words, choice, custom_error
+from discovery_engine.config.model.field_types import (
+    SecretTemplate,
+    Template,
+    Text,
+    Words,
+    choice,
+    custom_error,
+)
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import OAuthSettings
 from discovery_engine.config.syntax import is_loopback_redirect, is_secure_address
@@ -60,7 +67,7 @@ class OAuthSection(Section):
         " registers one where the server allows it.",
         examples=["discovery-laptop"],
     )
-    client_secret: Template = Field(
+    client_secret: SecretTemplate = Field(
         default="",
         description="The secret of that client. Refer to it, do not write it.",
         examples=["${FILES_CLIENT_SECRET}"],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 from msgspec import NODEFAULT, Struct
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -33,10 +34,16 @@ class Section(BaseModel):
         """The settings with the values of this section's fields; `values` are those of others."""
         given = {
             one.name: _frozen(getattr(self, one.name), one.default)
-            for one in fields(settings)
+            for one in _fields(settings)
             if one.name in type(self).model_fields and one.name not in values
         }
         return settings(**given | values)
+
+
+@cache
+def _fields(settings: type[Struct]) -> tuple[FieldInfo, ...]:
+    # To resolve the annotations takes 0.3 ms, half of the time for an entry of `servers`.
+    return fields(settings)
 
 
 def _frozen(value: Any, default: Any) -> Any:

@@ -19,8 +19,9 @@ from discovery_engine.config.model.field_types import (
     list_or_nothing,
     mapping_or_nothing,
 )
+from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import Section
-from discovery_engine.config.settings import LONGEST_TIMEOUT, ServeMode, ServeSettings
+from discovery_engine.config.settings import LONGEST_TIMEOUT, RegistryTool, ServeMode, ServeSettings
 from discovery_engine.tools.client_names import Style
 
 _DEFAULTS = ServeSettings()
@@ -174,8 +175,20 @@ class ServeSection(Section):
         description="How a longer result is cut.",
         examples=[{"style": "head_tail", "characters": 10_000}],
     )
+    registry_tool: Annotated[RegistryTool, choice] = Field(
+        default=_DEFAULTS.registry_tool,
+        description="Whether agents have the tool `registry`: `read` to look for servers, `ask` to"
+        " ask you for them as well; nothing that they say installs anything.",
+        examples=["read"],
+    )
     steps: Flag = Field(
         default=_DEFAULTS.steps,
         description="Whether agents have `execute_steps`, several calls in one.",
         examples=[True],
+    )
+    sandbox: Annotated[SandboxSection, sandbox_or_kind] = Field(
+        default=SandboxSection(kind=_DEFAULTS.sandbox.kind),
+        description="What the program of each server is confined to, unless its entry has a"
+        " `sandbox` of its own; a kind alone, or a kind with what is granted.",
+        examples=["auto", {"kind": "auto", "network": True}],
     )

@@ -12,9 +12,11 @@ from discovery_engine.config.document.key_redaction import NAME_LIKE
 from discovery_engine.config.model.field_types import (
     Count,
     Flag,
+    HeaderName,
     Number,
     ResultTokens,
     Root,
+    SecretTemplate,
     Template,
     Text,
     Word,
@@ -23,18 +25,21 @@ from discovery_engine.config.model.field_types import (
     custom_error,
     list_or_nothing,
     mapping_or_nothing,
+    one_line,
 )
 from discovery_engine.config.model.oauth import OAuthSection
+from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import (
     LONGEST_TIMEOUT,
     OAuthSettings,
     RemoteTransport,
+    SandboxSettings,
     ServerSettings,
     StdioTransport,
     TrustPolicy,
 )
-from discovery_engine.config.syntax import is_address, is_header_name
+from discovery_engine.config.syntax import is_address
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
 
@@ -46,7 +51,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 # What clients call a transport, without case, dashes and underscores.
 _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
-_STARTED = ("args", "env", "cwd")
+_STARTED = ("args", "env", "cwd", "sandbox")
 _REACHED = ("headers", "oauth")
 
 
@@ -61,10 +66,11 @@ def validate_name(name: str) -> str:
             f"the name {name!r} holds '__'", hint="'__' divides server from tool; use one '_'"
         )
     if not _NAME.fullmatch(name):
-        raise custom_error(
-            f"the name {name!r} cannot be used for a server",
-            hint="begin with a letter or a digit, go on with letters, digits and . _ @ -",
-        )
+        hint = "begin with a letter or a digit, go on with letters, digits and . _ @ -"
+        if foreign := next((one for one in name if one.isalnum() and not one.isascii()), ""):
+            # It may look like one of these.
+            hint = f"{foreign!r} is U+{ord(foreign):04X}, and no letter from a to z; {hint}"
+        raise custom_error(f"the name {name!r} cannot be used for a server", hint=hint)
     return name
 
 
@@ -78,18 +84,6 @@ def _good_variable_name(name: str) -> str:
     if not NAME_LIKE.fullmatch(name) or "\0" in name:
         raise custom_error("is no name for an environment variable", hint="write NAME: value")
     return name
-
-
-def _good_header_name(name: str) -> str:
-    if not is_header_name(name):
-        raise custom_error("is no name for a header", hint="write Name: value")
-    return name
-
-
-def _good_header(text: str) -> str:
-    if "\r" in text or "\n" in text:
-        raise custom_error("must be on one line")
-    return text
 
 
 def _good_address(text: str) -> str:
@@ -199,11 +193,12 @@ class ServerEntry(Section):
         examples=[["-y", "@modelcontextprotocol/server-filesystem", "${HOME}/notes"]],
     )
     env: Annotated[
-        dict[Annotated[str, AfterValidator(_good_variable_name)], Template], mapping_or_nothing
+        dict[Annotated[str, AfterValidator(_good_variable_name)], SecretTemplate],
+        mapping_or_nothing,
     ] = Field(
         default={},
         description="Environment variables of the program. Refer to secrets, do not write them: "
-        "`${NAME}`, `${NAME:-default}` or `${file:path}`.",
+        "`${NAME}`, `${NAME:-default}`, `${file:path}`, `${secret:NAME}` or `${command:[...]}`.",
         examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}],
     )
     cwd: Annotated[Template, AfterValidator(_good_command)] = Field(
@@ -211,16 +206,18 @@ class ServerEntry(Section):
         description="The folder in which the program is started.",
         examples=["~/project"],
     )
+    sandbox: Annotated[SandboxSection | None, sandbox_or_kind] = Field(
+        default=None,
+        description="As `server.sandbox`, for this server, instead of all of that.",
+        examples=["auto", {"kind": "auto", "write": ["~/project"], "network": True}],
+    )
     url: Annotated[Template, AfterValidator(_good_address)] = Field(
         default="",
         description="The address of a server that runs elsewhere.",
         examples=["https://example.com/mcp"],
     )
     headers: Annotated[
-        dict[
-            Annotated[str, AfterValidator(_good_header_name)],
-            Annotated[Template, AfterValidator(_good_header)],
-        ],
+        dict[HeaderName, Annotated[SecretTemplate, one_line]],
         mapping_or_nothing,
     ] = Field(
         default={},
@@ -322,7 +319,9 @@ class ServerEntry(Section):
 
     def _transport(self) -> StdioTransport | RemoteTransport:
         if self.transport == "stdio" or self.command:
-            return StdioTransport(self.command, tuple(self.args), dict(self.env), self.cwd or None)
+            sandbox = self.sandbox.to_settings(SandboxSettings) if self.sandbox else None
+            args, env = tuple(self.args), dict(self.env)
+            return StdioTransport(self.command, args, env, self.cwd or None, sandbox)
         oauth = self.oauth.to_settings(OAuthSettings)
         return RemoteTransport(self.url, dict(self.headers), self.transport, oauth)
 

@@ -29,7 +29,10 @@ class SourceResult(Struct, frozen=True):
     def renamed(self, names: Mapping[ServerName, ServerName]) -> SourceResult:
         """The same with new names for some servers, in the rules as well."""
         patterns = {literal_pattern(old): literal_pattern(new) for old, new in names.items()}
-        servers = (replace(one, name=names.get(one.name, one.name)) for one in self.servers)
+        servers = (
+            replace(one, name=names[one.name], renamed_from=one.name) if one.name in names else one
+            for one in self.servers
+        )
         rules = (
             replace(rule, servers=tuple(patterns.get(one, one) for one in rule.servers))
             for rule in self.tool_rules

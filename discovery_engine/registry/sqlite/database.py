@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.records import Record
+from discovery_engine.registry.records import EffectiveDecisions, Record
 from discovery_engine.registry.sqlite import decision_tables, index_table
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, is_busy
 from discovery_engine.registry.sqlite.decision_log import DecisionLog, Depth
@@ -114,6 +114,17 @@ class Database:
                 return result
 
         return self._run(decided)
+
+    def replace_decisions(
+        self, work: Callable[[sqlite3.Connection], tuple[int, EffectiveDecisions]]
+    ) -> None:
+        """Hold the decisions that `work` writes, and no others, in both copies."""
+
+        def replaced() -> None:
+            self._log.replace(self._connection, lambda: work(self._connection))
+            self._counts = None
+
+        self._run(replaced)
 
     def read_newest(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """As `read`, once both copies are known to name the same decision as the newest."""

@@ -131,6 +131,23 @@ class DecisionLog:
         scopes = frozenset(record.scope for record in records)
         return result, JournalEntries(before, lines, head.number, scopes, self._journal.stamp())
 
+    def replace(
+        self, connection: sqlite3.Connection, work: Callable[[], tuple[int, EffectiveDecisions]]
+    ) -> None:
+        """Hold what `work` has written to the database, with its number, in all copies."""
+        with self.locked():
+            self._busy.retry(partial(connection.execute, "BEGIN IMMEDIATE"))
+            try:
+                number, effective = work()
+                head = self._journal.replace(tuple(effective), number=number)
+                decision_tables.set_head(connection, head)
+                self._busy.retry(partial(connection.execute, "COMMIT"))
+            except BaseException:
+                with suppress(sqlite3.Error):  # the first error is the one to report
+                    connection.rollback()
+                raise
+            self._mark.write(head.number, effective.scopes, self._journal.stamp())
+
     def append(self, new: JournalEntries) -> None:
         """Write to the journal what was committed; the lock is held since the last `check`.
 
@@ -241,13 +258,13 @@ class DecisionLog:
     ) -> None:
         missing = sum(
             getattr(stored.effective, kind).get(key) != record
-            for kind in ("approvals", "acceptances")
+            for kind in ("approvals", "acceptances", "servers", "switches")
             for key, record in getattr(found.effective, kind).items()
         )
         if missing:
             logger.warning(
                 "The registry %s lacked the newest decisions of its owner: %d (approvals, accepted"
-                " tools) were restored from %s",
+                " tools, servers) were restored from %s",
                 self._path,
                 missing,
                 self._journal.path,

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from discovery_engine._util.digests import blake2b
 from discovery_engine.registry.records import (
     EVERY_SCOPE,
     AcceptanceRecord,
@@ -24,8 +23,10 @@ from discovery_engine.registry.records import (
     Record,
     RevocationRecord,
 )
+from discovery_engine.registry.sqlite import server_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
 from discovery_engine.registry.sqlite.journal import JournalHead
+from discovery_engine.registry.sqlite.row_checksum import checksum_of, is_intact
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 
@@ -63,6 +64,8 @@ def count_rows(connection: sqlite3.Connection) -> RowCounts | None:
     query = """
         SELECT (SELECT count(*) FROM approvals NOT INDEXED)
             + (SELECT count(*) FROM losses NOT INDEXED)
+            + (SELECT count(*) FROM registered_servers NOT INDEXED)
+            + (SELECT count(*) FROM switches NOT INDEXED)
         """
     [others] = connection.execute(query).fetchone()
     kept = connection.execute("SELECT rows FROM decision_log").fetchone()
@@ -74,7 +77,7 @@ def approvals(connection: sqlite3.Connection, scope: str) -> dict[str, frozenset
     found: defaultdict[str, set[str]] = defaultdict(set)
     query = "SELECT scope, server, identity, at, checksum FROM approvals WHERE scope = ?"
     for *row, checksum in connection.execute(query, (as_text(scope),)):
-        if not _is_intact(row, checksum):
+        if not is_intact(row, checksum):
             return None
         found[from_column(row[1])].add(row[2])
     return {server: frozenset(identities) for server, identities in found.items()}
@@ -91,7 +94,7 @@ def accepted(
         """
     count = 0
     for *row, checksum in connection.execute(query, (as_text(scope), as_text(server))):
-        if not _is_intact(row, checksum):
+        if not is_intact(row, checksum):
             return None
         found[from_column(row[2])].update(row[3:5])
         count += 1
@@ -188,7 +191,8 @@ def set_head(connection: sqlite3.Connection, newest: JournalHead) -> None:
         """
         INSERT OR REPLACE INTO decision_log (id, number, checksum, rows) VALUES (1, ?, ?,
             (SELECT count(*) FROM approvals) + (SELECT count(*) FROM acceptances)
-            + (SELECT count(*) FROM losses))
+            + (SELECT count(*) FROM losses) + (SELECT count(*) FROM registered_servers)
+            + (SELECT count(*) FROM switches))
         """,
         (newest.number, newest.checksum),
     )
@@ -202,7 +206,7 @@ def stored(connection: sqlite3.Connection) -> StoredDecisions:
     for query, record_of in _HELD:
         for *row, checksum in connection.execute(query):
             # Before the first journal was written rows had no checksum.
-            if _is_intact(row, checksum) or (checksum is None and not newest.checksum):
+            if is_intact(row, checksum) or (checksum is None and not newest.checksum):
                 records.append(record_of(*row))
             else:
                 damaged += 1
@@ -218,6 +222,7 @@ def replace(connection: sqlite3.Connection, effective: EffectiveDecisions) -> No
     connection.executemany(_APPROVE, map(_approved_row, effective.approvals.values()))
     connection.executemany(_ACCEPT, map(_accepted_row, effective.acceptances.values()))
     connection.executemany(_LOSE, map(_loss_row, effective.losses.values()))
+    server_tables.replace(connection, effective.servers.values(), effective.switches.values())
 
 
 _APPROVE = """
@@ -236,19 +241,19 @@ _LOSE = """
 def _approved_row(record: ApprovalRecord) -> tuple[object, ...]:
     one = record.approval
     row = as_text(record.scope), as_text(one.server), one.identity, float(record.at)
-    return (*row, _checksum(*row))
+    return (*row, checksum_of(*row))
 
 
 def _accepted_row(record: AcceptanceRecord) -> tuple[object, ...]:
     one = record.acceptance
     names = as_text(record.scope), as_text(one.server), as_text(one.tool)
     row = (*names, one.meaning, one.fingerprint, one.definition, float(record.at))
-    return (*row, _checksum(*row))
+    return (*row, checksum_of(*row))
 
 
 def _loss_row(loss: LossRecord) -> tuple[object, ...]:
     row = as_text(loss.scope), float(loss.at), loss.acknowledged
-    return (*row, _checksum(*row))
+    return (*row, checksum_of(*row))
 
 
 def _approved(scope: str, server: str, identity: str, at: float) -> ApprovalRecord:
@@ -282,15 +287,9 @@ _HELD: tuple[tuple[str, Callable[..., Record]], ...] = (
         "SELECT scope, at, acknowledged, checksum FROM losses NOT INDEXED ORDER BY scope <> '*'",
         _loss,
     ),
+    (server_tables.HELD_SERVERS, server_tables.registered),
+    (server_tables.HELD_SWITCHES, server_tables.switched),
 )
-
-
-def _is_intact(row: Sequence[object], checksum: object) -> bool:
-    return checksum == _checksum(*row)
-
-
-def _checksum(*columns: object) -> str:
-    return blake2b(repr(columns).encode(), digest_size=8).hexdigest()
 
 
 def _known_tools(

@@ -3,6 +3,7 @@ r"""The decisions a second time: a file with a line for each, bound to all lines
     {"decisions":1}                                    \t 0 \t <checksum>
     ["approve", SCOPE, SERVER, IDENTITY, AT]           \t 1 \t <checksum>
     ["accept", SCOPE, SERVER, TOOL, MEANING, ..., AT]  \t 2 \t <checksum>
+    ["register", SCOPE, SERVER]                        \t 3 \t <checksum>
 
 A checksum covers its line and the checksum before it, and the numbers rise by one. So a line that
 is damaged, missing, added or moved shows, and all lines before it still count. Numbers and
@@ -26,7 +27,11 @@ from discovery_engine.registry.records import (
     ApprovalRecord,
     LossRecord,
     Record,
+    RegistrationRecord,
     RevocationRecord,
+    ServerRecord,
+    SwitchRecord,
+    UnregistrationRecord,
 )
 from discovery_engine.trust.decisions import Acceptance, Approval
 
@@ -227,13 +232,20 @@ def _body(record: Record) -> bytes:
             fields = ["accept", scope, *what, at]
         case LossRecord(scope, at, acknowledged):
             fields = ["lose", scope, at, acknowledged]
+        case RegistrationRecord(scope, server):
+            fields = ["register", scope, server.to_text()]
+        case UnregistrationRecord(scope, server):
+            fields = ["unregister", scope, server]
+        case SwitchRecord(scope, server, is_wanted, at):
+            fields = ["switch", scope, server, is_wanted, at]
     # Escaped beyond ASCII: no line break, no tab, and names that are not UTF-8 pass.
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
 
 def _record(body: bytes) -> Record | None:
     """None for an unknown record; its checksum is right, so a newer version wrote it."""
-    match json.loads(body):
+    fields = json.loads(body)
+    match fields:
         case ["approve", scope, server, identity, at]:
             return ApprovalRecord(scope, Approval(server, identity), at)
         case ["revoke", scope, server]:
@@ -244,6 +256,20 @@ def _record(body: bytes) -> Record | None:
             )
         case ["lose", scope, at, acknowledged]:
             return LossRecord(scope, at, acknowledged)
+    return _server_record(fields)
+
+
+def _server_record(fields: list[Any]) -> ServerRecord | None:
+    match fields:
+        case ["register", scope, server]:
+            # Most journals have none, and a class costs each start a tenth of a millisecond.
+            from discovery_engine.registry.server_records import RegisteredServer  # noqa: PLC0415
+
+            return RegistrationRecord(scope, RegisteredServer.from_text(server))
+        case ["unregister", scope, server]:
+            return UnregistrationRecord(scope, server)
+        case ["switch", scope, server, is_wanted, at]:
+            return SwitchRecord(scope, server, is_wanted, at)
     return None
 
 

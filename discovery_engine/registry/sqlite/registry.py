@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry.codec import settings_from_text, settings_to_text
+from discovery_engine.registry.codec import (
+    part_to_row,
+    settings_from_text,
+    settings_to_text,
+)
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.sqlite import (
+    agent_request_table,
     decision_tables,
     era_table,
     index_table,
-    listing_tables,
+    lease_table,
+    preset_table,
     request_table,
+    server_tables,
     snapshot_tables,
     usage_table,
     vector_tables,
@@ -34,6 +41,11 @@ from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 if TYPE_CHECKING:
+    from discovery_engine.registry.leases import Lease
+    from discovery_engine.registry.preset_records import Preset
+    from discovery_engine.registry.records import DecisionExport, EffectiveDecisions
+    from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.search.examples.written import WrittenRequests
 
 logger = logging.getLogger(__name__)
@@ -80,6 +92,8 @@ def open_sqlite(
 class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
 
+    health = None
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._saves: dict[str, int | None] = {}
@@ -118,11 +132,14 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def save_parts(
         self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
     ) -> None:
-        kept = {part.server: listing_tables.row_of(part) for part in parts}
+        kept = {part.server: part_to_row(part) for part in parts}
         save = partial(snapshot_tables.save_parts, parts=kept, revision=revision)
         self._save(
             scope, lambda db, is_known: save(db, scope, decided=decided if is_known else None)
         )
+
+    def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:  # noqa: ARG002 - of no scope
+        return ()
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
@@ -195,6 +212,30 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def acknowledge_loss(self, scope: str, *, at: float) -> None:
         self._database.decide(lambda db: (None, decision_tables.acknowledge(db, scope, at)))
 
+    def servers_mark(self, scope: str) -> str:
+        return self._database.read(lambda db: server_tables.mark(db, scope))
+
+    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
+        return self._database.read_verified(
+            lambda db, counts: server_tables.servers(db, scope)  # noqa: ARG005 - of others
+        )
+
+    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
+        kept = tuple(servers)
+        self._database.decide(lambda db: (None, server_tables.save(db, scope, kept)))
+
+    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
+        gone = tuple(names)
+        return self._database.decide(lambda db: server_tables.delete(db, scope, gone))
+
+    def switches(self, scope: str) -> ServerSwitches:
+        return self._database.read_verified(
+            lambda db, counts: server_tables.switches(db, scope)  # noqa: ARG005 - of others
+        )
+
+    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
+        self._database.decide(lambda db: (None, server_tables.switch(db, scope, wanted, at)))
+
     def changes(self) -> AsyncGenerator[None]:
         # Most processes end long before anything changes, and start sooner without an event loop.
         from discovery_engine.registry.sqlite.changes import decision_changes  # noqa: PLC0415
@@ -234,6 +275,40 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
         return self._database.write(lambda db: request_table.forget(db, tools))
 
+    def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
+        return self._database.read(lambda db: agent_request_table.load(db, scope))
+
+    def save_agent_request(self, scope: str, request: AgentRequest) -> None:
+        self._database.write(lambda db: agent_request_table.save(db, scope, request))
+
+    def replace_agent_request(self, scope: str, known: AgentRequest, new: AgentRequest) -> bool:
+        return self._database.write(
+            lambda db: agent_request_table.replace_one(db, scope, known, new)
+        )
+
+    def presets(self, scope: str) -> tuple[Preset, ...]:
+        return self._database.read(lambda db: preset_table.load(db, scope))
+
+    def save_preset(self, scope: str, preset: Preset) -> None:
+        self._database.write(lambda db: preset_table.save(db, scope, preset))
+
+    def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
+        return self._database.write(lambda db: preset_table.delete(db, scope, key))
+
+    def lease(self, name: str) -> Lease | None:
+        return self._database.read(lambda db: lease_table.load(db, name))
+
+    def acquire_lease(
+        self, name: str, holder: str, *, instead_of: Lease | None = None
+    ) -> Lease | None:
+        return self._database.write(lambda db: lease_table.acquire(db, name, holder, instead_of))
+
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        return self._database.write(lambda db: lease_table.renew(db, lease))
+
+    def release_lease(self, lease: Lease) -> None:
+        self._database.write(lambda db: lease_table.release(db, lease))
+
     def _save(self, scope: str, work: Callable[[sqlite3.Connection, bool], None]) -> None:
         """Save with `work`, which is given whether all that is saved of the scope is known."""
 
@@ -243,6 +318,32 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
             return snapshot_tables.last_save(db, scope) if is_known else _UNKNOWN
 
         self._saves[scope] = self._database.write(save)
+
+    def scopes(self) -> frozenset[str]:
+        return frozenset(self._database.read(snapshot_tables.scopes))
+
+    def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
+        self._database.write(lambda db: usage_table.save(db, scope, uses))
+
+    def used_vectors(self, scope: str) -> Mapping[tuple[str, bytes], bytes]:
+        return self._database.read(lambda db: vector_tables.used(db, scope))
+
+    def export_decisions(self) -> DecisionExport:
+        from discovery_engine.registry.records import DecisionExport  # noqa: PLC0415 - seldom
+
+        def export(db: sqlite3.Connection) -> DecisionExport:
+            stored = decision_tables.stored(db)
+            return DecisionExport(stored.head.number, stored.effective, server_tables.marks(db))
+
+        return self._database.read_decisions(export)
+
+    def import_decisions(self, decisions: DecisionExport) -> None:
+        def write(db: sqlite3.Connection) -> tuple[int, EffectiveDecisions]:
+            decision_tables.replace(db, decisions.effective)
+            server_tables.set_marks(db, decisions.marks)
+            return decisions.number, decisions.effective
+
+        self._database.replace_decisions(write)
 
     def close(self) -> None:
         self._database.close()

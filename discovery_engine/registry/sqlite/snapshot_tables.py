@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from discovery_engine.catalog import Catalog
-from discovery_engine.registry.codec import settings_from_text
+from discovery_engine.registry.codec import PartRow, part_from_row, settings_from_text
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.sqlite import listing_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
@@ -24,7 +24,7 @@ class SnapshotRows(Struct, frozen=True):
     saved: int
     """The number of its last save, in any scope."""
     decided: str | None
-    parts: list[listing_tables.ToolRow]
+    parts: list[PartRow]
 
     def snapshot(self) -> Snapshot:
         """The snapshot that the rows hold.
@@ -35,7 +35,7 @@ class SnapshotRows(Struct, frozen=True):
         if not isinstance(self.revision, int):  # a damaged row may hold anything
             raise TypeError("the revision is no number")
         settings = settings_from_text(self.settings)
-        parts = map(listing_tables.part_of, self.parts)
+        parts = map(part_from_row, self.parts)
         return Snapshot(settings, Catalog.of(parts, revision=self.revision), _number(self.decided))
 
 
@@ -59,6 +59,15 @@ def last_save(connection: sqlite3.Connection, scope: str) -> int | None:
     query = "SELECT saved FROM scopes WHERE name = ?"
     row = connection.execute(query, (as_text(scope),)).fetchone()
     return row[0] if row else None
+
+
+def scopes(connection: sqlite3.Connection) -> list[str]:
+    """Those in which anything is kept but decisions."""
+    query = """
+        SELECT name FROM scopes UNION SELECT scope FROM presets UNION SELECT scope
+        FROM agent_requests
+        """
+    return [from_column(name) for (name,) in connection.execute(query)]
 
 
 def save_settings(
@@ -93,7 +102,7 @@ def save_settings(
 def save_parts(
     connection: sqlite3.Connection,
     scope: str,
-    parts: Mapping[ServerName, listing_tables.ToolRow],
+    parts: Mapping[ServerName, PartRow],
     revision: int,
     decided: int | None,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
 from discovery_engine.search.usage import UseCount
@@ -24,6 +25,14 @@ def uses(connection: sqlite3.Connection, scope: str) -> dict[ToolKey, UseCount]:
         ToolKey(ServerName(from_column(server)), ToolName(from_column(tool))): UseCount(count, at)
         for server, tool, count, at in connection.execute(query, (as_text(scope),))
     }
+
+
+def save(connection: sqlite3.Connection, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
+    """Have these counts, whatever there were; those of unknown servers are left out."""
+    for key, use in uses.items():
+        for (server,) in connection.execute(_SERVER, (as_text(scope), as_text(key.server))):
+            row = server, as_text(key.tool), use.count, use.at
+            connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?, ?, ?)", row)
 
 
 def count(connection: sqlite3.Connection, scope: str, key: ToolKey, at: float) -> None:

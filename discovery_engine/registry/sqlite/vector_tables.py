@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from discovery_engine.registry.sqlite.encoding import as_text
+from discovery_engine.registry.sqlite.encoding import as_text, from_column
 
 
 def vectors(
@@ -27,6 +27,16 @@ def save(
         [(as_text(model), digest, data) for digest, data in new.items()],
     )
     _use(connection, scope, model, new)
+
+
+def used(connection: sqlite3.Connection, scope: str) -> dict[tuple[str, bytes], bytes]:
+    """Those that a scope uses, by model and digest."""
+    query = """
+        SELECT model, digest, data FROM vectors JOIN vector_uses ON vector = vectors.id
+        JOIN scopes ON scopes.id = scope WHERE scopes.name = ?
+        """
+    rows = connection.execute(query, (as_text(scope),))
+    return {(from_column(model), digest): data for model, digest, data in rows}
 
 
 def keep(connection: sqlite3.Connection, scope: str, model: str, digests: Collection[bytes]) -> int:

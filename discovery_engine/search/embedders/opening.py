@@ -46,6 +46,10 @@ async def open_embedder(
             from discovery_engine.search.embedders.hash import HashEmbedder  # noqa: PLC0415
 
             yield CheckedEmbedder(HashEmbedder(settings.dimensions))
+        case "static":
+            from discovery_engine.search.embedders.static import StaticEmbedder  # noqa: PLC0415
+
+            yield CheckedEmbedder(await anyio.to_thread.run_sync(StaticEmbedder))
         case "onnx":
             yield await _of_folder(_named(settings.path, base_dir))
         case "discovery":

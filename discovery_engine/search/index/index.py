@@ -111,8 +111,9 @@ class Index(Struct, frozen=True, dict=True):
         return {term for level in self.levels for term in level.postings.held_terms(terms)}
 
     def entry(self, doc_id: DocId) -> Entry:
-        span = self.levels[doc_id.level].postings.span_of(doc_id.doc)
-        return self.servers[span.server].part.entries[doc_id.doc - span.start]
+        level, doc = doc_id
+        server, start, _ = self.levels[level].postings.span_of(doc)
+        return self.servers[server].part.entries[doc - start]
 
     def profile(self, doc_id: DocId) -> int:
         """What a tool does, as `ToolProfile.packed` has it."""

@@ -51,16 +51,20 @@ class LazyValues(Mapping[int, V]):
 def pack_buckets(mapping: Mapping[str, Any]) -> tuple[bytes, list[bytes]]:
     """`mapping` for `LazyBuckets`; its values must be of types that `marshal` writes.
 
-    A filter (a Bloom filter with one hash function), and the buckets.
+    A filter (a Bloom filter with one hash function), and the buckets. A value is looked up when its
+    bucket is written, and dropped then, so that a mapping may make values that it does not keep.
     """
     count = len(mapping) // _BUCKET_SIZE + 1
-    buckets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+    buckets: defaultdict[int, list[str]] = defaultdict(list)
     held = bytearray(count * _BUCKET_SIZE * _FILTER_BITS // 8)
-    for key, value in mapping.items():
+    for key in mapping:
         checksum = _checksum(key)
-        buckets[checksum % count][key] = value
+        buckets[checksum % count].append(key)
         held[(checksum >> 3) % len(held)] |= 1 << (checksum & 7)
-    return bytes(held), [marshal.dumps(buckets[number]) for number in range(count)]
+    return bytes(held), [
+        marshal.dumps({key: mapping[key] for key in buckets.pop(number, ())})
+        for number in range(count)
+    ]
 
 
 class LazyBuckets(Mapping[str, V]):

@@ -21,8 +21,8 @@ from discovery_engine.search.operations.request_arguments import (
     find_arguments,
     find_names,
 )
-from discovery_engine.search.operations.request_clauses import asking_clauses
-from discovery_engine.search.text.tokenizer import is_unspaced, runs
+from discovery_engine.search.operations.request_clauses import asking_clauses, excluded
+from discovery_engine.search.text.tokenizer import is_unspaced, runs, words
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -46,6 +46,8 @@ _SENTENCE_END = re.compile(r"[.!?;\n]\s")
 _VERB_LAST = frozenset(("ja", "ko"))
 _VERB_AT_EDGE = frozenset(("de", "nl"))
 _CHINESE = "zh"
+_ENGLISH = "en"
+_EDGES = " ,;:\uff0c\u3001"
 _CAPITALIZES_NOUNS = "de"
 
 
@@ -65,6 +67,8 @@ class RequestReading(NamedTuple):
     given: int
     """An `ArgumentKind`: of the arguments."""
     arguments: tuple[Argument, ...]
+    text: str
+    """What was read."""
 
 
 def read_request(
@@ -85,7 +89,34 @@ def read_request(
     is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
     is_single = is_one_sentence(intent)
     is_short = is_single and len(intent) <= _SHORT
-    return RequestReading(*wish, is_of_one, is_single, is_short, given, found)
+    return RequestReading(*wish, is_of_one, is_single, is_short, given, found, text)
+
+
+def wanted_part(text: str, language: Language | None) -> str:
+    """A request without what it says it does not want, unless it says nothing else.
+
+    Quoted text says nothing of the kind.
+    """
+    code = _code(text, language)
+    if not excluded(text, code):
+        return text
+    masked = text
+    for kind, start, end in find_arguments(text):
+        if kind & _BY_CHANCE:
+            masked = masked[:start] + "_" * (end - start) + masked[end:]
+    parts, at = [], 0
+    for start, end in excluded(masked, code):
+        parts.append(text[at:start])
+        at = end
+    wanted = " ".join((*parts, text[at:])).strip(_EDGES)
+    return wanted if words(wanted) else text
+
+
+def _code(text: str, language: Language | None) -> str:
+    if language:
+        return language.code
+    is_chinese = not text.isascii() and any(map(is_unspaced, runs(text)))
+    return _CHINESE if is_chinese else _ENGLISH
 
 
 def is_one_sentence(text: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from enum import IntEnum
+from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -22,6 +23,7 @@ from discovery_engine.search.operations.request_reading import (
     intent_of,
     is_one_sentence,
     read_request,
+    wanted_part,
 )
 from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundaries
 from discovery_engine.search.text.languages import Token
@@ -53,6 +55,7 @@ _QUESTION_WORDS = frozenset(
 _QUESTION_VERB = "get"  # what a tool does that answers a question
 _MOST_CHARACTERS = 4_000  # of a query that are analyzed; more would take over some 20 ms
 _MOST_WORDS = 400  # no request needs as many
+_COUNTS_KEPT = 2_000  # document frequencies: a query asks for some thirty, most of them twice
 _SHORTEST_CLAUSE = 2  # words
 _SHORTEST_PART = 3  # letters of each word in a compound
 # What these are worth (`scripts/fit_ranking.py --limit 80`, 13 sets): beside each, by how much a
@@ -119,7 +122,7 @@ class QueryAnalyzer:
     def __init__(self, lexicon: Lexicon, vocabulary: Vocabulary) -> None:
         self._lexicon = lexicon
         self._vocabulary = vocabulary
-        self._df = vocabulary.document_frequency
+        self._df = lru_cache(_COUNTS_KEPT)(vocabulary.document_frequency)
         self._size = vocabulary.size
 
     def analyze(self, query: str) -> QueryTerms:
@@ -128,11 +131,15 @@ class QueryAnalyzer:
 
     def analyze_and_read(self, query: str) -> tuple[QueryTerms, RequestReading]:
         """The terms of a query, and what it asks for."""
-        text = _shortened(query)
-        query = _with_sites(text)
-        language = self._lexicon.detect_language(query)
-        terms = self._terms(text, query, language)
+        text, language = self._wanted(query)
+        terms = self._terms(text, _with_sites(text), language)
         return terms, read_request(text, self._lexicon, language, terms.unknown)
+
+    def _wanted(self, query: str) -> tuple[str, Language | None]:
+        """What a query asks for, without what it says it does not want; and its language."""
+        text = _shortened(query)
+        language = self._lexicon.detect_language(_with_sites(text))
+        return wanted_part(text, language), language
 
     def _terms(self, text: str, query: str, language: Language | None) -> QueryTerms:
         """The terms of a text, given also with sites in place of addresses."""
@@ -167,8 +174,9 @@ class QueryAnalyzer:
 
     def term_sources(self, query: str) -> dict[str, TermSource]:
         """Which word each term of a query follows from; of several, the closest."""
-        query = _with_sites(_shortened(query))
-        tokens = self._tokens(query, self._lexicon.detect_language(query))
+        text, language = self._wanted(query)
+        query = _with_sites(text)
+        tokens = self._tokens(query, language)
         english = [word for token in tokens for word in token.english]
         found = [source for token in tokens for source in self._sources_of(token)]
         for joined in self._compounds(english):
@@ -235,9 +243,12 @@ class QueryAnalyzer:
     def _clauses(
         self, query: str, language: Language | None, weights: Mapping[str, float]
     ) -> tuple[frozenset[str], ...]:
+        pieces = split_at_boundaries(query)
+        if len(pieces) == 1:
+            return ()
         found = [
             weights.keys() & self._terms_of(clause, tokens)
-            for clause in split_at_boundaries(query)
+            for clause in pieces
             if len(tokens := self._lexicon.tokens(clause, language)) >= _SHORTEST_CLAUSE
         ]
         return tuple(map(frozenset, found[:MOST_CLAUSES])) if len(found) > 1 else ()

@@ -7,11 +7,10 @@ the tools are spread over levels.
 
 from __future__ import annotations
 
-import heapq
 import sys
 from array import array
-from itertools import chain, compress
-from typing import TYPE_CHECKING
+from itertools import chain, compress, islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -19,7 +18,7 @@ from discovery_engine.search.index.index import DocId
 from discovery_engine.search.index.names import IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from discovery_engine.search.index.index import Index
     from discovery_engine.search.index.levels import Level
@@ -34,7 +33,30 @@ _NARROW = 0.25  # of all tools; among more it is cheaper to find the nearest of 
 _MARGIN = 1.3  # times as many of the nearest as hold enough of a subset on average
 _TINY = 4  # times as many tools as are worth scoring: it is cheaper to score them all
 _ENOUGH = 2  # times as many tools as are worth scoring, to find before lighter terms are left out
+_SAMPLED = 8  # times as many sums as are wanted: their best are a lower bound of the best of all
 _SKIPPED = 0.4  # what a posting of another tool costs, of one that is used
+_DENSE = (
+    1.5  # tools a posting that is read; of fewer, a list of all sums takes a third less than a map
+)
+
+Sums: TypeAlias = "dict[int, float] | list[float]"
+"""For each tool of a level the weighted impacts of the terms, added up in the order of the terms;
+0, or no entry, for one that holds none of them."""
+
+
+Place: TypeAlias = tuple[float, int, int]
+"""A sum, and the level and the number of the tool; a `DocId` is made of few of many."""
+
+
+class Candidates(NamedTuple):
+    scored: list[tuple[float, DocId]]
+    """Each with the sum of what the terms that were looked up are worth for it."""
+    are_by_all_terms: bool
+    """Whether these were all terms of the query, so that the sums are final."""
+
+    @property
+    def doc_ids(self) -> list[DocId]:
+        return [doc_id for _, doc_id in self.scored]
 
 
 class Retrieval:
@@ -47,7 +69,7 @@ class Retrieval:
 
     def find_candidates(
         self, *, least: int, allowed: Callable[[DocId], bool], within: Subset | None = None
-    ) -> list[DocId]:
+    ) -> Candidates:
         """The allowed tools most likely to fit, some more than `least` if there are as many.
 
         Of a small subset these are all of its tools, also those that hold no term of the query.
@@ -60,51 +82,55 @@ class Retrieval:
         looked_at = least
         if within is not None:
             if within.size <= _TINY * least:
-                return list(filter(allowed, within))
+                everything = [(0.0, doc_id) for doc_id in filter(allowed, within)]
+                return Candidates(everything, are_by_all_terms=False)
             share = within.size / self._index.size
             if share < _NARROW:
-                return _best_allowed(self._scores_within(within, _ENOUGH * least), least, allowed)
+                return self._best_within(within, least, allowed)
             looked_at = int(_MARGIN * least / share)
         nearest = self._nearest(looked_at)
         chosen = _first_allowed(nearest.best(looked_at), least, allowed)
         if nearest.are_all(looked_at) or len(chosen) * 2 >= least:
-            return chosen
+            return Candidates(chosen, nearest.is_by_all_terms)
         if within is not None:
-            return _best_allowed(self._scores_within(within, _ENOUGH * least), least, allowed)
+            return self._best_within(within, least, allowed)
         weights = self._query.weights
-        everything = [_score_level(level, weights) for level in self._index.levels]
-        return _best_allowed(everything, least, allowed)
+        sums = [_sums(level, weights) for level in self._index.levels]
+        return Candidates(_best_allowed(sums, least, allowed), are_by_all_terms=True)
 
-    def _scores_within(self, within: Subset, enough: int) -> list[dict[int, float]]:
-        """The scores of the tools of a subset, by the heaviest terms."""
-        scores: list[dict[int, float]] = [{} for _ in within.levels]
+    def _best_within(
+        self, within: Subset, least: int, allowed: Callable[[DocId], bool]
+    ) -> Candidates:
+        """The best of a subset, by the heaviest terms."""
+        sums: list[dict[int, float]] = [{} for _ in within.levels]
         levels = [
             (found, level.postings.lists, flags.__getitem__)
-            for found, level, flags in zip(scores, self._index.levels, within.levels, strict=True)
+            for found, level, flags in zip(sums, self._index.levels, within.levels, strict=True)
         ]
-        cost = 0.0
+        cost, are_all = 0.0, True
         for term, weight in self._query.weights.items():
             cost += _SKIPPED * self._index.document_frequency(term)
-            if cost > _MOST_POSTINGS and sum(map(len, scores)) >= enough:
+            if cost > _MOST_POSTINGS and sum(map(len, sums)) >= _ENOUGH * least:
+                are_all = False
                 break
             for found, lists, is_held in levels:
                 if postings := lists.get(term):
                     docs = array(IDS, postings[0])
                     pairs = compress(zip(docs, postings[1], strict=True), map(is_held, docs))
                     _add(found, weight, pairs)
-        return scores
+        return Candidates(_best_allowed(sums, least, allowed), are_all)
 
     def _nearest(self, least: int) -> _Nearest:
         known = self._known
         if known and known.least >= least:
             return known
         terms = _heaviest(self._index, self._query)
-        scores = [_score_level(level, terms) for level in self._index.levels]
+        sums = [_sums(level, terms) for level in self._index.levels]
         most = max(least, _KEPT)
         nearest = _Nearest(
             most,
-            sorted(_best(scores, most), reverse=True),
-            size=sum(map(len, scores)),
+            _best(sums, most),
+            size=sum(map(_size, sums)),
             is_by_all_terms=len(terms) == len(self._query.weights),
         )
         if len(nearest.scored) <= _MOST_TIES * most:
@@ -113,17 +139,17 @@ class Retrieval:
 
 
 class _Nearest(Struct, frozen=True):
-    """The tools with the highest scores by the heaviest terms, whatever is allowed."""
+    """The tools with the highest sums by the heaviest terms, whatever is allowed."""
 
     least: int
     """Of so many, or fewer, the best are known."""
-    scored: list[tuple[float, DocId]]
+    scored: list[Place]
     """The best first: at least so many, if there are, and all that equal the last of them."""
     size: int
     """How many tools hold any of the terms."""
     is_by_all_terms: bool
 
-    def best(self, least: int) -> list[tuple[float, DocId]]:
+    def best(self, least: int) -> list[Place]:
         """The `least` best and all that equal the last of them."""
         bar = self.scored[least - 1][0] if self.size > least else 0.0
         return [one for one in self.scored if one[0] >= bar]
@@ -145,59 +171,79 @@ def _heaviest(index: Index, query: QueryTerms) -> dict[str, float]:
     return terms
 
 
-def _score_level(level: Level, terms: Mapping[str, float]) -> dict[int, float]:
+def _sums(level: Level, terms: Mapping[str, float]) -> Sums:
     lists = level.postings.lists
-    scores: dict[int, float] = {}
-    for term, weight in terms.items():
-        if found := lists.get(term):
-            _add(scores, weight, zip(array(IDS, found[0]), found[1], strict=True))
+    found = [(weight, held) for term, weight in terms.items() if (held := lists.get(term))]
+    sums: Sums
+    if level.postings.size <= _DENSE * sum(len(impacts) for _, (_, impacts) in found):
+        sums = [0.0] * level.postings.size
+        for weight, (docs, impacts) in found:
+            for doc, impact in zip(array(IDS, docs), impacts, strict=True):
+                sums[doc] += weight * impact
+        for doc in level.deleted:
+            sums[doc] = 0.0
+        return sums
+    sums = {}
+    for weight, (docs, impacts) in found:
+        _add(sums, weight, zip(array(IDS, docs), impacts, strict=True))
     for doc in level.deleted:
-        scores.pop(doc, None)
-    return scores
+        sums.pop(doc, None)
+    return sums
 
 
-def _add(scores: dict[int, float], weight: float, postings: Iterable[tuple[int, int]]) -> None:
-    get = scores.get
+def _add(sums: dict[int, float], weight: float, postings: Iterable[tuple[int, int]]) -> None:
+    get = sums.get
     for doc, impact in postings:
-        scores[doc] = get(doc, 0.0) + weight * impact
+        sums[doc] = get(doc, 0.0) + weight * impact
+
+
+def _size(sums: Sums) -> int:
+    """How many tools hold a term."""
+    return len(sums) - sums.count(0.0) if isinstance(sums, list) else len(sums)
 
 
 def _best_allowed(
-    found: list[dict[int, float]], least: int, allowed: Callable[[DocId], bool]
-) -> list[DocId]:
+    found: Sequence[Sums], least: int, allowed: Callable[[DocId], bool]
+) -> list[tuple[float, DocId]]:
     """As `_best` of those that are allowed; to ask for all of them would take most of the time."""
     for most in (2 * least, sys.maxsize):  # nearly all are allowed, as a rule
-        chosen = _first_allowed(sorted(_best(found, most), reverse=True), least, allowed)
+        chosen = _first_allowed(_best(found, most), least, allowed)
         if len(chosen) >= least:
             break
     return chosen
 
 
 def _first_allowed(
-    scored: list[tuple[float, DocId]], least: int, allowed: Callable[[DocId], bool]
-) -> list[DocId]:
-    chosen: list[DocId] = []
+    scored: list[Place], least: int, allowed: Callable[[DocId], bool]
+) -> list[tuple[float, DocId]]:
+    chosen: list[tuple[float, DocId]] = []
     bar = 0.0
-    for score, doc_id in scored:
+    for score, level, doc in scored:
         if score < bar:
             break
+        doc_id = DocId(level, doc)
         if allowed(doc_id):
-            chosen.append(doc_id)
+            chosen.append((score, doc_id))
             if len(chosen) == least:
                 bar = score
     return chosen
 
 
-def _best(found: list[dict[int, float]], least: int) -> list[tuple[float, DocId]]:
-    """The `least` best and all that equal the last of them."""
-    if sum(map(len, found)) > least:
-        all_scores = chain.from_iterable(scores.values() for scores in found)
-        bar = heapq.nlargest(least, all_scores)[-1]
-    else:
-        bar = 0.0
-    return [
-        (score, DocId(number, doc))
-        for number, scores in enumerate(found)
-        for doc, score in scores.items()
+def _best(found: Sequence[Sums], least: int) -> list[Place]:
+    """The `least` best and all that equal the last of them, the best first."""
+    bar = sys.float_info.min  # what holds no term is none of them
+    if is_cut := sum(map(_size, found)) > least:
+        values = (one if isinstance(one, list) else one.values() for one in found)
+        some = [*islice(chain.from_iterable(values), _SAMPLED * least)]
+        bar = max(bar, sorted(some)[-least])
+    near = [
+        (score, level, doc)
+        for level, sums in enumerate(found)
+        for doc, score in (enumerate(sums) if isinstance(sums, list) else sums.items())
         if score >= bar
     ]
+    near.sort(reverse=True)
+    if is_cut:
+        last = near[least - 1][0]
+        return [one for one in near if one[0] >= last]
+    return near

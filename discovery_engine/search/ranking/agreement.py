@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.operations.request_reading import RequestReading
 
 _FILE = Path(__file__).parents[1] / "data" / "agreement.txt"
+_READINGS = 64  # whose factors are kept: to weigh the traits of a dozen kinds of tools takes 50 us
 _IDENTIFIER = int(ArgumentKind.IDENTIFIER)
 _TYPED = int(
     ArgumentKind.URL
@@ -135,14 +136,15 @@ class Agreement:
         """The score of a tool, moved by its agreement; `profile` is packed."""
         return _moved(score, self._factor(profile & self._counted))
 
-    def adjusted_all(self, scored: Iterable[tuple[float, int]]) -> list[float]:
-        """The same of many tools, each a score and a profile."""
-        counted, known = self._counted, self._factors
-        moved = []
-        for score, profile in scored:
-            factor = known.get(profile & counted) or self._factor(profile & counted)
-            moved.append(score * factor / (1 + score * (factor - 1)))
-        return moved
+    def adjusted_all(self, scores: Iterable[float], profiles: Iterable[int]) -> list[float]:
+        """The same of many tools."""
+        counted = self._counted
+        kinds = [profile & counted for profile in profiles]
+        factors = {kind: self._factor(kind) for kind in set(kinds)}
+        return [
+            score * factor / (1 + score * (factor - 1))
+            for score, factor in zip(scores, map(factors.__getitem__, kinds), strict=True)
+        ]
 
     def _factor(self, counted: int) -> float:
         if counted not in self._factors:
@@ -169,6 +171,16 @@ class Agreement:
 def _moved(score: float, factor: float) -> float:
     """A score with `factor` times the odds."""
     return score * factor / (1 + score * (factor - 1))
+
+
+def agreement_with(reading: RequestReading) -> Agreement:
+    """By the default weights; requests that are read alike share what was computed for one."""
+    return _agreement(reading._replace(arguments=(), text=""))  # `given` has the kinds
+
+
+@lru_cache(_READINGS)
+def _agreement(reading: RequestReading) -> Agreement:
+    return Agreement(reading, default_weights())
 
 
 @cache

@@ -17,7 +17,7 @@ published tools:
     types       up     whether the best tool takes an argument of a kind that the query gives
     strange     down   the idf of the words that published tools have, and none in this catalog
     size        down   the number of tools: among many, some fit by chance
-    similarity  up     with vectors: how similar the most similar of the first tools is
+    similarity  up     with vectors: how similar the best tool is
     accord      up     with vectors: whether words and vectors have the same tool first
 
 The passages of a long request (see `passages`) have log odds each. Those of the request are those
@@ -60,6 +60,9 @@ _TAG_CONFIDENCE = 0.5  # of a query that names all tags of the tool, and nothing
 _LEAST_FIT = 0.01
 _LEAST_IDF = 0.1
 _LEAST_LEAD = 0.05
+# Of 1,700 tools the best one for a request is at 0.4 to 0.9; as a logit of this the signal gains
+# 2 to 3 % of log loss beside the similarity itself.
+_SIMILARITIES = (0.05, 0.98)
 _SIZES = (200, 4_000)  # tools; beyond these, the sets show, a size makes no difference
 
 
@@ -134,9 +137,15 @@ def features(signals: Signals) -> tuple[float, ...]:
         float(answer.types),
         -signals.strange,
         -math.log(min(max(answer.size, least), most)),
-        answer.similarity or 0.0,
+        _logit(answer.similarity or 0.0),
         float(answer.accord),
     )
+
+
+def _logit(similarity: float) -> float:
+    """What is similar tells more the nearer it is to identity."""
+    bounded = min(max(similarity, _SIMILARITIES[0]), _SIMILARITIES[1])
+    return math.log(bounded / (1 - bounded))
 
 
 def overall_confidence(

@@ -39,16 +39,19 @@ def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> l
             whole[i] += gain
             for part in within:
                 part[i] += gain
-    known = sum(query.weights.values())
-    if not known:
-        return whole
     if parts:
-        best = _best_clause(parts, query, known)
+        best = _best_clause(parts, query, sum(query.weights.values()))
         whole = [
             (1 - _CLAUSE_SHARE) * w + _CLAUSE_SHARE * b for w, b in zip(whole, best, strict=True)
         ]
+    return shares_of(whole, query)
+
+
+def shares_of(sums: Sequence[float], query: QueryTerms) -> list[float]:
+    """Of the highest possible sum of weighted impacts; the scores, where there are no clauses."""
+    known = sum(query.weights.values())
     reachable = (known + query.unknown_weight) * (MAX_IMPACT + 1)
-    return [score / reachable for score in whole]
+    return [one / reachable for one in sums] if known else list(sums)
 
 
 def contributions(impacts: Mapping[str, int], query: QueryTerms) -> dict[str, float]:
@@ -90,5 +93,5 @@ def _best_fitting(
 
 def _lift(clause: frozenset[str], query: QueryTerms, known: float) -> float:
     """What a clause counts for by its share of the request; 0 if nothing of it is known."""
-    share = fsum(query.weights[term] for term in clause) / known
+    share = fsum(query.weights[term] for term in clause) / known if known else 0.0
     return share ** (_SHORT_CLAUSE - 1) if share else 0.0

@@ -52,7 +52,7 @@ class AnswerSignals(Struct, frozen=True):
     types: bool = False
     """Whether the best tool takes an argument of a kind that the request gives."""
     similarity: float | None = None
-    """As `Similarities.relative_best`; None without vectors."""
+    """Of the best tool, as `Similarities.relative`; None without vectors."""
     accord: bool = False
     """Whether words and vectors have the same tool first."""
 

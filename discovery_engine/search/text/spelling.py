@@ -60,9 +60,15 @@ def similar_names(wanted: str, names: Collection[str]) -> list[tuple[str, int]]:
 
 def single_edits(word: str) -> set[str]:
     """Every word with one letter of `word` too few, too many, wrong, or out of turn."""
-    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
-    missing = {left + right[1:] for left, right in cuts if right}
-    swapped = {left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1}
-    wrong = {left + c + right[1:] for left, right in cuts if right for c in ascii_lowercase}
-    added = {left + c + right for left, right in cuts for c in ascii_lowercase}
-    return (missing | swapped | wrong | added) - {word}
+    found: set[str] = set()
+    for at in range(len(word)):
+        before, here, behind = word[:at], word[at], word[at + 1 :]
+        started = [before + letter for letter in ascii_lowercase]
+        found.add(before + behind)
+        found.update([one + behind for one in started])
+        found.update([one + here + behind for one in started])
+        if behind:
+            found.add(before + behind[0] + here + behind[1:])
+    found.update([word + letter for letter in ascii_lowercase])
+    found.discard(word)
+    return found

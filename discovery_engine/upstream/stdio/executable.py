@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools.model import ServerName
@@ -22,18 +23,6 @@ _WINDOWS = (
     *("PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE"),
 )
 _INHERITED = (*(_WINDOWS if sys.platform == "win32" else _POSIX), "USER", "USERNAME")
-
-_INSTALL_HINTS = {
-    "uvx": "uvx comes with uv: `pip install uv`, or https://docs.astral.sh/uv/",
-    "uv": "`pip install uv`, or https://docs.astral.sh/uv/",
-    "npx": "npx comes with Node.js: https://nodejs.org/",
-    "npm": "npm comes with Node.js: https://nodejs.org/",
-    "node": "install Node.js: https://nodejs.org/",
-    "bunx": "bunx comes with Bun: https://bun.sh/",
-    "deno": "install Deno: https://deno.com/",
-    "docker": "install Docker: https://docs.docker.com/get-started/get-docker/",
-    "python": "install Python: https://www.python.org/, or try `python3`",
-}
 
 
 def child_environment(environ: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, str]:
@@ -108,5 +97,5 @@ def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:
     else:
         reason, detail = f"program {command!r} is not on the PATH", f"PATH is {path}"
         path_hint = "install it, or give its full path as `command`"
-    hint = _INSTALL_HINTS.get(name.removesuffix(".exe"), path_hint)
+    hint = INSTALL_HINTS.get(name.removesuffix(".exe"), path_hint)
     return _failed(server, FailureKind.NOT_FOUND, reason, hint=hint, detail=detail)

@@ -7,12 +7,15 @@ and the pipe. A server that does not read blocks its callers before anything of 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from textwrap import shorten
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import anyio
+import anyio.to_thread
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
@@ -27,6 +30,7 @@ from discovery_engine.upstream.stdio.executable import child_environment, find_p
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
+from discovery_engine.upstream.stdio.sandbox.launch import Launch
 from discovery_engine.upstream.stdio.server_requests import ServerRequests
 from discovery_engine.upstream.transport import (
     ForeignOutput,
@@ -42,6 +46,14 @@ from discovery_engine.upstream.transport import (
 _LAST_OUTPUT = 1.0  # seconds for the output of a program that has exited
 _LAST_ANSWERS = 30.0  # seconds, if that output takes long to parse
 _SAMPLE_LENGTH = 80  # characters
+_WAY_OUT = (
+    "see its stderr; it runs in a sandbox ({sandbox}): if it lacks a file or the network, grant"
+    " that with `read`, `write` or `network` under `sandbox`"
+)
+
+
+Confine: TypeAlias = Callable[[StdioTransport, Sequence[str], Mapping[str, str]], Launch]
+"""The launch of a program, with its arguments and its variables, in its sandbox."""
 
 
 class StdioCallbacks(NamedTuple):
@@ -71,6 +83,8 @@ class PipeTransport(Transport):
     ) -> None:
         super().__init__(server)
         self.child = child
+        self.sandbox = ""
+        """What confines the program, for people; empty without a sandbox."""
         self._on_lost = callbacks.on_lost
         self._on_notification = callbacks.on_notification
         self._requests = ServerRequests(callbacks.on_request)
@@ -117,7 +131,12 @@ class PipeTransport(Transport):
         output = self._foreign_output()
         reason = "; ".join(filter(None, (reason, output.reason)))
         return UnavailableError(
-            self.server, FailureKind.EXITED, reason, stderr=self.stderr, detail=output.detail
+            self.server,
+            FailureKind.EXITED,
+            reason,
+            hint=self._way_out,
+            stderr=self.stderr,
+            detail=output.detail,
         )
 
     def timeout_error(self, seconds: float) -> UnavailableError:
@@ -135,6 +154,13 @@ class PipeTransport(Transport):
 
     def wants_new_session(self, error: RpcError) -> bool:  # noqa: ARG002 - never on a pipe
         return False
+
+    @property
+    def _way_out(self) -> str:
+        """What may help a program that exited because of its sandbox; empty without one."""
+        if self.sandbox.partition(" ")[0] in ("", "none"):
+            return ""
+        return _WAY_OUT.format(sandbox=self.sandbox)
 
     def _foreign_output(self) -> ForeignOutput:
         """What it wrote to stdout that is not MCP.
@@ -210,27 +236,54 @@ async def open_pipe_transport(
     *,
     limit: int,
     callbacks: StdioCallbacks,
+    confine: Confine | None = None,
 ) -> AsyncIterator[PipeTransport]:
     """Start the program.
 
-    `stdio` has its references resolved; `limit` is the longest message in bytes.
+    `stdio` has its references resolved; `limit` is the longest message in bytes; `confine` puts
+    the program into its sandbox, if it has one.
 
     Raises:
-        UnavailableError: If there is no such program, or it cannot be started.
+        UnavailableError: If there is no such program, it cannot be confined, or not be started.
     """
     env = child_environment(environ, stdio.env)
     command = [find_program(server, stdio, env), *stdio.args]
+    launch = Launch(command, env, stdio.cwd)
+    if confine is not None:  # it may try a program, and makes folders
+        launch = await anyio.to_thread.run_sync(confine, stdio, command, env)
     try:
-        process = await reaper.start_program(command, env=env, cwd=stdio.cwd)
+        async with _started(server, launch, reaper, scheduler, limit, callbacks) as transport:
+            yield transport
+    finally:
+        if launch.temporary:
+            with anyio.CancelScope(shield=True):
+                delete = partial(shutil.rmtree, launch.temporary, ignore_errors=True)
+                await anyio.to_thread.run_sync(delete)
+
+
+@asynccontextmanager
+async def _started(
+    server: ServerName,
+    launch: Launch,
+    reaper: Reaper,
+    scheduler: FairScheduler,
+    limit: int,
+    callbacks: StdioCallbacks,
+) -> AsyncIterator[PipeTransport]:
+    try:
+        process = await reaper.start_program(
+            launch.command, env=launch.env, cwd=launch.cwd, confinement=launch.confinement
+        )
     except PermissionError as error:
-        raise _not_started(server, command[0], error, FailureKind.PERMISSION) from error
+        raise _not_started(server, launch.command[0], error, FailureKind.PERMISSION) from error
     except (OSError, ValueError) as error:
-        raise _not_started(server, command[0], error, FailureKind.OTHER) from error
+        raise _not_started(server, launch.command[0], error, FailureKind.OTHER) from error
     async with (
         supervise(process, on_lines=callbacks.on_stderr, pause=scheduler.pause) as child,
         open_task_group() as tasks,
     ):
         transport = PipeTransport(server, child, scheduler, limit=limit, callbacks=callbacks)
+        transport.sandbox = launch.sandbox
         tasks.start_soon(transport.receive)
         tasks.start_soon(transport.answer_requests)
         try:

@@ -109,17 +109,26 @@ class Reaper:
         return self._process.pid if self._process else None
 
     async def start_program(
-        self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | None
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None,
+        confinement: Sequence[str] = (),
     ) -> Program:
         """Start a program as the leader of its own group; pass it to `supervise` at once.
+
+        `confinement` are the words of its sandbox, for `sandbox.confinement`; none for no sandbox.
 
         Raises:
             OSError: If the system will not start it.
             ValueError: If an argument contains a NUL.
         """
         if sys.platform == "win32" or not sys.executable:
+            if confinement:
+                raise OSError(errno.ENOTSUP, "no sandbox here")
             return await start_program(command, env=env, cwd=cwd)
-        words = _encoded_request(command, env, cwd)
+        words = _encoded_request(command, env, cwd, confinement)
         theirs, ours = _pipes()
         try:
             program = await self._started(words, theirs, command[0])
@@ -293,13 +302,14 @@ async def open_reaper() -> AsyncIterator[Reaper]:
 
 
 def _encoded_request(
-    command: Sequence[str], env: Mapping[str, str], cwd: str | None
+    command: Sequence[str], env: Mapping[str, str], cwd: str | None, confinement: Sequence[str]
 ) -> list[bytes]:
     """A start request in the format of `reaper_program`."""
     if any("=" in name or not name for name in env):
         raise ValueError("illegal environment variable name")
     variables = [f"{name}={value}" for name, value in env.items()]
-    words = [cwd or "", str(len(command)), command[0], *command, *variables]
+    words = [cwd or "", str(len(confinement)), *confinement]
+    words += [str(len(command)), command[0], *command, *variables]
     if any("\0" in word for word in words):
         raise ValueError("embedded null byte")
     return [os.fsencode(word) for word in words]

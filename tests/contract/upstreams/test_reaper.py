@@ -135,7 +135,6 @@ async def test_a_reaper_that_was_killed_unnoticed_is_replaced_by_the_start_that_
 async def test_a_reaper_that_is_stopped_holds_up_nobody_and_starts_nothing_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWER_WITHIN", 0.2)
     large = {f"V{number}": "x" * 100_000 for number in range(10)}  # more than a socket buffers
     async with open_reaper() as reaper:
         first = await started(reaper, *SLEEPER)
@@ -143,6 +142,7 @@ async def test_a_reaper_that_is_stopped_holds_up_nobody_and_starts_nothing_late(
         assert stopped is not None
         before = descendants()
         os.kill(stopped, signal.SIGSTOP)
+        monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWER_WITHIN", 0.2)
         with pytest.raises(OSError, match="stopped"):
             await started(reaper, *SLEEPER)
         with anyio.move_on_after(0.1) as scope:

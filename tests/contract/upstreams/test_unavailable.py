@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
             "working directory does not exist",
             id="no-directory",
         ),
-        pytest.param(program("sh", "a\0b"), "other", "null byte", id="nul"),
+        pytest.param(program("sh", "a\0b"), "needs_config", "zero character", id="nul"),
         pytest.param(fault_server("crash_start"), "exited", "exited with status 3", id="crash"),
         pytest.param(program("sh", "-c", "kill -9 $$"), "exited", "by SIGKILL", id="killed"),
         pytest.param(

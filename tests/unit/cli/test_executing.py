@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from discovery_cli.examples import command_line
 from discovery_cli.output import Output
 from discovery_cli.results import show_result
 from discovery_engine.catalog import Failure
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.json_forms.example_call import command_line
 from tests.factories import (
     make_entry,
     make_part,

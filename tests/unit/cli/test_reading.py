@@ -52,7 +52,7 @@ def test_list_reports_what_is_wrong_with_a_server() -> None:
     full = run("list", "--status", recalled=view_with_outage())
 
     assert plain.stdout.splitlines()[0] == "✗  down  -       failing"
-    assert full.stdout.splitlines()[0] == "✗  down  -       failing  it exited"
+    assert full.stdout.splitlines()[0] == "✗  down  -       on  failing  it exited"
     assert "down: it exited (mend it)\n" in plain.stderr
 
 

@@ -398,7 +398,7 @@ def test_serve_hands_over_to_the_server(
     async def http(
         config: str | None, endpoint: Endpoint, *, on_listening: Any, **options: Any
     ) -> None:
-        on_listening("http://there/mcp")
+        on_listening("http://there/mcp", "")
         calls.append(("http", endpoint.host, endpoint.port))
 
     monkeypatch.setattr(app, "serve_stdio", stdio)
@@ -454,7 +454,7 @@ def test_serve_warns_of_what_leaves_it_open(
 ) -> None:
     async def http(config: str | None, endpoint: Endpoint, *, on_listening: Any, **_: Any) -> None:
         assert endpoint.allow_remote is ("--allow-remote" in words)
-        on_listening("http://somewhere/mcp")
+        on_listening("http://somewhere/mcp", "")
 
     monkeypatch.setattr(app, "serve_http", http)
     monkeypatch.setenv("DISCOVERY_TOKEN", "a-token-of-some-length")

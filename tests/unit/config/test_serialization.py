@@ -18,6 +18,7 @@ from discovery_engine.config.settings import (
     OAuthSettings,
     PoolWeights,
     RemoteTransport,
+    SandboxSettings,
     SearchSettings,
     ServerSettings,
     ServeSettings,
@@ -44,12 +45,22 @@ TEMPLATES = st.lists(TEXTS | st.sampled_from(["${A}", "${B:-c}", "${file:d}"])).
 PATTERNS = st.sampled_from(["*", "a*", "!*b", "{a,b}_?", "/^x/i", "!/y$/", "git:*", "no", "12:30"])
 TAGS = st.lists(WORDS, unique=True, max_size=2).map(tuple)
 SECONDS = st.integers(1, 86_400) | st.floats(0.001, 86_400)
+SANDBOXES = st.builds(
+    SandboxSettings,
+    kind=st.sampled_from(["none", "auto", "bubblewrap", "docker", "landlock"]),
+    read=st.lists(st.sampled_from(["no", "~/x", "/srv"]), max_size=2).map(tuple),
+    write=st.lists(st.sampled_from(["0123", "~", "/"]), max_size=2).map(tuple),
+    network=st.booleans(),
+    memory_mib=st.integers(16, 99_999),
+    processes=st.integers(1, 99_999),
+)
 STARTED = st.builds(
     StdioTransport,
     command=st.sampled_from(["npx", "/opt/my tools/x", "${CMD}"]),
     args=st.lists(TEMPLATES, max_size=3).map(tuple),
     env=st.dictionaries(st.sampled_from(["A", "no", "b-c"]), TEMPLATES, max_size=2),
     cwd=st.none() | st.sampled_from(["/srv", "${HOME}/x"]),
+    sandbox=st.none() | SANDBOXES,
 )
 REACHED = st.builds(
     RemoteTransport,
@@ -185,6 +196,8 @@ SETTINGS = st.builds(
             TruncateSettings, st.sampled_from(["boundary", "head_tail"]), st.integers(1, 99_999)
         ),
         steps=st.booleans(),
+        # Any other kind would be that of each server without a sandbox.
+        sandbox=SANDBOXES.map(lambda sandbox: replace(sandbox, kind="none")),
     ),
     views=st.lists(
         st.builds(

@@ -17,7 +17,7 @@ from tests.unit.evaluation.runs import usual_view, view_of
 CREATE = ToolKey(ServerName("github"), ToolName("create_issue"))
 
 
-def hits(answer: SearchAnswer) -> int:
+def hits(answer: SearchAnswer, _: int) -> int:
     return len(answer.hits)
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from msgspec import Struct, convert
 from msgspec.structs import fields, replace
 
+from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.settings import InputFile, ServerSettings, Settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.registry import codec
@@ -92,14 +93,14 @@ def test_settings_are_read_as_their_structs_declare(settings: Settings) -> None:
     assert settings_from_text(text) == convert(json.loads(text), Settings)
 
 
-@pytest.mark.parametrize("cls", [Settings, ServerSettings])
+@pytest.mark.parametrize("cls", [Settings, ServerSettings, MarketplaceSettings])
 def test_every_list_of_entries_is_read_as_such(cls: type[Struct]) -> None:
     hints = get_type_hints(cls)
     lists = {
         field.encode_name
         for field in fields(cls)
         for item in get_args(hints[field.name])[:1]
-        if field.default == () and isinstance(item, type) and issubclass(item, Struct)
+        if isinstance(field.default, tuple) and isinstance(item, type) and issubclass(item, Struct)
     }
 
     assert lists == {*codec._ITEMS.get(cls, {})}

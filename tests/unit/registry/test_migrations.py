@@ -155,7 +155,7 @@ def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden
 
 
 @pytest.mark.requirement("REG-14")
-@pytest.mark.parametrize("version", [10, 11, 12])
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
 def test_what_a_server_offers_besides_tools_is_restored_since_it_is_stored(
     tmp_path: Path, version: int
 ) -> None:

@@ -63,16 +63,16 @@ def test_a_tool_with_another_definition_now_has_no_similarity() -> None:
     assert found.cosine(make_tool("west")) is None
 
 
-def test_relative_best_is_the_best_on_a_scale_from_the_lowest_to_identity() -> None:
+def test_a_relative_similarity_is_on_a_scale_from_the_lowest_to_identity() -> None:
     vectors = made(east=NORTH_EAST, north=NORTH, west=(-1.0, 0.0))
 
-    found = similarities(vectors, EAST).relative_best([make_tool("north"), make_tool("east")])
+    found = similarities(vectors, EAST).relative(make_tool("east"))
 
     assert found == pytest.approx((math.sqrt(0.5) + 1) / 2, abs=1e-3)
 
 
 def test_of_tools_that_are_all_alike_none_is_high() -> None:
-    found = similarities(made(a=EAST, b=EAST), EAST).relative_best([make_tool("a")])
+    found = similarities(made(a=EAST, b=EAST), EAST).relative(make_tool("a"))
 
     assert found == pytest.approx(0, abs=1e-3)
 
@@ -81,20 +81,16 @@ def test_height_is_the_same_for_a_model_that_finds_all_texts_more_alike() -> Non
     plain = made(a=(1.0, 0.0, 0.0), b=(0.0, 1.0, 0.0))
     alike = made(a=(1.0, 0.0, 1.0), b=(0.0, 1.0, 1.0))
 
-    apart = similarities(plain, (1.0, 0.0, 0.0)).relative_best([make_tool("a")])
-    together = similarities(alike, (math.sqrt(0.5), 0.0, math.sqrt(0.5))).relative_best(
-        [make_tool("a")]
-    )
+    apart = similarities(plain, (1.0, 0.0, 0.0)).relative(make_tool("a"))
+    together = similarities(alike, (math.sqrt(0.5), 0.0, math.sqrt(0.5))).relative(make_tool("a"))
 
     assert apart == pytest.approx(1, abs=1e-3)
     assert together == pytest.approx(apart, abs=1e-3)
 
 
 def test_a_lone_tool_and_one_without_a_vector_have_no_height() -> None:
-    assert similarities(made(east=EAST), EAST).relative_best([make_tool("east")]) is None
-    assert (
-        similarities(made(east=EAST, north=NORTH), EAST).relative_best([make_tool("west")]) is None
-    )
+    assert similarities(made(east=EAST), EAST).relative(make_tool("east")) is None
+    assert similarities(made(east=EAST, north=NORTH), EAST).relative(make_tool("west")) is None
 
 
 def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:

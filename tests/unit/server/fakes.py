@@ -158,6 +158,9 @@ class FakeEngine:
     def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
         self.expected.append(capabilities)
 
+    def roots_changed(self, client: Client) -> None:
+        pass
+
     def is_listed(self, server: str) -> bool:
         return self.view.is_known(self.view.addresses.server(server))
 
@@ -199,6 +202,7 @@ class FakeEngine:
         continuation: Continuation | None = None,
         max_wait: float | None = None,
         on_unchecked: Callable[[str], None] | None = None,
+        by: str | None = None,
     ) -> JSONObject:
         entry = await self.details(server, tool)
         unchecked = Checker(entry.tool).check(arguments)

@@ -40,7 +40,7 @@ async def serving(config: app.Config, folder: Path) -> AsyncIterator[str]:
                     await app.serve_http(
                         config,
                         token=None,
-                        on_listening=send.send_nowait,
+                        on_listening=lambda address, _: send.send_nowait(address),
                         environ={},
                         data_dir=folder,
                     )

@@ -369,7 +369,7 @@ async def test_a_slash_behind_the_address_does_not_matter() -> None:
 @pytest.mark.requirement("SRV-14")
 async def test_a_session_belongs_to_the_address_that_opened_it() -> None:
     gateways = {"/mcp": Gateway(make_engine()), "/mcp/other": Gateway(make_engine())}
-    app = StreamableHttp(gateways.get, Sessions(9, lambda _: None))
+    app = StreamableHttp(lambda path, *_: gateways.get(path), Sessions(9, lambda _: None))
     async with running(app) as address, SessionClient(address) as client:
         headers = {"mcp-session-id": await client.open()}
         other = await client.http.post(f"{address}/other", json=request(1, "ping"), headers=headers)

@@ -16,6 +16,7 @@ from discovery_server.gateway import Gateway
 from discovery_server.http import http_server as http
 from discovery_server.http.connections import ConnectionLimits
 from discovery_server.http.guard import Endpoint
+from discovery_server.http.tls_files import Tls
 from discovery_server.tokens import Tokens
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, request
 
@@ -36,23 +37,31 @@ async def served(
 
 
 @asynccontextmanager
-async def running(app: Any, limits: ConnectionLimits | None = None) -> AsyncIterator[str]:
-    """The address of an application, for as long as the block runs."""
-    web = http.HttpServer(app, limits)
+async def running(
+    app: Any,
+    limits: ConnectionLimits | None = None,
+    *,
+    has_websockets: bool = False,
+    tls: Tls | None = None,
+) -> AsyncIterator[str]:
+    """The address of an application, or of the server of one, for as long as the block runs."""
+    web = app
+    if not isinstance(app, http.HttpServer):
+        web = http.HttpServer(app, limits, has_websockets=has_websockets, tls=tls)
     with anyio.fail_after(120), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
-            yield http.address(listener)
+            yield http.address(listener, tls)
             web.stop()
 
 
 class SessionClient:
     """A client of the handshake era, and of the one after it, with a token of its own."""
 
-    def __init__(self, address: str, token: str | None = None) -> None:
+    def __init__(self, address: str, token: str | None = None, *, verify: Any = True) -> None:
         self._address = address
         headers = {**_KINDS, **({"authorization": f"Bearer {token}"} if token else {})}
-        self.http = httpx2.AsyncClient(headers=headers, timeout=60)
+        self.http = httpx2.AsyncClient(headers=headers, timeout=60, verify=verify)
 
     async def __aenter__(self) -> Self:
         return self

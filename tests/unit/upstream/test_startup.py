@@ -15,6 +15,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.startup import (
     FIRST_START_TIMEOUT,
     RUNNER_START_TIMEOUT,
+    Startup,
     startup_timeout,
 )
 
@@ -63,3 +64,7 @@ def test_what_the_owner_allows_holds_for_every_start(seconds: float) -> None:
     runner = server("npx", "-y", "a-server", connect=seconds)
 
     assert {startup_timeout(runner, is_first=first) for first in (True, False)} == {seconds}
+
+
+def test_the_age_of_a_start_is_read_in_threads_without_an_event_loop() -> None:
+    assert Startup(60.0).seconds >= 0.0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine._util.file_lock import lock_file
 from discovery_engine.config.editing.edit import (
     Edit,
     add_servers,
@@ -88,6 +93,38 @@ def test_a_file_that_has_changed_since_the_plan_is_left_alone(file: Path) -> Non
         edit.apply()
 
     assert file.read_text() == TEXT + "# mine\n"
+
+
+@pytest.mark.requirement("CFG-50")
+def test_edits_that_are_applied_at_once_lose_nothing(file: Path) -> None:
+    begin = threading.Barrier(4)
+
+    def add(name: str) -> None:
+        begin.wait()
+        while True:
+            with suppress(ConfigurationError):  # another one was applied meanwhile
+                add_servers(file, [make_server(name)]).apply()
+                return
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(add, ("s1", "s2", "s3", "s4")))
+
+    servers = parse_settings(file.read_bytes(), file="f").by_name
+    assert servers.keys() >= {"s1", "s2", "s3", "s4"}
+
+
+@pytest.mark.requirement("OWN-17")
+def test_an_edit_beside_one_that_is_applied_is_refused(file: Path) -> None:
+    edit, before = add_servers(file, [make_server("new")]), file.read_bytes()
+    folder = os.open(file.parent, os.O_RDONLY)
+    lock_file(folder)
+    try:
+        with pytest.raises(ConfigurationError, match="being edited by another process"):
+            edit.apply()
+    finally:
+        os.close(folder)
+    assert file.read_bytes() == before
+    edit.apply()
 
 
 @pytest.mark.requirement("CFG-50")
@@ -191,6 +228,32 @@ def test_what_is_as_wanted_is_not_written_again(file: Path) -> None:
             id="the last of a list",
         ),
         pytest.param("servers:\n  a: {command: x}", "servers:\n", id="without an end of the line"),
+        pytest.param(
+            "servers: {\n  # of a\n  a: {command: x},  # a, b\n  # of b\n  b: {command: y}\n}\n",
+            "servers: {\n  # of a\n  # of b\n  b: {command: y}\n}\n",
+            id="in braces, on a line of its own",
+        ),
+        pytest.param(
+            "servers: {\n  b: {command: y}  # b, too\n  ,  # more\n  a: {command: x}\n  # end\n}\n",
+            "servers: {\n  b: {command: y}  # b, too\n    # more\n  # end\n}\n",
+            id="the last in braces",
+        ),
+        pytest.param(
+            '{\n  "servers": {\n    "b": {"command": "y"},\n    "a": {\n      "command": "x"\n'
+            "    }\n  }\n}\n",
+            '{\n  "servers": {\n    "b": {"command": "y"}\n  }\n}\n',
+            id="the last in JSON",
+        ),
+        pytest.param(
+            "servers: {\n  b: {command: y},\n  a: {command: x},\n}\n",
+            "servers: {\n  b: {command: y},\n}\n",
+            id="the last in braces, with a comma",
+        ),
+        pytest.param(
+            "servers:\n-\n  name: b\n  command: y\n- # - a\n\n  name: a\n  command: x\n# end\n",
+            "servers:\n-\n  name: b\n  command: y\n# end\n",
+            id="an item below its dash",
+        ),
     ],
 )
 def test_only_the_lines_of_the_entry_go(text: str, left: str) -> None:

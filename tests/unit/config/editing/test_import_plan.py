@@ -5,7 +5,6 @@ import pytest
 from discovery_engine.config.editing.import_entries import (
     ImportCandidate,
     SkippedServer,
-    endpoint,
     import_entry,
 )
 from discovery_engine.config.editing.import_plan import plan_import
@@ -19,11 +18,14 @@ from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import references
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from tests.factories import (
     make_problem,
     make_server,
 )
+
+NO_SECRETS = EnvironmentResolver({})
 
 
 def stdio(name: str = "git", **fields: object) -> ServerSettings:
@@ -132,7 +134,6 @@ def test_a_broken_entry_is_left_out_with_its_reason() -> None:
 
     assert import_entry(broken) == SkippedServer("a", "has no command")
     assert isinstance(import_entry(make_server("a", transport=None)), SkippedServer)
-    assert endpoint(broken) == ("a",)
 
 
 def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
@@ -142,7 +143,7 @@ def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
         "zed": SourceResult(servers=(stdio("again"), other)),
     }
 
-    plan = plan_import(found, existing=(), only=())
+    plan = plan_import(found, existing=(), only=(), secrets=NO_SECRETS)
 
     assert [one.server.name for one in plan.servers] == ["git", "web", "GIT@zed"]
     assert plan.skipped == [SkippedServer("again", "it is there already, as 'git'")]
@@ -154,7 +155,9 @@ def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
         make_server("web@zed", transport=RemoteTransport("https://2")),
     ]
 
-    plan = plan_import({"zed": SourceResult(servers=(remote(),))}, existing, only=())
+    plan = plan_import(
+        {"zed": SourceResult(servers=(remote(),))}, existing, only=(), secrets=NO_SECRETS
+    )
 
     assert [one.server.name for one in plan.servers] == ["web@zed-2"]
 
@@ -166,7 +169,7 @@ def test_rules_follow_the_servers_that_are_taken() -> None:
     )
     existing = [make_server("git", transport=StdioTransport("mine"))]
 
-    plan = plan_import({"zed": imported}, existing, only=("git",))
+    plan = plan_import({"zed": imported}, existing, only=("git",), secrets=NO_SECRETS)
 
     assert [one.server.name for one in plan.servers] == [ServerName("git@zed")]
     assert plan.rules == [Rule(("a",), servers=("git@zed",))]

@@ -205,7 +205,8 @@ def test_a_client_that_switched_a_server_off_hides_no_other_clients_entry() -> N
 
 @pytest.mark.requirement("CFG-35")
 def test_what_the_owner_switched_off_comes_back_by_no_source() -> None:
-    own = Settings(servers=(replace(started("a", "npx"), enabled=False),))
+    off = replace(started("a", "npx", source="discovery.yaml"), enabled=False)
+    own = Settings(servers=(off,))
     entries = (started("b", "npx"), with_env(started("c", "npx"), T="another"))
 
     merged = merge(own, [SourceResult(entries)], NO_SECRETS)

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from discovery_engine.config.files.location import Location, locate
 from discovery_engine.config.loading.untrusted import is_untrusted_origin, restrict
+from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
@@ -49,6 +50,7 @@ SECTIONS = {
     ServeSettings: ("server",),
     PoolWeights: ("server", "pool_weights"),
     LogSettings: ("log",),
+    MarketplaceSettings: ("marketplace",),
 }
 ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
 TRANSPORTS = {StdioTransport: StdioTransport("x"), RemoteTransport: RemoteTransport("http://x")}
@@ -64,7 +66,11 @@ OWNERS_ALONE = {
     (EnrichSettings, "model"),
     (EnrichSettings, "api_key"),
     (LogSettings, "file"),
+    (LogSettings, "calls"),
+    (ServeSettings, "registry_tool"),
     (ServeSettings, "on_list_changed"),
+    (MarketplaceSettings, "sources"),
+    (MarketplaceSettings, "sync_every"),
 }
 
 

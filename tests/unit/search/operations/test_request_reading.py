@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from discovery_engine.search.operations.english_requests import ASKED
 from discovery_engine.search.operations.operation import READING, Operation
-from discovery_engine.search.operations.request_reading import RequestReading, read_request
+from discovery_engine.search.operations.request_reading import (
+    RequestReading,
+    read_request,
+    wanted_part,
+)
 from discovery_engine.search.text.lexicon import default_lexicon
+from discovery_engine.search.text.tokenizer import words
 
 CREATE, READ, DELETE = Operation.CREATE, Operation.READ, Operation.DELETE
 
@@ -256,3 +261,74 @@ def test_any_text_can_be_read(text: str) -> None:
     found = read(text)
 
     assert all(0 <= one.start < one.end for one in found.arguments)
+
+
+@pytest.mark.requirement("REL-73")
+@pytest.mark.parametrize(
+    ("text", "unwanted"),
+    [
+        ("draft a mail to Bob, but don't send it", "don't send it"),
+        ("draft a mail to Bob, and please do not send it", "and please do not send it"),
+        ("archive the channel without deleting its history", "without deleting its history"),
+        ("the open issues, not the archived ones", "not the archived ones"),
+        ("files from the shared drive not from my laptop", "not from my laptop"),
+        ("the mails instead of listing the labels and the drafts", "instead of listing the labels"),
+        ("list the files. Do not delete any. Then count them", "Do not delete any."),
+        (
+            "I don't want the code in the answer but a picture",
+            "I don't want the code in the answer",
+        ),
+        ("no need to open the page, take a screenshot", "no need to open the page"),
+        ("zeig mir die Dateien, ohne etwas zu löschen", "ohne etwas zu löschen"),
+        ("speichere den Entwurf, aber sende ihn nicht", "sende ihn nicht"),
+        ("toon de bestanden zonder iets te verwijderen", "zonder iets te verwijderen"),
+        ("lista los archivos sin borrar nada", "sin borrar nada"),
+        ("liste les fichiers sans rien supprimer", "sans rien supprimer"),
+        ("elenca i file senza cancellarli", "senza cancellarli"),
+        ("liste os arquivos sem apagar nada", "sem apagar nada"),
+        ("покажи файлы, ничего не удаляя", "ничего не удаляя"),
+        ("列出文件\uff0c不要删除", "不要删除"),
+        ("削除せずに一覧を表示して", "削除せずに"),
+        ("삭제하지 말고 보관해 줘", "삭제하지 말고"),
+    ],
+)
+def test_what_is_not_wanted_is_left_out(text: str, unwanted: str) -> None:
+    wanted = wanted_part(text, default_lexicon().detect_language(text))
+
+    assert unwanted not in wanted
+    kept = text.replace(unwanted, "").strip(" ,\uff0c")
+    assert sorted(wanted.replace(" ", "")) == sorted(kept.replace(" ", ""))
+
+
+@pytest.mark.requirement("REL-73")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tasks without a due date",
+        "a video without sound",
+        "what in my working copy isn't staged yet",
+        "why is the build not working",
+        "the login page is not in the sitemap",
+        "I don't understand what it says, translate it",
+        "don't forget to send the mail",
+        "all details, including but not limited to the name and the date",
+        "turn on do not disturb",
+        "reply 'please do not send it' to the last mail",
+        "do not delete the branch",
+        "zeig mir Tickets, die nicht erledigt sind",
+        "Video ohne Ton",
+        "lista los pedidos que no están pagados",
+        "tareas sin fecha",
+    ],
+)
+def test_properties_and_complaints_are_not_left_out(text: str) -> None:
+    assert wanted_part(text, default_lexicon().detect_language(text)) == text
+
+
+@pytest.mark.requirement("REL-73")
+@given(st.text("dno't without ,.;not the send \n", max_size=60))
+def test_of_any_text_something_is_wanted(text: str) -> None:
+    wanted = wanted_part(text, None)
+
+    assert words(wanted) or not words(text)
+    assert set(words(wanted)) <= set(words(text))

@@ -3,11 +3,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from discovery_engine.config.settings import Weights
+from discovery_engine.search.candidate_finder import POOL
 from discovery_engine.search.index.index import DocId, Index
+from discovery_engine.search.index.tags import TagTable
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
-from discovery_engine.search.query.retrieval import Retrieval
+from discovery_engine.search.query.retrieval import Retrieval, _sums
+from discovery_engine.search.searcher import Searcher
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
+
+LEXICON = default_lexicon()
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +31,7 @@ def asked(index: Index, query: str) -> QueryTerms:
 
 
 def chosen(index: Index, query: str, allowed=lambda _: True) -> list[DocId]:
-    return Retrieval(index, asked(index, query)).find_candidates(least=10, allowed=allowed)
+    return Retrieval(index, asked(index, query)).find_candidates(least=10, allowed=allowed).doc_ids
 
 
 def test_a_common_term_is_passed_over_when_rare_ones_found_enough(index: Index) -> None:
@@ -75,18 +81,56 @@ def test_a_query_asked_again_reads_no_postings(index: Index) -> None:
     counting = replace(level, postings=replace(level.postings, lists=Lists(level.postings.lists)))
     counted = replace(index, levels=(counting,))
     retrieval = Retrieval(counted, asked(index, "fox yak zebra"))
-    first = retrieval.find_candidates(least=650, allowed=lambda _: True)
+    first = retrieval.find_candidates(least=650, allowed=lambda _: True).scored
     before = len(read)
 
-    again = [retrieval.find_candidates(least=n, allowed=lambda _: True) for n in (650, 10)]
+    again = [retrieval.find_candidates(least=n, allowed=lambda _: True).scored for n in (650, 10)]
 
     assert before
     assert len(read) == before
     fresh = [
-        Retrieval(index, asked(index, "fox yak zebra")).find_candidates(
-            least=n, allowed=lambda _: True
-        )
+        Retrieval(index, asked(index, "fox yak zebra"))
+        .find_candidates(least=n, allowed=lambda _: True)
+        .scored
         for n in (650, 10)
     ]
     assert list(map(sorted, again)) == list(map(sorted, fresh))
     assert sorted(first) == sorted(again[0])
+
+
+def test_few_and_many_postings_of_a_level_give_the_same_sums(index: Index) -> None:
+    """Sums are kept in a list where many tools hold a term, otherwise in a map."""
+    [level] = index.levels
+    rare, common = asked(index, "fox yak"), asked(index, "fox yak zebra")
+
+    few, many = _sums(level, rare.weights), _sums(level, common.weights)
+
+    assert isinstance(few, dict)
+    assert isinstance(many, list)
+    yaks = _sums(level, {"zebra": 1.0} | rare.weights)
+    alone = _sums(level, {"zebra": 1.0})
+    assert all(yaks[doc] - alone[doc] == pytest.approx(one) for doc, one in few.items())
+
+
+@pytest.mark.requirement("CAC-10")
+def test_a_search_by_words_reads_each_list_of_postings_once(index: Index) -> None:
+    read: list[str] = []
+
+    class Lists(dict):
+        def get(self, term, default=None):
+            read.append(term)
+            return super().get(term, default)
+
+    [level] = index.levels
+    counting = replace(level, postings=replace(level.postings, lists=Lists(level.postings.lists)))
+    searcher = Searcher(
+        replace(index, levels=(counting,)), Weights(), TagTable({}, LEXICON), LEXICON
+    )
+    query = searcher.analyze("fox")
+    query.retrieval.find_candidates(least=POOL, allowed=lambda _: True)
+    read.clear()
+
+    [first, *_] = searcher.search(query, limit=3, accepts=lambda _: True)
+
+    assert first.entry.tool.name == "zebra_7"
+    assert read == []

@@ -13,7 +13,7 @@ STEP = 1e-6  # less is lost in rounding
 @st.composite
 def fusions(draw: st.DrawFn) -> Fusion:
     best = draw(st.floats(-1, 1))
-    return Fusion(draw(SHARE), best, draw(st.floats(-1, best)))
+    return Fusion(draw(SHARE), best, draw(st.floats(-1, best)), draw(st.booleans()))
 
 
 @pytest.mark.requirement("EMB-20")
@@ -64,3 +64,12 @@ def test_a_model_whose_cosines_are_all_higher_is_treated_alike(shift: float) -> 
     shifted = Fusion(0.3, 0.6 + shift, 0.1 + shift)
 
     assert shifted.fuse(0.2, 0.4 + shift) == pytest.approx(plain.fuse(0.2, 0.4))
+
+
+@pytest.mark.requirement("EMB-41")
+def test_word_vectors_weigh_less_than_those_of_a_sentence_model() -> None:
+    by_model = Fusion(0.4, best_similarity=0.6, mean_similarity=0.1).fuse(0.2, 0.5)
+    by_words = Fusion(0.4, 0.6, 0.1, is_static=True).fuse(0.2, 0.5)
+
+    assert by_words.meaning < by_model.meaning
+    assert by_words.words > by_model.words

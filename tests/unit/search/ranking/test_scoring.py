@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.index.index import DocId, Index
-from discovery_engine.search.query.analyzer import QueryAnalyzer
-from discovery_engine.search.ranking.scoring import contributions, score_tools
+from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
+from discovery_engine.search.query.retrieval import Retrieval
+from discovery_engine.search.ranking.scoring import contributions, score_tools, shares_of
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part, make_tool
 
@@ -31,3 +32,22 @@ def test_what_each_term_adds_to_a_score_adds_up_to_it(index: Index, query: str) 
     for doc, score in enumerate(found):
         impacts = index.impacts(DocId(0, doc), query.weights)
         assert sum(contributions(impacts, query).values()) == pytest.approx(score)
+
+
+@given(QUERIES)
+def test_sums_of_all_terms_need_not_be_added_up_again(index: Index, query: str) -> None:
+    terms = QueryAnalyzer(default_lexicon(), index).analyze(query)
+    plain = QueryTerms(terms.weights, (), terms.unknown, terms.unknown_weight, terms.stems)
+
+    found = Retrieval(index, plain).find_candidates(least=2, allowed=lambda _: True)
+
+    assert found.are_by_all_terms
+    docs = sorted(doc_id.doc for doc_id in found.doc_ids)
+    shares = shares_of([one for one, _ in sorted(found.scored, key=lambda one: one[1])], plain)
+    assert shares == score_tools(index.levels[0].postings, docs, plain)
+
+
+def test_clauses_without_a_known_word_score_nothing(index: Index) -> None:
+    nothing = QueryTerms({}, (frozenset(), frozenset()), ("quux", "corge"), 1.0, frozenset())
+
+    assert score_tools(index.levels[0].postings, range(index.size), nothing) == [0.0] * index.size

@@ -1,0 +1,194 @@
+"""`discovery add`: a server of the owner's, into discovery.yaml or the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Output
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.view.status import ServerReport
+
+
+class AddCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = "what belongs to the program stands behind `--`"
+            raise click.UsageError(f"there is no option {error.option_name}; {hint}", ctx) from None
+
+
+@click.command("add", cls=AddCommand)
+@click.argument("name")
+@click.argument("program", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", metavar="URL", help="The address of a server that runs elsewhere.")
+@click.option(
+    "--env",
+    "variables",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="A variable of the program; without a value, that of this environment at each start.",
+)
+@click.option("--header", "headers", metavar="NAME: VALUE", multiple=True, help="An HTTP header.")
+@click.option("--cwd", metavar="DIR", help="The folder in which the program is started.")
+@click.option(
+    "--transport", type=click.Choice(["auto", "http", "sse"]), help="The protocol of a URL."
+)
+@click.option("--description", metavar="TEXT", help="What the server is for; agents read it.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
+@click.option(
+    "--to",
+    type=click.Choice(["file", "registry"]),
+    help="Into discovery.yaml, or the registry; the file, if one is in use.",
+)
+@click.option("--off", is_flag=True, help="Switched off; `discovery enable` switches it on.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask: add, and approve, what is shown.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    name: str,
+    program: tuple[str, ...],
+    to: Literal["file", "registry"] | None,
+    off: bool,
+    dry_run: bool,
+    yes: bool,
+    **entry: Any,
+) -> ExitCode:
+    """Add a server, and approve what it would run.
+
+    A value that looks like a secret is stored encrypted, and the entry refers to it; `--env NAME`
+    and `${NAME}` refer to a variable, `${secret:NAME}` to a secret that is stored already.
+    Comments and the order of discovery.yaml stay as they are; the file of before is kept beside
+    it as discovery.yaml.bak. Running gateways have the server at once.
+
+    \b
+      discovery add time -- uvx mcp-server-time
+      discovery add mail --url https://mail.example.com/mcp --header "Authorization: Bearer ${T}"
+    """  # noqa: D301 - click wants the character itself
+    from discovery_cli.client_files import confirm
+    from discovery_cli.server_changes import place_of, say_secrets, show_diff
+    from discovery_engine.json_forms.server_plan_form import server_plan_form
+
+    output, written, has_file = invocation.output, _entry(program, **entry), True
+
+    async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, ServerReport | None]:
+        nonlocal has_file
+        has_file = engine.settings.path is not None
+        plan = await engine.servers.plan_add(name, written, to=to, wanted=not off)
+        if not output.as_json:
+            show_diff(output, plan)
+            say_secrets(output, plan)
+            _say_missing_program(output, plan)
+        question = f"Add {plan.name!r} to {place_of(plan)}, and approve what it runs?"
+        if dry_run or not confirm(question, yes=yes):
+            return plan, None
+        await engine.servers.apply(plan)
+        return plan, engine.view.server(plan.name)
+
+    plan, report = invocation.run(plan_and_apply)
+    if output.as_json:
+        output.answer(server_plan_form(plan, is_written=report is not None))
+    elif report is None:
+        output.say(f"{place_of(plan)} was not changed")
+    else:
+        output.say(f"added {plan.name} to {place_of(plan)}")
+        if not has_file and plan.where == "registry":
+            output.say("it is used wherever no discovery.yaml is found, as here")
+        _say_next(output, name, report)
+    return ExitCode.OK
+
+
+def _entry(
+    program: Sequence[str],
+    *,
+    url: str | None,
+    variables: Sequence[str],
+    headers: Sequence[str],
+    cwd: str | None,
+    transport: str | None,
+    description: str | None,
+    tags: Sequence[str],
+) -> JSONObject:
+    """The entry that the options describe.
+
+    Raises:
+        UsageError: If they describe none, or what belongs to the other kind of server.
+    """
+    if bool(program) is (url is not None):
+        raise click.UsageError("write either `-- COMMAND [ARG]...` or --url URL")
+    entry: JSONObject
+    if url is None:
+        stray = {"--header": headers, "--transport": transport}
+        command, *args = program
+        entry = {
+            "command": command,
+            "args": args,
+            "env": dict(map(_variable, variables)),
+            "cwd": cwd,
+        }
+    else:
+        stray = {"--env": variables, "--cwd": cwd}
+        entry = {"url": url, "headers": dict(map(_header, headers)), "transport": transport}
+    if misplaced := next((option for option, given in stray.items() if given), None):
+        needed = "--url" if url is None else "a program"
+        raise click.UsageError(f"{misplaced} is of no use without {needed}")
+    entry |= {"description": description, "tags": list(tags)}
+    return {key: value for key, value in entry.items() if value}
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    return name, value if given else f"${{{name}}}"
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, given, value = text.partition(":")
+    if not given:
+        raise click.UsageError(f'--header {text!r} has no colon; write "Name: value"')
+    return name.strip(), value.strip()
+
+
+def _say_missing_program(output: Output, plan: ServerPlan) -> None:
+    """A program that is not there yet is no reason to refuse; it may be installed later."""
+    import os
+
+    from discovery_engine.config.settings import StdioTransport
+    from discovery_engine.errors import UnavailableError
+    from discovery_engine.secrets.references import references_in
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.upstream.stdio.executable import child_environment, find_program
+
+    transport = plan.server.transport if plan.server else None
+    if not isinstance(transport, StdioTransport) or references_in(transport.command):
+        return
+    try:
+        find_program(ServerName(plan.name), transport, child_environment(os.environ, {}))
+    except UnavailableError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        output.say(f"note: {error.reason}{hint}")
+
+
+def _say_next(output: Output, name: str, report: ServerReport) -> None:
+    from discovery_cli.server_changes import say_obstacle
+
+    if report.name != name:
+        output.say(f"it is called {report.name} here, because discovery.yaml has a server {name}")
+    if not report.is_wanted:
+        output.say(f"it is off; `discovery enable {report.name}` switches it on")
+    elif report.state == "pending":
+        output.say(f"`discovery inspect {report.name}` starts it, and shows its tools")
+    else:
+        say_obstacle(output, report)

@@ -1,0 +1,251 @@
+"""`discovery logs`: what was called, read, asked and written."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.log_access import log_database, log_reader
+from discovery_cli.moments import duration_or_date, past
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_cli.writing import writing
+from discovery_engine._util.quantities import ago
+from discovery_engine.call_log.log_entry import KINDS, LogEntry, LogFilter
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Style
+    from discovery_cli.rendering import Row
+    from discovery_engine.call_log.log_entry import ExportForm
+    from discovery_engine.call_log.log_reader import LogReader
+
+_LIMIT = 50
+_POLL_INTERVAL = 0.25  # seconds
+_DAY = 86_400.0  # seconds
+_SHOWN = 500  # characters of arguments and of a result, before they are cut to the terminal
+_PRIVATE = 0o600
+_WIDTHS = (14, 4, 24, 4, 9)
+"""Columns of each line, so that lines that come later stand below the earlier ones."""
+
+
+@click.command("logs")
+@click.option("-f", "--follow", is_flag=True, help="Also show new entries, until Ctrl-C.")
+@click.option(
+    "--server",
+    "servers",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_server,
+    help="Only entries of this server; may be repeated, as those below.",
+)
+@click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only of this tool.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only of this kind.")
+@click.option(
+    "--status",
+    "statuses",
+    metavar="STATUS",
+    multiple=True,
+    help="Only with this outcome: ok, error, or a code such as UPSTREAM_TIMEOUT.",
+)
+@click.option(
+    "--since",
+    metavar="WHEN",
+    callback=duration_or_date,
+    help="Not older: 15m, 12h, 30d, or a date (UTC).",
+)
+@click.option("--until", metavar="WHEN", callback=duration_or_date, help="Not newer, likewise.")
+@click.option("--text", metavar="WORDS", default="", help="Only with these words in them.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"The most entries, the newest ones.  [default: {_LIMIT}; with --export: all]",
+)
+@click.option("--export", "form", type=click.Choice(["ndjson", "csv"]), help="Write them whole.")
+@click.option(
+    "-o", "--output", "file", type=click.Path(dir_okay=False), help="With --export: into FILE."
+)
+@click.option("--clear", is_flag=True, help="Delete all entries of this configuration.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    follow: bool,
+    since: float | datetime | None,
+    until: float | datetime | None,
+    limit: int | None,
+    form: str | None,
+    file: str | None,
+    clear: bool,
+    **conditions: Any,
+) -> None:
+    """Show what was called, read, asked and written.
+
+    One line for each call of a tool, resource that was read, prompt, ping, notification, progress
+    message and question, and for each line that a server wrote to stderr; in all processes that use
+    this configuration and data folder, also those that run now. Arguments and results are redacted
+    and cut as `log.calls` says.
+
+    \b
+      discovery logs -f
+      discovery logs --server github --status error --since 2h
+      discovery logs --export csv -o calls.csv
+    """  # noqa: D301 - click wants the character itself
+    _check_options(follow=follow, form=form, file=file, clear=clear)
+    if clear:
+        _clear(invocation)
+        return
+    now = invocation.clock()
+    chosen = LogFilter(since=past(since, now), until=past(until, now), **conditions)
+    reader = log_reader(invocation)
+    if form:
+        _export(invocation, _entries(reader, chosen, limit), cast("ExportForm", form), file)
+    elif follow:
+        _follow(invocation.output, reader, chosen, limit or _LIMIT)
+    else:
+        _show(invocation, reader, chosen, limit or _LIMIT)
+
+
+def _check_options(*, follow: bool, form: str | None, file: str | None, clear: bool) -> None:
+    if sum((follow, clear, form is not None)) > 1:
+        raise click.UsageError("one of --follow, --export and --clear, not several")
+    if file is not None and form is None:
+        raise click.UsageError("--output needs --export ndjson or --export csv")
+
+
+def _clear(invocation: Invocation) -> None:
+    output = invocation.output
+    count = log_database(invocation).clear()
+    if output.as_json:
+        output.answer({"cleared": count})
+    else:
+        output.say(f"{_entries_counted(count)} deleted")
+
+
+def _entries(reader: LogReader, chosen: LogFilter, limit: int | None) -> Iterable[LogEntry]:
+    return reader.all(chosen) if limit is None else reader.entries(chosen, limit=limit)
+
+
+def _export(
+    invocation: Invocation, entries: Iterable[LogEntry], form: ExportForm, file: str | None
+) -> None:
+    from discovery_engine.call_log.export import exported
+
+    output = invocation.output
+    if file is None:
+        for line in exported(entries, form):
+            output.write(line)
+        return
+    path, count = Path(file), 0
+    with writing(path):
+        path.touch(_PRIVATE)
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            for line in exported(entries, form):
+                stream.write(line)
+                count += 1
+    output.say(f"{_entries_counted(count - (form == 'csv'))} written to {path}")
+
+
+def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: int) -> None:
+    output = invocation.output
+    entries = reader.entries(chosen, limit=limit)
+    losses = [one for one in reader.losses() if one.at > invocation.clock() - _DAY]
+    lost = sum(one.entries for one in losses)
+    if output.as_json:
+        output.answer({"entries": [one.to_json() for one in entries], "lost": lost})
+        return
+    for entry in entries:
+        _line(output, entry)
+    if not entries:
+        output.say(_why_empty(invocation, chosen))
+    elif len(entries) == limit:
+        output.say(f"the newest {limit}; --limit shows more")
+    if losses:
+        last = losses[-1]
+        when = ago(invocation.clock() - last.at)
+        what = _entries_counted(lost)
+        output.say(f"note: {what} could not be written; last {when} ago: {last.reason}")
+
+
+def _why_empty(invocation: Invocation, chosen: LogFilter) -> str:
+    if chosen != LogFilter():
+        return "no such entries; without options all are shown"
+    view = invocation.recall()
+    if view is not None and view.settings.log.calls == "off":
+        return "nothing is logged: `log.calls` is off"
+    return "nothing was called yet with this configuration; `discovery logs -f` waits for it"
+
+
+def _follow(output: Output, reader: LogReader, chosen: LogFilter, limit: int) -> None:
+    for page in _pages(reader, chosen, limit):
+        for entry in page:
+            if output.as_json:
+                output.write(json.dumps(entry.to_json()) + "\n")
+            else:
+                _line(output, entry)
+        sys.stdout.flush()
+
+
+def _pages(reader: LogReader, chosen: LogFilter, limit: int) -> Iterator[Iterable[LogEntry]]:
+    """The newest entries, then those that are written, without an end."""
+    last = reader.last_id()
+    yield [entry for entry in reader.entries(chosen, limit=limit) if entry.id <= last]
+    while True:
+        if page := reader.after(last, chosen):
+            last = page[-1].id
+            yield page
+        else:
+            time.sleep(_POLL_INTERVAL)
+
+
+def _line(output: Output, entry: LogEntry) -> None:
+    """One entry; a terminal cuts what it cannot show, `--json` and `--export` show all."""
+    style: Style = "bad" if entry.is_error else "plain"
+    duration = f"{entry.seconds:.3f} s" if entry.outcome and entry.seconds else ""
+    row: Row = [
+        Cell(_time(entry.at), "faint"),
+        entry.kind,
+        Cell(_address(entry), "strong"),
+        Cell(entry.outcome, style),
+        Cell(duration, to_the_right=True),
+        Cell(_details(entry), "faint", is_summary=True),
+    ]
+    output.table([row], least_widths=_WIDTHS)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%m-%d %H:%M:%S")
+
+
+def _address(entry: LogEntry) -> str:
+    if entry.kind == "stderr":
+        return entry.server
+    return f"{entry.server or '?'}:{entry.tool}"
+
+
+def _details(entry: LogEntry) -> str:
+    is_servers_own = entry.by == "agent" or entry.kind == "notification"
+    who = "" if is_servers_own else f"({entry.by}) "
+    arguments, result = _shown(entry.arguments), _shown(entry.result)
+    if entry.kind == "stderr":
+        return result
+    return who + (f"{arguments} → {result}" if arguments and result else arguments or result)
+
+
+def _shown(value: object) -> str:
+    if value is None or value == {}:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _entries_counted(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"

@@ -1,0 +1,106 @@
+"""`discovery metrics`: how often tools were called, how long they took, and how many failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.log_access import log_database, log_reader
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import ago, counted
+
+if TYPE_CHECKING:
+    from discovery_cli.rendering import Row
+    from discovery_engine.call_log.tally import ServerMetrics, ToolMetrics
+
+_FIGURES = ("CALLS", "ERRORS", "MEAN", "P50", "P95", "LAST CALL", "SINCE")
+_UNKNOWN = "(unknown)"
+_SECOND = 1.0
+
+
+@click.command("metrics")
+@click.option(
+    "--server",
+    metavar="NAME",
+    shell_complete=complete_server,
+    help="Only this server, with each of its tools.",
+)
+@click.option("--reset", is_flag=True, help="Count errors from zero.")
+@pass_invocation
+def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitCode:
+    """Show how often tools were called, how long they took, and errors.
+
+    The calls of all processes with this configuration and data folder count. P50 is the time within
+    which half of the calls ended, P95 that of 95 %. Calls of what does not exist are (unknown).
+    """
+    output, now = invocation.output, invocation.clock()
+    if reset:
+        log_database(invocation).reset_errors(server, now=now)
+        output.say(f"errors of {server or 'all servers'} count from zero")
+    found = log_reader(invocation).metrics(server)
+    if output.as_json:
+        output.answer({"servers": [one.to_json() for one in found]})
+    elif found:
+        _show(output, found, now, is_one=server is not None)
+    if found or server is None:
+        if not found:
+            output.say("no call was counted yet; `discovery execute` makes one")
+        return ExitCode.OK
+    output.say(f"no call of server {server!r} was counted; `discovery metrics` shows all")
+    return ExitCode.USAGE
+
+
+def _show(output: Output, found: Sequence[ServerMetrics], now: float, *, is_one: bool) -> None:
+    heads: Row = [Cell("TOOL" if is_one else "SERVER", "faint")]
+    heads += [Cell(head, "faint", to_the_right=True) for head in _FIGURES]
+    rows = [heads]
+    for server in found:
+        if is_one:
+            rows += [_row(tool.tool or _UNKNOWN, tool, now) for tool in server.tools]
+        else:
+            rows.append(_row(server.total.server or _UNKNOWN, server.total, now))
+    output.table(rows)
+    calls = sum(server.total.calls for server in found)
+    errors = sum(server.total.errors for server in found)
+    output.say(f"{counted(calls, 'call')}, {counted(errors, 'error')}")
+    known = [server.total.server for server in found if server.total.server]
+    if known and not is_one:
+        output.say(f"`discovery metrics --server {known[0]}` shows its tools")
+
+
+def _row(name: str, metrics: ToolMetrics, now: float) -> Row:
+    figures = [
+        f"{metrics.calls:,}",
+        _errors(metrics),
+        *map(_duration, (metrics.mean_seconds, metrics.p50_seconds, metrics.p95_seconds)),
+        *(_age(moment, now) for moment in (metrics.last_called_at, metrics.since)),
+    ]
+    has_errors = metrics.errors > 0
+    return [
+        Cell(name, "strong"),
+        *(
+            Cell(figure, "bad" if has_errors and head == "ERRORS" else "plain", to_the_right=True)
+            for head, figure in zip(_FIGURES, figures, strict=True)
+        ),
+    ]
+
+
+def _errors(metrics: ToolMetrics) -> str:
+    if not metrics.errors:
+        return "0"
+    return f"{metrics.errors:,} ({metrics.errors / metrics.calls:.0%})"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:.1f} ms" if seconds < _SECOND else f"{seconds:.1f} s"
+
+
+def _age(moment: float | None, now: float) -> str:
+    return "" if moment is None else f"{ago(now - moment)} ago"

@@ -1,0 +1,58 @@
+"""`discovery remove`: a server gone from discovery.yaml or the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.server_plans import ServerPlan
+
+
+@click.command("remove")
+@click.argument("server", shell_complete=complete_server)
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_invocation
+def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) -> ExitCode:
+    """Remove a server from discovery.yaml, or from the registry if it stands there.
+
+    Its approval is taken back, and running gateways end its sessions. Its secrets stay stored. Of
+    one that was installed, what was downloaded for it goes as well. A server of another client's
+    file is removed there; `discovery disable` switches it off here.
+    """
+    from discovery_cli.client_files import confirm
+    from discovery_cli.server_changes import place_of, say_kept_secrets, show_diff
+    from discovery_engine.json_forms.server_plan_form import server_plan_form
+
+    output = invocation.output
+
+    async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, bool, list[str]]:
+        plan = await engine.servers.plan_remove(server)
+        installed = await engine.installer.find(plan.name)
+        if not output.as_json:
+            show_diff(output, plan)
+        with_package = f", with its copy of {installed.current.pin}" if installed else ""
+        question = f"Remove {plan.name!r} from {place_of(plan)}{with_package}?"
+        agreed = not dry_run and confirm(question, yes=yes)
+        own = f"{plan.dropped or plan.name}/"
+        kept = [name for name in engine.secrets.names() if name.startswith(own)]
+        if agreed:
+            await engine.installer.remove(plan)
+        return plan, agreed, kept
+
+    plan, agreed, kept = invocation.run(plan_and_apply)
+    if output.as_json:
+        output.answer({**server_plan_form(plan, is_written=agreed), "secrets": kept})
+    elif agreed:
+        output.say(f"removed {plan.name} from {place_of(plan)}")
+        say_kept_secrets(output, kept)
+    else:
+        output.say(f"{place_of(plan)} was not changed")
+    return ExitCode.OK

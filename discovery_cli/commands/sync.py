@@ -1,0 +1,61 @@
+"""`discovery sync`: servers of a setup file, registered once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.sync_output import show_sync
+from discovery_engine._util.quantities import counted
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.setup_sync import SyncPlan
+
+
+@click.command("sync")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Show what would be registered, and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask: register, and approve, what is shown.")
+@pass_invocation
+def command(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool) -> ExitCode:
+    """Register the servers of a setup file that are not registered yet, and approve them.
+
+    FILE is JSON, else that of $DISCOVERY_SETUP_FILE: a list of servers with `name`, `command` and
+    `args`, or `url`, and perhaps `env`, `headers`, `description`, `tags`, `secrets` and
+    `auto_activate`. NAME.local.json beside NAME.json adds to it. `$NAME` refers to a variable;
+    other `secrets` are stored encrypted. What is registered already stays as it is. If an entry
+    cannot be used the exit code is 2, and the others are registered.
+    """
+    from discovery_cli.client_files import confirm
+    from discovery_engine.json_forms.server_plan_form import sync_plan_form
+
+    output = invocation.output
+
+    async def plan_and_apply(engine: Engine) -> tuple[SyncPlan, bool]:
+        plan = await engine.servers.plan_sync(file)
+        if not output.as_json:
+            show_sync(output, plan)
+        question = f"Register {_count(plan)}, and approve what they run?"
+        agreed = bool(plan.plans) and not dry_run and confirm(question, yes=yes)
+        if agreed:
+            await engine.servers.apply(*plan.plans)
+        return plan, agreed
+
+    plan, agreed = invocation.run(plan_and_apply)
+    if output.as_json:
+        output.answer(sync_plan_form(plan, is_written=agreed))
+    elif plan.plans:
+        output.say(f"registered {_count(plan)}" if agreed else "nothing was registered")
+    else:
+        output.say("nothing is to be registered")
+    return ExitCode.USAGE if plan.report.errors else ExitCode.OK
+
+
+def _count(plan: SyncPlan) -> str:
+    return counted(len(plan.plans), "server")

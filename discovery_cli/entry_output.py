@@ -1,0 +1,252 @@
+"""One entry of the marketplace for people, with all that is known of it before it is installed.
+
+All texts are of strangers: each is cleaned, kept to its place, and never begins a line.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from discovery_cli.output import Cell, Output, Style, wrapped
+from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.text import block, columns_of, named, one_line
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.marketplace.entry_warnings import inputs_of
+from discovery_engine.owner.candidates import visible_line
+
+if TYPE_CHECKING:
+    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.installer.plan import InstallPlan
+    from discovery_engine.marketplace.entry import (
+        EntryOrigin,
+        Input,
+        MarketplaceEntry,
+        PackageOffer,
+        RemoteOffer,
+    )
+    from discovery_engine.marketplace.entry_details import EntryDetails
+    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
+
+_INDENT = 2
+_GAP = "  "
+_TOOLS = 12  # names that are shown; JSON has them all
+_VERSIONS = 5
+_MARKS = {"error": "!!", "warning": "!", "info": "-"}
+
+
+def show_details(
+    output: Output,
+    details: EntryDetails,
+    plan: InstallPlan | DiscoveryError | None,
+    next_command: str,
+    *,
+    now: float,
+) -> None:
+    """An entry, what it would run, what it needs, and what to be careful about.
+
+    Args:
+        output: Where it is shown.
+        details: What is known of the entry.
+        plan: Of its installation, or why there is none.
+        next_command: What installs it.
+        now: Unix time in seconds.
+    """
+    entry = details.entry
+    show_heading(output, entry)
+    if entry.title and entry.title != entry.name:
+        output.table([[Cell(entry.title, "strong")]], indent=_INDENT)
+    for line in _paragraphs(output, entry.description):
+        output.line(line)
+    facts = (
+        *_facts(entry, now),
+        *_runs(plan),
+        *_offers(entry),
+        *_needs(_prerequisites(details, plan)),
+    )
+    rows: list[list[Cell | str]] = [[Cell(name, "faint"), text] for name, text in facts if text]
+    output.table(rows, indent=_INDENT)
+    show_warnings(output, details.warnings)
+    say_problems(output, details.problems)
+    if entry.packages or entry.remotes:
+        output.say(f"next: {next_command}")
+
+
+def show_heading(output: Output, entry: MarketplaceEntry) -> None:
+    """Name, version, kinds and trust; on two lines where one is too short for them."""
+    name = named(entry.name)
+    about = [text for text in (version(entry), kinds(entry), status(entry)) if text]
+    row = [Cell(text, "faint") for text in about]
+    if output.is_terminal and columns_of(_GAP.join((name, *about))) > output.width:
+        output.table([[Cell(name, "strong")]])
+        output.table([row], indent=2 * _INDENT)
+    else:
+        output.table([[Cell(name, "strong"), *row]])
+
+
+def show_warnings(output: Output, warnings: Iterable[Diagnostic]) -> None:
+    """One for each, in their order, with what to do about it."""
+    for one in warnings:
+        style: Style = "plain" if one.severity == "info" else "bad"
+        words = one_line(f"{one.sentence} [{one.code}]")
+        hint = f" ({one_line(one.hint)})" if one.hint else ""
+        output.table([[Cell(_MARKS[one.severity], style), f"{words}{hint}"]], indent=_INDENT)
+
+
+def say_problems(output: Output, problems: Iterable[Diagnostic]) -> None:
+    """What could not be found out, on stderr."""
+    for one in problems:
+        hint = f"; {one_line(one.hint)}" if one.hint else ""
+        place = f"{one_line(str(one.origin))}: " if one.origin.file else ""
+        output.say(f"note: {place}{one_line(one.sentence)}{hint}")
+
+
+def version(entry: MarketplaceEntry) -> str:
+    return named(entry.version) if entry.version else ""
+
+
+def kinds(entry: MarketplaceEntry) -> str:
+    """How it can be started or reached: `npm, oci`, `remote`."""
+    found: list[str] = [one.registry_type for one in entry.packages]
+    remote = ["remote"] if entry.remotes else []
+    return ", ".join(dict.fromkeys([*found, *remote])) or "not usable"
+
+
+def status(entry: MarketplaceEntry) -> str:
+    """How far it is trusted, and whether it is still meant to be used."""
+    return entry.trust if entry.status == "active" else f"{entry.trust}, {entry.status}"
+
+
+def _paragraphs(output: Output, text: str) -> Iterator[str]:
+    if not text.strip():
+        return
+    before = f"{' ' * _INDENT}| "
+    for line in block(text, before=""):
+        parts = wrapped(line, output.width - len(before)) if output.is_terminal else [line]
+        for part in parts:
+            yield f"{before}{part}".rstrip()
+
+
+def _facts(entry: MarketplaceEntry, now: float) -> Iterator[tuple[str, str]]:
+    yield "publisher", entry.publisher
+    yield "repository", entry.repository or "none is named"
+    yield "website", entry.website
+    yield "published", _dates(entry, now)
+    yield "versions", _versions(entry)
+    yield "listed by", ", ".join(map(_origin, entry.origins))
+    yield "tags", ", ".join(map(named, entry.tags))
+    yield "tools", _tools(entry)
+
+
+def _dates(entry: MarketplaceEntry, now: float) -> str:
+    if not entry.published_at:
+        return "no date is known"
+    since = _age(entry.published_at, now)
+    first = entry.first_published_at
+    begun = f"; first {first[:10]}" if first and first != entry.published_at else ""
+    return f"{entry.published_at[:10]}{since}{begun}"
+
+
+def _age(date: str, now: float) -> str:
+    try:
+        at = datetime.fromisoformat(date)
+    except ValueError:
+        return ""
+    return f", {ago(now - at.replace(tzinfo=at.tzinfo or UTC).timestamp())} ago"
+
+
+def _versions(entry: MarketplaceEntry) -> str:
+    shown = [named(note.version) for note in entry.versions[:_VERSIONS]]
+    more = len(entry.versions) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _origin(origin: EntryOrigin) -> str:
+    return f"{origin.source} ({origin.trust})" if origin.source != origin.trust else origin.source
+
+
+def _tools(entry: MarketplaceEntry) -> str:
+    if entry.tools is None:
+        return "not known before it runs"
+    names = ", ".join(named(tool.name) for tool in entry.tools[:_TOOLS])
+    more = len(entry.tools) - _TOOLS
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{counted(len(entry.tools), 'tool')}: {names}{rest}" if names else "none"
+
+
+def _runs(plan: InstallPlan | DiscoveryError | None) -> Iterator[tuple[str, str]]:
+    """The exact command or address; `…` stands for values that are asked for first."""
+    if isinstance(plan, DiscoveryError):
+        yield "would run", f"nothing: {plan.message}"
+    elif plan is not None and plan.url:
+        yield "would reach", plan.url
+    elif plan is not None:
+        words = shlex.join(map(visible_line, plan.argv))
+        yield "would run", f"{words} …" if plan.missing else words
+
+
+def _offers(entry: MarketplaceEntry) -> Iterator[tuple[str, str]]:
+    """Its packages and addresses, each with the values that it asks for."""
+    for offer in entry.packages:
+        yield "package", _package(offer)
+        yield "hash", offer.integrity
+        yield from _inputs(inputs_of(offer))
+    for remote in entry.remotes:
+        yield "address", _remote(remote)
+        yield from _inputs((*remote.headers, *remote.variables))
+
+
+def _package(offer: PackageOffer) -> str:
+    exact = f" {named(offer.version)}" if offer.version else ""
+    return f"{offer.registry_type}: {offer.identifier}{exact}"
+
+
+def _remote(remote: RemoteOffer) -> str:
+    return f"{remote.url} ({remote.type})"
+
+
+def _inputs(inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:
+    for one in inputs:
+        for asked in one.asked:
+            name = named(asked.name or one.name or "a value")
+            about = asked.description or one.description
+            yield "asks for", f"{name} ({_manner(one, asked)}){f': {about}' if about else ''}"
+
+
+def _manner(one: Input, asked: Input) -> str:
+    """Whether a value is required or secret, and which values it may have."""
+    is_secret = one.is_secret or asked.is_secret
+    words = ["required" if one.is_required or asked.is_required else "optional"]
+    if is_secret:
+        words.append("secret")
+    if asked.choices:
+        words.append(f"one of {', '.join(map(named, asked.choices))}")
+    if asked.default and not is_secret:
+        words.append(f"default {named(asked.default)}")
+    return ", ".join(words)
+
+
+def _prerequisites(
+    details: EntryDetails, plan: InstallPlan | DiscoveryError | None
+) -> tuple[Prerequisite, ...]:
+    """Those of the plan if there is one: another way to start it may need less."""
+    if plan is None or isinstance(plan, DiscoveryError):
+        return details.prerequisites
+    return plan.prerequisites
+
+
+def _needs(found: Iterable[Prerequisite]) -> Iterator[tuple[str, str]]:
+    """The programs that start it: those that are here, and how to get each of the others."""
+    programs = {one.program: one for one in found}
+    # uvx is a part of uv: one of them is enough, and to get one is to get both.
+    uv = next((one for one in ("uvx", "uv") if one in programs and programs[one].is_usable), "uvx")
+    for other in {"uvx", "uv"} - {uv}:
+        programs.pop(other, None)
+    here = [f"{one.program} {one.version}".strip() for one in programs.values() if one.is_usable]
+    yield "needs", f"{', '.join(here)}: here" if here else ""
+    for one in programs.values():
+        if not one.is_usable:
+            hint = f"; {one.hint}" if one.hint else ""
+            yield "needs", f"{one.program}: {one.problem}{hint}"

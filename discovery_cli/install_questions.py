@@ -1,0 +1,96 @@
+"""What the owner is asked before an installation: approval, values, and secrets without an echo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from discovery_cli.invocation import Invocation
+    from discovery_engine.installer.input_values import AskedInput
+
+NO_TERMINAL = "there is no terminal to ask on; use --yes to approve what is shown"
+
+
+def may_ask_person(invocation: Invocation, *, yes: bool) -> bool:
+    """Whether a person is asked."""
+    from discovery_cli.client_files import may_ask
+
+    return may_ask() and not (yes or invocation.as_json)
+
+
+def is_agreed(question: str, *, yes: bool, asks: bool) -> bool:
+    return yes or (asks and click.confirm(question, err=True))
+
+
+def given_values(pairs: Iterable[str]) -> dict[str, list[str]]:
+    given: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"--with {pair!r} is not KEY=VALUE")
+        given.setdefault(key, []).append(value)
+    return given
+
+
+def require_no_secret_value(
+    given: Mapping[str, Sequence[str]], asked: Iterable[AskedInput]
+) -> None:
+    """Other users see the arguments of a program, and the shell keeps them."""
+    from discovery_engine.installer.input_values import is_reference
+
+    for one in asked:
+        if one.is_secret and not all(map(is_reference, given.get(one.key, ()))):
+            raise click.UsageError(
+                f"{one.key} is a secret, and others can see the arguments of a program: use"
+                f" `--secret {one.key}`, or a reference such as `--with '{one.key}=${{NAME}}'`"
+            )
+
+
+async def secret_values(keys: Iterable[str]) -> dict[str, list[str]]:
+    given: dict[str, list[str]] = {}
+    for key in keys:
+        if sys.stdin.isatty():
+            value = await _typed(f"{key} (hidden): ", is_hidden=True)
+        elif not (value := sys.stdin.readline().rstrip("\r\n")):
+            raise click.UsageError(f"stdin has no line for --secret {key}")
+        given[key] = [value]
+    return given
+
+
+class Answers(NamedTuple):
+    """What the person at the terminal gave."""
+
+    values: dict[str, list[str]]
+    secrets: dict[str, list[str]]
+
+
+async def answers(asked: Iterable[AskedInput]) -> Answers:
+    """What the person at the terminal gives for required values."""
+    from discovery_cli.install_output import input_line
+
+    given = Answers({}, {})
+    for one in asked:
+        if not one.is_missing:
+            continue
+        click.echo(input_line(one), err=True)
+        hidden = " (hidden)" if one.is_secret else ""
+        text = await _typed(f"{one.key}{hidden}: ", is_hidden=one.is_secret)
+        (given.secrets if one.is_secret else given.values)[one.key] = [text]
+    return given
+
+
+async def _typed(prompt: str, *, is_hidden: bool) -> str:
+    """A line that a person types, which is not empty."""
+    from discovery_cli.terminal_input import TerminalClosedError, TerminalInput
+
+    terminal = TerminalInput()
+    try:
+        while not (text := await terminal.line(prompt, is_hidden=is_hidden)):
+            terminal.write("a value is needed; Ctrl-C ends it")
+    except TerminalClosedError as error:
+        raise click.Abort from error
+    return text

@@ -1,0 +1,45 @@
+"""How a change of the configured servers is shown, agreed to and reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discovery_cli.output import Output, Style
+
+if TYPE_CHECKING:
+    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.view.status import ServerReport
+
+_OBSTACLES = ("disabled", "untrusted", "needs_config")
+_STYLES: dict[str, Style] = {"+": "good", "-": "bad", "@": "faint"}
+
+
+def show_diff(output: Output, plan: ServerPlan) -> None:
+    """The lines that would be different, with control characters of names and values shown."""
+    for line in plan.diff.splitlines():
+        output.line(line, _STYLES.get(line[:1], "plain"))
+
+
+def say_secrets(output: Output, plan: ServerPlan) -> None:
+    """What of the entry is kept encrypted instead; no value is shown."""
+    for name in plan.secrets:
+        output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
+
+
+def place_of(plan: ServerPlan) -> str:
+    """Where the change is made, in words."""
+    return str(plan.edit.path) if plan.edit else "the registry"
+
+
+def say_kept_secrets(output: Output, names: list[str]) -> None:
+    """The secrets that a removed server leaves behind."""
+    if names:
+        words = " ".join(names)
+        output.say(f"still stored of it: `discovery secrets delete {words}` deletes that, too")
+
+
+def say_obstacle(output: Output, report: ServerReport) -> None:
+    """Why a server that is wanted cannot be used all the same, and what to do about it."""
+    if report.state in _OBSTACLES:
+        hint = f" ({report.hint})" if report.hint else ""
+        output.say(f"note: it is {report.state} still: {report.detail or report.reason}{hint}")

@@ -1,0 +1,35 @@
+"""What an entry starts or reaches: the same for two entries of one server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.secrets.references import MalformedReferenceError, Reference, split
+
+Endpoint: TypeAlias = tuple[str, ...]
+ValueOf: TypeAlias = Callable[[Reference], str]
+
+_ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
+
+
+def endpoint(server: ServerSettings, value_of: ValueOf) -> Endpoint:
+    """Its command with all arguments, or its address; empty for a server that has neither."""
+    if server.transport is None:
+        return ()
+    if isinstance(server.transport, StdioTransport):
+        words = (server.transport.command, *server.transport.args)
+        return tuple(resolved(word, value_of) for word in words)
+    url = resolved(server.transport.url, value_of).rstrip("/")
+    return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
+
+
+def resolved(text: str, value_of: ValueOf) -> str:
+    """A text with values in place of its references."""
+    try:
+        parts = split(text)
+    except MalformedReferenceError:
+        return text
+    return "".join(part if isinstance(part, str) else value_of(part) for part in parts)

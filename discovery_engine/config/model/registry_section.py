@@ -1,0 +1,78 @@
+"""The section `registry`: where the catalog and the owner's decisions are kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine.config.model.field_types import Count, Number, Template, custom_error
+from discovery_engine.config.model.section import Section
+from discovery_engine.config.settings import RegistrySettings
+from discovery_engine.secrets.references import split
+
+_DEFAULTS = RegistrySettings()
+_SCHEMES = ("postgresql", "postgres")
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_REFERENCE = "\N{REPLACEMENT CHARACTER}"  # in place of a reference, which may hold any character
+_HINT = 'write url: "${DATABASE_URL}", or postgresql://USER:${DATABASE_PASSWORD}@HOST/DATABASE'
+
+
+def _address(text: str) -> str:
+    # The default of a reference stands in the file, too.
+    parts = (one if isinstance(one, str) else one.default or _REFERENCE for one in split(text))
+    written = "".join(parts)
+    if not text or written == _REFERENCE:
+        return text
+    try:
+        address = urlsplit(written)
+        parameters = parse_qs(address.query)
+    except ValueError:
+        raise custom_error("is no address of a database", hint=_HINT) from None
+    if address.scheme not in _SCHEMES:
+        raise custom_error("must begin with postgresql://", hint=_HINT)
+    secrets = [
+        address.password or "",
+        *(one for key in _SECRETS for one in parameters.get(key, ())),
+    ]
+    if any(one.replace(_REFERENCE, "") for one in secrets):
+        raise custom_error(
+            "must not hold a password, which others can read in this file", hint=_HINT
+        )
+    return text
+
+
+def _section(value: JSONValue) -> JSONValue:
+    if isinstance(value, str):
+        if value != "sqlite":
+            raise custom_error("must be sqlite, or a mapping with a `url`", hint=_HINT)
+        return {}
+    return value
+
+
+class RegistrySection(Section):
+    """A PostgreSQL database that several gateways share; the file of the data folder without."""
+
+    url: Annotated[Template, AfterValidator(_address)] = Field(
+        default="",
+        description="The address of a PostgreSQL database, with libpq's parameters for TLS and "
+        "more. Refer to its password, do not write it.",
+        examples=["${DATABASE_URL}"],
+    )
+    max_connections: Annotated[Count, Field(ge=1, le=100)] = Field(
+        default=_DEFAULTS.max_connections,
+        description="The most connections of this process to the database, beside one that "
+        "listens.",
+        examples=[8],
+    )
+    timeout: Annotated[Number, Field(gt=0, le=300)] = Field(
+        default=_DEFAULTS.timeout,
+        description="Seconds that one operation of the database may take.",
+        examples=[10],
+    )
+
+
+registry_or_sqlite = BeforeValidator(_section, json_schema_input_type=RegistrySection | str)
+"""Beside the section: the word `sqlite` is that of the data folder."""

@@ -1,0 +1,1 @@
+"""Answers of strangers' addresses, bounded; never from a network that is not theirs."""

@@ -1,0 +1,401 @@
+"""Installs servers of the marketplace, updates them, goes back, and removes them.
+
+    plan = await engine.installer.plan_install("io.github.acme/files", values={"folder": "~/notes"})
+    print(plan.argv, plan.missing, plan.warnings)
+    await engine.installer.install(plan)
+
+`installation_work` has what makes an installation whole or none.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from discovery_engine.config.serialization import serialize_server
+from discovery_engine.errors import (
+    DiscoveryError,
+    NotFoundError,
+    NotInstalledError,
+    PackageManagerError,
+)
+from discovery_engine.installer.input_values import GivenValues
+from discovery_engine.installer.install_records import (
+    InstalledServer,
+    InstalledVersion,
+    Place,
+)
+from discovery_engine.installer.install_reports import InstallReports, Publish
+from discovery_engine.installer.installation_work import InstallationWork, InstallerHost
+from discovery_engine.installer.installed_change import InstalledChange, PlannedServerChange
+from discovery_engine.installer.offers import default_name, same_offer
+from discovery_engine.installer.packages import require_same
+from discovery_engine.installer.planner import Choices, Planner
+from discovery_engine.installer.preparation import OnProgress, Preparation
+from discovery_engine.installer.sandbox_grants import Grants
+from discovery_engine.installer.update_plan import UpdatePlan, differences, merged_entry
+
+if TYPE_CHECKING:
+    from discovery_engine.installer.input_values import AskedInput
+    from discovery_engine.installer.plan import InstallPlan
+    from discovery_engine.marketplace.entry import MarketplaceEntry
+    from discovery_engine.marketplace.entry_details import EntryDetails
+    from discovery_engine.marketplace.package_managers.manager_command import Environ
+
+
+def _silent(_: str) -> None:
+    """Progress that is not shown."""
+
+
+class Installer:
+    """Made by the engine; `clock` returns Unix time in seconds."""
+
+    def __init__(
+        self,
+        host: InstallerHost,
+        find: Callable[[str, str], Awaitable[EntryDetails]],
+        *,
+        environ: Environ,
+        data: Path,
+        clock: Callable[[], float],
+        publish: Publish = lambda _: None,
+    ) -> None:
+        """`find` returns what is known of the entry of that name, at a version of its package.
+
+        Without a version it is that of the entry.
+        """
+        self._host = host
+        self._find = find
+        self._planner = Planner(environ, data)
+        self._preparation = Preparation(environ)
+        self._work = InstallationWork(host, data)
+        self._clock = clock
+        self._reports = InstallReports(publish)
+
+    async def plan_install(
+        self,
+        name: str,
+        *,
+        server: str = "",
+        offer: str = "",
+        version: str = "",
+        values: GivenValues | None = None,
+        secrets: GivenValues | None = None,
+        grants: Grants | None = None,
+        to: Place | None = None,
+    ) -> InstallPlan:
+        """What installing an entry of the marketplace would run and write; nothing is done.
+
+        Args:
+            name: Of the entry.
+            server: What the server is to be called; else a short form of the entry's name.
+            offer: The type of the package (`npm`), `remote`, or an identifier; else the first that
+                runs here.
+            version: Of the package; else that of the entry.
+            values: What the server asks for, by its keys. A secret is stored when the server is
+                installed; a value may be a `${reference}`.
+            secrets: Further values, which are stored, also where their publisher does not say that
+                they are secret.
+            grants: What its sandbox lets it use.
+            to: Where the server is entered; the file, if one is in use, with None.
+
+        Raises:
+            NotFoundError: If there is no such entry, package or version.
+            ConfigurationError: If there is a server of that name already.
+            InstallRefusedError: If what the entry asks for is unsafe, or cannot be run here.
+            InvalidInputError: If a value does not fit.
+            PackageManagerError: If a package manager is missing or fails.
+            PackageChangedError: If the package is not what the entry says.
+        """
+        details = await self._find(name, version)
+        choices = Choices(
+            server,
+            offer,
+            version,
+            values=values or {},
+            secrets=secrets or {},
+            grants=grants or Grants(),
+        )
+        where = await self._require_free(details.entry, server, to)
+        plan = await self._planner.plan(details.entry, choices)
+        return plan.warned(details.warnings, where)
+
+    async def preview(self, entry: MarketplaceEntry) -> InstallPlan | None:
+        """What installing an entry would run as it stands, without any value.
+
+        None for bundles, which say themselves what is run, and would be downloaded for it.
+
+        Raises:
+            NotFoundError, InstallRefusedError, PackageManagerError, PackageChangedError: As
+                `plan_install`.
+        """
+        if any(offer.registry_type == "mcpb" for offer in entry.packages):
+            return None
+        return await self._planner.plan(entry, Choices())
+
+    async def asked(
+        self, name: str, *, server: str = "", offer: str = "", to: Place | None = None
+    ) -> tuple[AskedInput, ...]:
+        """What an entry asks its owner for; the arguments and errors are those of `plan_install`.
+
+        No package manager is asked.
+        """
+        details = await self._find(name, "")
+        await self._require_free(details.entry, server, to)
+        return await self._planner.asked(details.entry, Choices(server, offer))
+
+    async def install(
+        self, plan: InstallPlan, *, on_progress: OnProgress = _silent
+    ) -> InstalledChange:
+        """Fetch a planned package, store its secrets, and enter its server, which is approved.
+
+        Args:
+            plan: As it was shown.
+            on_progress: Is called with what is being done.
+
+        Raises:
+            MissingInputsError: If a required value is missing.
+            ConfigurationError: If the name is taken, or the file cannot be edited.
+            InstallFailedError: If the package cannot be fetched.
+            PackageChangedError: If it is not what was pinned.
+            PackageManagerError: If a program is missing.
+            RegistryError, SecretStoreError: If something cannot be kept; nothing is installed.
+        """
+        plan.require_ready()
+        add = partial(
+            self._host.servers.plan_add,
+            plan.name,
+            plan.server_entry,
+            to=plan.where,
+            source="marketplace",
+            package=plan.pin,
+            marketplace_id=plan.entry.id,
+        )
+        where = (await add()).where  # refuses a name that is taken before anything is fetched
+        record = self._record(plan, where)
+        with self._reports.of(plan.name, on_progress) as report:
+            async with self._work.under_way(where, plan.name, tuple(plan.secrets), record.folders):
+                await add()  # another installation may have been under way
+                await self._preparation.prepare(plan, report)
+                change = await add()  # the configuration may have changed meanwhile
+                await self._work.enter(change, record, plan.secrets)
+        self._reports.installed(change, plan.pin)
+        return InstalledChange(change.name, change.where, change.diff, plan.pin)
+
+    async def plan_updates(self, names: Collection[str] = ()) -> tuple[UpdatePlan, ...]:
+        """What updating servers would change; of all that were installed without names.
+
+        A server about which nothing can be found out has the reason in its plan.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+            NotInstalledError: If a named server was not installed from the marketplace.
+        """
+        if names:
+            records = [await self._work.record(name) for name in names]
+        else:
+            records = list(await self._work.all_records())
+        return tuple([await self._plan_update(record) for record in records])
+
+    async def plan_update(
+        self,
+        name: str,
+        *,
+        values: GivenValues | None = None,
+        secrets: GivenValues | None = None,
+    ) -> UpdatePlan:
+        """What updating one server would change, with values for what it asks for now.
+
+        What was given before stays, unless another value is given. `values`, `secrets` and the
+        errors are those of `plan_install` and `plan_updates`.
+        """
+        record = await self._work.record(name)
+        return await self._plan_update(record, values=values or {}, secrets=secrets or {})
+
+    async def update(
+        self, plan: UpdatePlan, *, on_progress: OnProgress = _silent
+    ) -> InstalledChange:
+        """Change a server to the version that was planned; the present one is kept to go back.
+
+        Raises:
+            DiscoveryError: As `install`; or the problem of the plan.
+        """
+        install = plan.require_ready()
+        new = self._record(install, plan.record.where)
+        new = replace(new, previous=plan.record.current)
+        return await self._replace(plan.record, new, install, on_progress)
+
+    async def rollback(self, name: str) -> InstalledChange:
+        """Go back to the version before the last update; once more, and the update is back.
+
+        Raises:
+            NotInstalledError: If it was not installed from the marketplace, or never updated.
+            PackageChangedError: If the registry gives other content for the earlier version now.
+            DiscoveryError: As `install`.
+        """
+        record = await self._work.record(name)
+        if (earlier := record.previous) is None:
+            raise NotInstalledError(
+                f"server {name!r} was never updated: there is no version to go back to",
+                (),
+                hint=f"`discovery marketplace show {shlex.quote(record.entry_name)}` has its"
+                " versions; `discovery marketplace install --version V --as NAME` installs one"
+                " beside it",
+            )
+        await anyio.to_thread.run_sync(earlier.require_copies)
+        # Without a registry the copy counts, which was compared when it was installed.
+        with suppress(PackageManagerError, NotFoundError):
+            now = await self._planner.packages.integrity(earlier.pin)
+            require_same(str(earlier.pin), earlier.pin.integrity, now)
+        back = replace(record, current=earlier, previous=record.current, installed_at=self._clock())
+        return await self._replace(record, back, None, _silent)
+
+    async def uninstall(self, name: str, *, delete_secrets: bool) -> PlannedServerChange:
+        """Remove a server, with what was downloaded for it alone.
+
+        Args:
+            name: Of the server.
+            delete_secrets: Also the secrets that are stored for it.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            NotInstalledError: If it was not installed from the marketplace.
+            ConfigurationError, RegistryError: If it cannot be removed; it is then as it was.
+        """
+        record = await self._work.record(name)
+        change = await self._host.servers.plan_remove(name)
+        secrets = await self.secrets_of(record.name) if delete_secrets else ()
+        await self._remove(record, change, secrets)
+        return change
+
+    async def remove(self, change: PlannedServerChange) -> None:
+        """Make a planned removal; what was downloaded for an installed server goes with it.
+
+        Its secrets stay. The errors are those of `uninstall`.
+        """
+        if record := await self._work.find(change.name):
+            await self._remove(record, change, ())
+        else:
+            await self._host.servers.apply(change)
+
+    async def _remove(
+        self, record: InstalledServer, change: PlannedServerChange, secrets: Sequence[str]
+    ) -> None:
+        folders = (*record.folders, self._work.private_folder(record))
+        async with self._work.under_way(record.where, record.name, secrets, folders):
+            await self._host.servers.apply(change)
+        self._reports.uninstalled(change, record.current.pin)
+
+    async def secrets_of(self, server: str) -> tuple[str, ...]:
+        """The names of the secrets that are stored for a server alone."""
+        names = await anyio.to_thread.run_sync(self._host.secrets.names)
+        return tuple(name for name in names if name.rpartition("/")[0] == server)
+
+    async def installed(self, name: str) -> InstalledServer:
+        """What is known of an installed server.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+            NotInstalledError: If it was not installed from the marketplace.
+        """
+        return await self._work.record(name)
+
+    async def find(self, name: str) -> InstalledServer | None:
+        """What is known of an installed server; None if no such server was installed."""
+        return await self._work.find(name)
+
+    async def _require_free(self, entry: MarketplaceEntry, server: str, to: Place | None) -> Place:
+        """Check that a server can be entered under its name; returns where it would be entered.
+
+        Raises:
+            ConfigurationError: If there is one of that name already.
+        """
+        name = server or default_name(entry)
+        return await self._host.servers.require_free(
+            name,
+            to=to,
+            hint="`discovery marketplace update` updates one that was installed;"
+            " `--as NAME` gives this one another name",
+        )
+
+    async def _plan_update(
+        self,
+        record: InstalledServer,
+        *,
+        values: GivenValues = MappingProxyType({}),
+        secrets: GivenValues = MappingProxyType({}),
+    ) -> UpdatePlan:
+        current = record.current
+        try:
+            details = await self._find(record.entry_name, "")
+            choices = Choices(
+                record.name,
+                same_offer(details.entry, record.offer, current.pin.registry_type),
+                values=values,
+                secrets=secrets,
+                earlier=current.values,
+                grants=current.grants,
+            )
+            stored = frozenset(await self.secrets_of(record.name))
+            plan = await self._planner.plan(details.entry, choices, stored=stored)
+            plan = plan.warned(details.warnings, record.where)
+            if plan.pin.version == current.pin.version:
+                require_same(str(plan.pin), current.pin.integrity, plan.pin.integrity)
+        except DiscoveryError as error:
+            return UpdatePlan(record, problem=error)
+        part = self._host.view.catalog.part(self._work.address(record))
+        tools = {entry.tool.name for entry in part.entries}
+        return UpdatePlan(record, plan, differences(record, plan, tools))
+
+    async def _replace(
+        self,
+        before: InstalledServer,
+        after: InstalledServer,
+        plan: InstallPlan | None,
+        on_progress: OnProgress,
+    ) -> InstalledChange:
+        """Another version of a server in place of the present one."""
+        await self._host.complete_settings()
+        address = self._work.address(before)
+        server = self._host.view.server_settings(address)
+        entry = merged_entry(
+            before.current.server_entry, serialize_server(server), after.current.server_entry
+        )
+        secrets = plan.secrets if plan else {}
+        pin = after.current.pin
+        folders = (*after.folders, *before.folders)
+        with self._reports.of(address, on_progress) as report:
+            async with self._work.under_way(before.where, before.name, tuple(secrets), folders):
+                if plan:
+                    await self._preparation.prepare(plan, report)
+                change = await self._host.servers.plan_update(
+                    address, entry, package=pin, source="marketplace"
+                )
+                await self._work.enter(change, after, secrets)
+        return InstalledChange(change.name, change.where, change.diff, pin)
+
+    def _record(self, plan: InstallPlan, where: Place) -> InstalledServer:
+        return InstalledServer(
+            name=plan.name,
+            where=where,
+            entry_name=plan.entry.name,
+            marketplace_id=plan.entry.id,
+            offer=plan.pin.identifier,
+            current=InstalledVersion(
+                plan.pin,
+                plan.server_entry,
+                plan.values,
+                plan.grants,
+                tuple(map(str, plan.folders)),
+            ),
+            installed_at=self._clock(),
+        )

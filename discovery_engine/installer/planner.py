@@ -1,0 +1,264 @@
+"""Plans an installation: the offer, the package, the values, and the entry that comes of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from msgspec import Struct
+
+from discovery_engine import scanner
+from discovery_engine._util.text import one_line, quoted
+from discovery_engine.errors import InstallRefusedError
+from discovery_engine.installer.bundle_packages import BundleResolver
+from discovery_engine.installer.environment import ServerEnvironment, environment
+from discovery_engine.installer.input_values import GivenValues, InputValues, literal
+from discovery_engine.installer.offered_arguments import (
+    refused_hint,
+    runtime_options,
+    server_arguments,
+)
+from discovery_engine.installer.offers import Offer, chosen_offer, default_name
+from discovery_engine.installer.packages import PackageResolver
+from discovery_engine.installer.plan import InstallPlan, SecretValues
+from discovery_engine.installer.remote_address import address, headers
+from discovery_engine.installer.sandbox_grants import Grants, confinement, sandbox, unconfined
+from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
+from discovery_engine.marketplace.package_managers.prerequisites import RUNTIMES, Prerequisites
+from discovery_engine.registry.server_records import PackagePin
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.installer.download import BundleDownloads
+    from discovery_engine.installer.input_values import AskedInput
+    from discovery_engine.installer.offered_arguments import RuntimeOptions
+    from discovery_engine.marketplace.entry import MarketplaceEntry
+    from discovery_engine.marketplace.package_managers.manager_command import Environ
+
+_LONGEST_DESCRIPTION = 300  # characters; agents read it
+
+
+class Choices(Struct, frozen=True):
+    """What the owner chose of an entry; empty for what is usual."""
+
+    name: str = ""
+    offer: str = ""
+    """A type, such as `npm` or `remote`, or an identifier."""
+    version: str = ""
+    values: GivenValues = {}
+    secrets: GivenValues = {}
+    """Further values, which are stored as secrets whatever their publisher says of them."""
+    earlier: GivenValues = {}
+    """What its owner gave for the version before."""
+    grants: Grants = Grants()
+
+    def input_values(self, server: str, stored: Collection[str]) -> InputValues:
+        return InputValues(
+            server, self.values, secrets=self.secrets, earlier=self.earlier, stored=stored
+        )
+
+
+class Planner:
+    """Plans installations of entries; nothing is installed, written or started."""
+
+    def __init__(
+        self, environ: Environ, data: Path, downloads: BundleDownloads | None = None
+    ) -> None:
+        """`data` is the data folder; `downloads` are those of its bundles by default."""
+        self._data = data
+        self._environ = environ
+        self._prerequisites = Prerequisites(environ)
+        self.packages = PackageResolver(environ, data)
+        self._bundles = BundleResolver(data, downloads)
+
+    async def plan(
+        self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()
+    ) -> InstallPlan:
+        """What installing an entry would do.
+
+        Args:
+            entry: Of the marketplace.
+            choices: What its owner chose.
+            stored: The secrets of this very server that are stored already: `SERVER/NAME`.
+
+        Raises:
+            InstallRefusedError: If what the entry asks for is unsafe, or cannot be run here.
+            InvalidInputError: If a value does not fit.
+            NotFoundError: If its package, or the version, does not exist.
+            PackageManagerError: If a package manager is missing or fails.
+            PackageChangedError: If the package is not what the entry says.
+        """
+        offer = await self._offer(entry, choices)
+        name = choices.name or default_name(entry)
+        values = choices.input_values(name, stored)
+        if isinstance(offer, RemoteOffer):
+            plan = self._remote(entry, offer, choices, name, values)
+        else:
+            plan = await self._package(entry, offer, choices, name, values)
+        values.require_known()
+        return plan
+
+    async def asked(
+        self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()
+    ) -> tuple[AskedInput, ...]:
+        """What the owner may give, without asking a package manager.
+
+        A bundle is downloaded for it. The arguments and errors are those of `plan`.
+        """
+        offer = await self._offer(entry, choices)
+        if isinstance(offer, PackageOffer) and offer.registry_type == "mcpb":
+            return (await self.plan(entry, choices, stored=stored)).asked
+        values = choices.input_values(choices.name or default_name(entry), stored)
+        if isinstance(offer, RemoteOffer):
+            address(offer, values)
+            headers(offer.headers, values)
+        else:
+            _package_inputs(offer, values)
+        return tuple(values.asked.values())
+
+    async def _offer(self, entry: MarketplaceEntry, choices: Choices) -> Offer:
+        if entry.status == "deleted":
+            raise InstallRefusedError(f"{entry.name} was deleted from the marketplace")
+        return chosen_offer(entry, choices.offer or None, await self._runnable(entry))
+
+    async def _package(
+        self,
+        entry: MarketplaceEntry,
+        offer: PackageOffer,
+        choices: Choices,
+        name: str,
+        values: InputValues,
+    ) -> InstallPlan:
+        options, variables, arguments = _package_inputs(offer, values)
+        if offer.registry_type == "mcpb":
+            package = await self._bundles.resolve(offer, values, server=name)
+        else:
+            package = await self.packages.resolve(
+                offer, options, version=choices.version, server=name
+            )
+        env = {**package.environment, **variables.variables}
+        command = package.command(arguments, tuple(env))
+        description, suspicion = _description(entry)
+        own = (*package.folders, *package.reads)
+        usable, refused = self._grantable(values.paths)
+        changes = (*usable, *map(str, package.writes))
+        server_entry = _without_empty(
+            command=command.program,
+            args=list(command.arguments),
+            env=env,
+            cwd=str(package.cwd or ""),
+            sandbox=sandbox(choices.grants, changes, own),
+            description=description,
+        )
+        confined = await anyio.to_thread.run_sync(
+            confinement, name, choices.grants, command.program, self._environ
+        )
+        notes = (*variables.warnings, *options.warnings, *package.warnings, *refused)
+        notes = (*notes, *unconfined(confined))
+        return InstallPlan(
+            entry=entry,
+            offer=offer,
+            name=name,
+            pin=package.pin,
+            server_entry=server_entry,
+            asked=tuple(values.asked.values()),
+            secrets=SecretValues(values.to_store),
+            prerequisites=await self._prerequisites.probe(_needed(package.pin)),
+            warnings=(*notes, *suspicion),
+            archive=package.archive,
+            folders=package.folders,
+            reads=package.reads,
+            confinement=confined,
+            grants=choices.grants,
+            values=values.plain,
+        )
+
+    def _grantable(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Of the paths that the owner named, those that a sandbox may grant; a note on others."""
+        data = os.path.realpath(self._data)
+        held = [path for path in paths if Path(data).is_relative_to(os.path.realpath(path))]
+        notes = [
+            f"its sandbox does not let it use {path}, which holds the secrets of discovery:"
+            " name folders in it"
+            for path in held
+        ]
+        return [path for path in paths if path not in held], notes
+
+    def _remote(
+        self,
+        entry: MarketplaceEntry,
+        offer: RemoteOffer,
+        choices: Choices,
+        name: str,
+        values: InputValues,
+    ) -> InstallPlan:
+        if choices.version and choices.version != entry.version:
+            raise InstallRefusedError("a remote server has no versions to choose from")
+        url = address(offer, values) or literal(offer.url)
+        description, suspicion = _description(entry)
+        server_entry = _without_empty(
+            url=url,
+            transport="sse" if offer.type == "sse" else "http",
+            headers=headers(offer.headers, values),
+            description=description,
+        )
+        return InstallPlan(
+            entry=entry,
+            offer=offer,
+            name=name,
+            pin=PackagePin("remote", offer.url, entry.version),
+            server_entry=server_entry,
+            asked=tuple(values.asked.values()),
+            secrets=SecretValues(values.to_store),
+            warnings=suspicion,
+            values=values.plain,
+        )
+
+    async def _runnable(self, entry: MarketplaceEntry) -> set[str]:
+        """The types of packages that can be started here."""
+        kinds = {offer.registry_type for offer in entry.packages}
+        found: set[str] = set()
+        for kind in kinds:
+            programs = RUNTIMES[kind]
+            probed = await self._prerequisites.probe(programs)
+            is_here = any(one.is_usable for one in probed) or not programs
+            if is_here or kind == "pypi":  # that has an environment of our own
+                found.add(kind)
+        return found
+
+
+def _package_inputs(
+    offer: PackageOffer, values: InputValues
+) -> tuple[RuntimeOptions, ServerEnvironment, tuple[str, ...]]:
+    """Options of the runtime, variables and arguments, with the values that were given."""
+    if hint := refused_hint(offer):
+        raise InstallRefusedError(
+            f"the entry asks for {quoted(hint)} to start its {offer.registry_type} package;"
+            " that is none of the programs with which packages are started"
+        )
+    options = runtime_options(offer, values)
+    variables = environment((*offer.environment, *options.environment), values)
+    return options, variables, server_arguments(offer.package_arguments, values)
+
+
+def _without_empty(**keys: JSONValue) -> JSONObject:
+    """An entry of `servers` with those of its keys that have a value."""
+    return {key: value for key, value in keys.items() if value}
+
+
+def _needed(pin: PackagePin) -> Sequence[str]:
+    if pin.runtime == "npx":
+        return ("npx", "npm")
+    return () if pin.runtime in ("venv", "") else (pin.runtime,)
+
+
+def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
+    """What agents read about the server; nothing if it is suspicious, which is said."""
+    if scanner.alarms(scanner.scan_text(entry.description, where="description")):
+        return "", ("its description is suspicious, and is left out of the entry",)
+    text = one_line(entry.description)
+    cut = text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1]}…"
+    return literal(cut), ()

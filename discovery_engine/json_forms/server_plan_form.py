@@ -1,0 +1,63 @@
+"""Changes of the configured servers: what each would write, and what it would run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discovery_engine.config.serialization import serialize_server_redacted
+from discovery_engine.owner.shown_diff import shown_diff
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.owner.setup_sync import SyncPlan, SyncProblem
+
+
+def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
+    return {
+        "name": plan.name,
+        "where": plan.where,
+        "path": str(plan.edit.path) if plan.edit else None,
+        "written": is_written,
+        "diff": plan.diff,
+        "secrets": list(plan.secrets),
+    }
+
+
+def shown_plan_form(plan: ServerPlan, settings: Settings) -> JSONObject:
+    """A plan under these settings, for those who read no file: without secrets of the file."""
+    form = server_plan_form(plan, is_written=False)
+    return form | {"verb": plan.verb, "diff": shown_diff(plan.diff, settings)}
+
+
+def sync_plan_form(plan: SyncPlan, *, is_written: bool) -> JSONObject:
+    report = plan.report
+    return {
+        "path": str(plan.path),
+        "written": is_written,
+        "registered": list(report.registered),
+        "activated": list(report.activated),
+        "skipped": list(map(_problem_form, report.skipped)),
+        "errors": list(map(_problem_form, report.errors)),
+    }
+
+
+def shown_sync_form(plan: SyncPlan, settings: Settings) -> JSONObject:
+    """With what each server would run."""
+    shown = [shown_plan_form(one, settings) for one in plan.plans]
+    return sync_plan_form(plan, is_written=False) | {"plans": shown}
+
+
+def server_entry_form(server: ServerSettings) -> JSONObject:
+    """The entry of a server, with references as they are written, and without values."""
+    return {
+        "name": server.name,
+        "source": server.source,
+        "origin": str(server.origin),
+        "entry": serialize_server_redacted(server),
+    }
+
+
+def _problem_form(one: SyncProblem) -> JSONObject:
+    return {"name": one.name, "reason": one.reason}

@@ -1,0 +1,256 @@
+"""An entry of the marketplace: a server as its publisher, or a catalog, describes it.
+
+Everything in it is data of strangers. Texts are as they were published, invisible characters
+included, for a scanner has to see them; whoever shows one cleans it first (`_util.text`). What was
+parsed keeps to the bounds of `marketplace.bounds`, and identifiers of packages to the grammar of
+their registry (`marketplace.identifiers`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine.config.marketplace_settings import SourceTrust
+
+RegistryType: TypeAlias = Literal["npm", "pypi", "oci", "nuget", "mcpb"]
+EntryStatus: TypeAlias = Literal["active", "deprecated", "deleted"]
+InputKind: TypeAlias = Literal["positional", "named", "environment", "header", "variable"]
+InputFormat: TypeAlias = Literal["string", "number", "boolean", "filepath"]
+TransportType: TypeAlias = Literal["stdio", "streamable-http", "sse"]
+
+TRUST_LEVELS: tuple[SourceTrust, ...] = ("unreviewed", "official", "curated")
+"""The least trusted first. `official`: the registry verified that the publisher owns the name, and
+nobody reviewed the server; `curated`: somebody whom the owner relies on chose it."""
+
+
+class _Value(Struct, frozen=True, omit_defaults=True):
+    """What is stored with an entry."""
+
+
+class Input(_Value, frozen=True):
+    """A value that a server is started with: an argument, a variable, a header, or a part of one.
+
+    Either `value` is given, maybe with `{names}` of `variables`; or the person who installs it is
+    asked for one.
+    """
+
+    name: str
+    """Of the variable, header or flag (with its dashes); of a positional argument what its
+    publisher calls it, maybe empty."""
+    kind: InputKind
+    value: str = ""
+    """Fixed by the publisher; each `{name}` in it stands for one of `variables`."""
+    description: str = ""
+    default: str = ""
+    placeholder: str = ""
+    """An example for the person who is asked."""
+    choices: tuple[str, ...] = ()
+    """The only values that may be given; any if there are none."""
+    format: InputFormat = "string"
+    variables: tuple[Input, ...] = ()
+    """What `{names}` in `value` stand for."""
+    is_required: bool = False
+    is_secret: bool = False
+    is_repeated: bool = False
+    """Several values may be given, each of which repeats the argument."""
+
+    @property
+    def asked(self) -> tuple[Input, ...]:
+        """What a person may be asked for: this, or the variables in its value."""
+        if self.value:
+            return self.variables
+        return (self,)
+
+
+class OfferedTransport(_Value, frozen=True):
+    """How a server that was started from a package is spoken to."""
+
+    type: TransportType = "stdio"
+    url: str = ""
+    """Template; empty with stdio."""
+    headers: tuple[Input, ...] = ()
+    variables: tuple[Input, ...] = ()
+
+
+class PackageOffer(_Value, frozen=True):
+    """A package from which the server can be started on this machine."""
+
+    registry_type: RegistryType
+    identifier: str
+    """The name in its registry; of `mcpb` the address of the file; of `oci` the image, without a
+    tag or a digest."""
+    version: str = ""
+    """Exact; empty if the publisher gives none (`oci` has it in its tag)."""
+    runtime_hint: str = ""
+    """`npx`, `uvx`, `docker` or `dnx`: what the publisher says, or the usual one of its type."""
+    runtime_arguments: tuple[Input, ...] = ()
+    package_arguments: tuple[Input, ...] = ()
+    environment: tuple[Input, ...] = ()
+    transport: OfferedTransport = OfferedTransport()
+    integrity: str = ""
+    """As its source gives it, such as `sha512-…`, `sha256:…`; empty if it gives none."""
+    registry_url: str = ""
+    """Another registry than the usual one of its type; empty for that one."""
+
+    @property
+    def key(self) -> str:
+        """The same for every spelling of the package, whatever its version: `npm:@acme/files`."""
+        return f"{self.registry_type}:{_folded(self.registry_type, self.identifier)}"
+
+
+class RemoteOffer(_Value, frozen=True):
+    """An address at which the server runs already."""
+
+    type: TransportType
+    url: str
+    """Template: each `{name}` in it stands for one of `variables`."""
+    headers: tuple[Input, ...] = ()
+    variables: tuple[Input, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"remote:{self.url.rstrip('/')}"
+
+
+class RefusedOffer(_Value, frozen=True):
+    """An offer that cannot be used, and why; it is shown, and never installed."""
+
+    registry_type: str
+    identifier: str
+    reason: str
+
+
+class OfferedTool(_Value, frozen=True):
+    name: str
+    description: str = ""
+
+
+class EntryOrigin(_Value, frozen=True):
+    """A source that has the entry."""
+
+    source: str
+    """Its id, as in the configuration."""
+    trust: SourceTrust
+
+
+class VersionNote(_Value, frozen=True):
+    """A version that was published."""
+
+    version: str
+    published_at: str = ""
+    """ISO 8601; empty if it is not known."""
+    status: EntryStatus = "active"
+
+
+class MarketplaceEntry(_Value, frozen=True):
+    """A server that is offered, in its highest version."""
+
+    id: str
+    """Of the package and its repository, and thus the same from every source: `entry_id`."""
+    name: str
+    """Reverse DNS (`io.github.acme/files`), or the name of a package."""
+    title: str = ""
+    description: str = ""
+    version: str = ""
+    publisher: str = ""
+    """Whom the name, the package or the catalog names; not verified beyond `trust`."""
+    repository: str = ""
+    """Address; empty if none is given."""
+    website: str = ""
+    published_at: str = ""
+    """ISO 8601, of this version; empty if it is not known."""
+    first_published_at: str = ""
+    """ISO 8601, of the first version; empty if it is not known, as in most copies."""
+    updated_at: str = ""
+    status: EntryStatus = "active"
+    """`deleted` never leaves the store."""
+    status_message: str = ""
+    """The publisher's own words about it, such as what to use instead."""
+    packages: tuple[PackageOffer, ...] = ()
+    remotes: tuple[RemoteOffer, ...] = ()
+    refused: tuple[RefusedOffer, ...] = ()
+    """Offers that this program cannot use."""
+    tools: tuple[OfferedTool, ...] | None = None
+    """None if they are not known before the server runs."""
+    tags: tuple[str, ...] = ()
+    versions: tuple[VersionNote, ...] = ()
+    """The highest first; those that the sources mentioned."""
+    origins: tuple[EntryOrigin, ...] = ()
+
+    @property
+    def trust(self) -> SourceTrust:
+        """That of the least trusted origin."""
+        levels = (TRUST_LEVELS.index(origin.trust) for origin in self.origins)
+        return TRUST_LEVELS[min(levels, default=0)]
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether every source that has it stands for it."""
+        return self.trust == "curated"
+
+
+def entry_id(
+    name: str,
+    repository: str,
+    packages: tuple[PackageOffer, ...],
+    remotes: tuple[RemoteOffer, ...],
+) -> str:
+    """What identifies an entry in every source: its repository and first package, not its name.
+
+    `github.com/acme/files#npm:@acme/files`; without a repository the package alone; the address
+    of a remote server in its place; the name if there is neither.
+    """
+    key = _package_key(name, packages, remotes)
+    place = repository_key(repository)
+    return f"{place}#{key}" if place else key
+
+
+def package_key(entry: MarketplaceEntry) -> str:
+    """What an entry starts or reaches first, the same for every spelling and version."""
+    return _package_key(entry.name, entry.packages, entry.remotes)
+
+
+def _package_key(
+    name: str, packages: tuple[PackageOffer, ...], remotes: tuple[RemoteOffer, ...]
+) -> str:
+    offers = sorted(packages, key=lambda offer: _PREFERENCE.index(offer.registry_type))
+    keys = [*(offer.key for offer in offers), *(remote.key for remote in remotes)]
+    return keys[0] if keys else f"name:{name.lower()}"
+
+
+def repository_key(address: str) -> str:
+    """The same for every spelling of a repository's address: `github.com/acme/files`."""
+    text = address.strip().removeprefix("git+").replace("github:", "github.com/", 1)
+    _, scheme, rest = text.partition("://")
+    if not scheme:
+        rest = text.replace(":", "/", 1) if "@" in text else text  # git@github.com:acme/files
+    rest = rest.rpartition("@")[2] if "@" in rest.partition("/")[0] else rest
+    for sign in "?#":
+        rest = rest.partition(sign)[0]
+    parts = [part for part in rest.lower().split("/") if part]
+    if parts and parts[0].startswith("www."):
+        parts[0] = parts[0].removeprefix("www.")
+    if parts and parts[0] in _FORGES:
+        parts = parts[:3]  # a folder of it, as monorepos have, is the same repository
+    return "/".join(parts).removesuffix(".git")
+
+
+_PREFERENCE: tuple[RegistryType, ...] = ("npm", "pypi", "nuget", "mcpb", "oci")
+_FORGES = ("github.com", "codeberg.org", "bitbucket.org")
+_VERSION_IN_ADDRESS = re.compile(r"[-_/]?v?\d+(?:\.\d+)+(?:-[a-z]+(?:\.\d+)?)?")
+
+
+def _folded(registry_type: RegistryType, identifier: str) -> str:
+    if registry_type == "pypi":  # PEP 503: `Acme.Files` and `acme-files` are one project
+        return "-".join(
+            filter(None, identifier.lower().replace(".", "-").replace("_", "-").split("-"))
+        )
+    if registry_type == "mcpb":  # the address of one version
+        return _VERSION_IN_ADDRESS.sub("", repository_key(identifier))
+    if registry_type == "oci":
+        image = identifier.lower().partition("@")[0]
+        return image.removeprefix("docker.io/").removeprefix("library/")
+    return identifier.lower()

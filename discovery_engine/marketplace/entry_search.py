@@ -1,0 +1,151 @@
+"""The copied entries, searched and merged: those of several sources that are one server are one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.settings import Weights
+from discovery_engine.marketplace.entry import MarketplaceEntry
+from discovery_engine.marketplace.entry_documents import (
+    entry_lexicon,
+    name_spellings_of,
+    read_entry,
+    telling_words,
+)
+from discovery_engine.marketplace.entry_index import EntryIndex
+from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.same_server import group_identities, merge_group, merged_entries
+from discovery_engine.marketplace.source import copy_key
+
+_DEEPEST = 500  # results of a query that can be paged through
+
+
+class FoundEntry(Struct, frozen=True):
+    entry: MarketplaceEntry
+    relevance: float
+    """From 0 to 1; 0 in a list that no query has ordered."""
+
+
+class EntrySearch:
+    """Its methods read the store, and take a thread's time."""
+
+    def __init__(
+        self, settings: MarketplaceSettings, store: MarketplaceStore, weights: Weights
+    ) -> None:
+        self._store = store
+        self._weights = weights
+        self._order = [source.name for source in settings.active_sources]
+        self._keys = {source.name: copy_key(source) for source in settings.active_sources}
+        self._names = {key: name for name, key in self._keys.items()}
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of the copies of all sources."""
+        return list(self._names)
+
+    def rank(self, source: str) -> int:
+        """The place of a source; the lowest counts most."""
+        return self._order.index(source) if source in self._order else len(self._order)
+
+    def page(
+        self,
+        query: str,
+        wanted: Sequence[str],
+        offset: int,
+        limit: int,
+        live: Sequence[MarketplaceEntry],
+    ) -> tuple[list[FoundEntry], int | None]:
+        """A page of results, and where the next one begins; takes a thread's time."""
+        keys = [self._keys[name] for name in wanted]
+        if not (words := telling_words(query)):
+            stored = self._store.latest(keys, limit=limit + 1, offset=offset)
+            rows = [one.row for one in stored[:limit]]
+            following = offset + limit if len(stored) > limit else None
+            return self._merged(self._groups(rows, keys), {}, {}), following
+        index = self._store.index()
+        most = min(_DEEPEST, 2 * (offset + limit) + 1)
+        ranked = index.search(query, words, limit=most, weights=self._weights, sources=keys)
+        relevance = {one.row: one.relevance for one in ranked}
+        groups = self._groups(list(relevance), keys)[offset:]
+        fresh = {(entry.origins[0].source, entry.name): entry for entry in live}
+        copied = self._merged(groups[:limit], relevance, fresh)
+        others = list(fresh.values())
+        page = (self._with_live(index, query, copied, others) if others else copied)[:limit]
+        # Package managers are asked for the first page alone: the next one begins in the copy.
+        on_page = {(one.entry.id, one.entry.name) for one in page}
+        shown = sum((one.entry.id, one.entry.name) in on_page for one in copied)
+        return page, offset + shown if shown < len(groups) else None
+
+    def named(self, name: str, wanted: Sequence[str]) -> list[MarketplaceEntry]:
+        """The entries of that name or id."""
+        keys = [self._keys[one] for one in wanted]
+        rows = [one.row for one in self._store.named(name) if one.identity.source in keys]
+        groups = self._groups(rows, keys)
+        return [found.entry for found in self._merged(groups, {}, {}, with_versions=True)]
+
+    def _groups(self, rows: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
+        """Rows that are one server, with those of other sources, in the order of `rows`.
+
+        Of each group the row that counts most is first.
+        """
+        known = [one for one in self._store.same_packages(rows) if one.identity.source in keys]
+        places = {row: place for place, row in enumerate(rows)}
+        groups = [
+            [known[place].row for place in group]
+            for group in group_identities([one.identity for one in known], self._rank_of_key)
+        ]
+        firsts = {
+            min(places[row] for row in group if row in places): group
+            for group in groups
+            if not places.keys().isdisjoint(group)
+        }
+        return [firsts[place] for place in sorted(firsts)]
+
+    def _merged(
+        self,
+        groups: Sequence[Sequence[int]],
+        relevance: Mapping[int, float],
+        fresh: dict[tuple[str, str], MarketplaceEntry],
+        *,
+        with_versions: bool = False,
+    ) -> list[FoundEntry]:
+        """Groups as entries.
+
+        An entry of `fresh`, by source and name, takes the place of its copy, and is taken out.
+        """
+        entries = self._store.rows(
+            [row for group in groups for row in group], with_versions=with_versions
+        )
+        found = []
+        for group in groups:
+            copies = [entries[row] for row in group if row in entries]
+            there = [fresh.pop((one.origins[0].source, one.name), one) for one in copies]
+            if there:
+                best = max(relevance.get(row, 0.0) for row in group)
+                found.append(FoundEntry(merge_group(there), best))
+        return found
+
+    def _with_live(
+        self,
+        index: EntryIndex,
+        query: str,
+        found: Sequence[FoundEntry],
+        live: Sequence[MarketplaceEntry],
+    ) -> list[FoundEntry]:
+        """Results of the copy together with those of package managers."""
+        lexicon = entry_lexicon()
+        relevance: dict[str, float] = {one.entry.id: one.relevance for one in found}
+        for entry in live:
+            document, spellings = read_entry(entry, lexicon), name_spellings_of(entry)
+            own = index.relevance(query, telling_words(query), document, spellings, self._weights)
+            relevance[entry.id] = max(relevance.get(entry.id, 0.0), own)
+        merged = merged_entries([*(one.entry for one in found), *live], self.rank)
+        results = [FoundEntry(entry, relevance.get(entry.id, 0.0)) for entry in merged]
+        results.sort(key=lambda one: -one.relevance)
+        return results
+
+    def _rank_of_key(self, key: str) -> int:
+        return self.rank(self._names.get(key, ""))

@@ -1,0 +1,340 @@
+"""The marketplace: what all sources offer, found and looked up; nothing is installed here.
+
+Copied sources are searched in the copy; package managers are asked meanwhile, and what fails of
+them costs only itself. Each answer says how old the copies are and what is wrong with a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+
+import anyio
+from msgspec import Struct
+
+from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.settings import Weights
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import (
+    MarketplaceCursorError,
+    MarketplaceEntryAmbiguousError,
+    MarketplaceEntryNotFoundError,
+    MarketplaceSourceNotFoundError,
+)
+from discovery_engine.limits import require_name, require_query
+from discovery_engine.marketplace.entry import MarketplaceEntry
+from discovery_engine.marketplace.entry_details import (
+    EntryDetails,
+    at_version,
+    entry_details,
+    with_published,
+)
+from discovery_engine.marketplace.entry_search import EntrySearch, FoundEntry
+from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.mcp_registry import McpRegistry
+from discovery_engine.marketplace.package_managers.manager_command import Environ
+from discovery_engine.marketplace.package_managers.package_names import require_plain
+from discovery_engine.marketplace.package_managers.prerequisites import Prerequisites
+from discovery_engine.marketplace.same_server import merged_entries
+from discovery_engine.marketplace.source import LiveSource, SourceFailure, SyncedSource
+from discovery_engine.marketplace.source_copies import (
+    SourceCopies,
+    SourceState,
+    is_complete,
+    without_doubles,
+)
+from discovery_engine.marketplace.synchronizer import Progress, SourceReport
+
+_MOST = 100  # results of one page
+_PATIENCE = 3.0  # seconds that a registry is waited for when an entry is shown
+_LONGEST_CURSOR = 9  # digits
+_INCOMPLETE = "MARKETPLACE_COPY_INCOMPLETE"
+_NO_SOURCES = Diagnostic(
+    "MARKETPLACE_NO_SOURCES",
+    "the marketplace has no sources: those of `marketplace.sources` are none, or disabled",
+    "leave the key out for the official registry, npm and PyPI, or add `- type: mcp-registry`",
+)
+_CANDIDATES = 20  # names of a search among which the nearest are looked for
+
+
+class MarketplacePage(Struct, frozen=True):
+    """A page of results."""
+
+    entries: tuple[FoundEntry, ...] = ()
+    next_cursor: str | None = None
+    sources: tuple[SourceState, ...] = ()
+    """Those that were searched."""
+    problems: tuple[Diagnostic, ...] = ()
+    """What is wrong with them; the entries are those of all others, and of their copies."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a source is missing that may have what was looked for."""
+        is_failing = any(state.is_failing for state in self.sources)
+        return is_failing or any(one.code == _INCOMPLETE for one in self.problems)
+
+    @property
+    def synced_at(self) -> float | None:
+        """When the oldest of the copies was made; None if there is none."""
+        times = [state.synced_at for state in self.sources if state.synced_at is not None]
+        return min(times, default=None)
+
+
+class Marketplace:
+    """Made by whoever opens the engine.
+
+    Args:
+        settings: Sources, in the order of which counts more.
+        store: The copies.
+        synced: The sources that are copied.
+        live: Those that are asked for each query.
+        environ: Where programs that start packages are looked for.
+        weights: Of the parts of relevance.
+        clock: Unix time in seconds.
+        sleep: Waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        settings: MarketplaceSettings,
+        store: MarketplaceStore,
+        *,
+        synced: Sequence[SyncedSource],
+        live: Sequence[LiveSource] = (),
+        environ: Environ,
+        weights: Weights,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._store = store
+        self._synced = {source.settings.name: source for source in synced}
+        self._live = {source.settings.name: source for source in live}
+        self._order = [source.name for source in settings.active_sources]
+        self._search = EntrySearch(settings, store, weights)
+        self._clock = clock
+        self._prerequisites = Prerequisites(environ)
+        self._copies = SourceCopies(settings, store, self._synced, clock=clock, sleep=sleep)
+
+    async def search(
+        self,
+        query: str = "",
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        sources: Collection[str] = (),
+        offline: bool = False,
+        on_progress: Progress | None = None,
+    ) -> MarketplacePage:
+        """The servers that fit a query, the best first; without one those updated last.
+
+        Copies that are too old are brought up to date before, for a few seconds; a source without
+        a copy is waited for. Nobody is asked if `offline`.
+
+        Raises:
+            InputTooLongError: If the query is too long.
+            MarketplaceSourceNotFoundError: If there is no such source.
+            MarketplaceCursorError: If the cursor is of no page.
+            RegistryError: If the copies cannot be read.
+        """
+        require_query(query)
+        wanted = self._wanted(sources)
+        offset = _offset(cursor)
+        limit = max(1, min(limit, _MOST))
+        problems: list[Diagnostic] = []
+        live: list[MarketplaceEntry] = []
+        async with open_task_group() as tasks:
+            if not offline:
+                if query.strip() and not offset:
+                    for name in wanted:
+                        if source := self._live.get(name):
+                            tasks.start_soon(self._ask, source, query, limit, live, problems)
+                problems += await self._copies.refresh(wanted, on_progress)
+        found, following = await anyio.to_thread.run_sync(
+            self._search.page, query, wanted, offset, limit, live
+        )
+        states = await self._copies.states(wanted, problems)
+        known = [problem for state in states for problem in self._problems_of(state)]
+        return MarketplacePage(
+            entries=tuple(found),
+            next_cursor=None if following is None else str(following),
+            sources=states,
+            # `sources` has what is only worth knowing.
+            problems=without_doubles(one for one in known if one.severity != "info")
+            if wanted
+            else (_NO_SOURCES,),
+        )
+
+    async def lookup(
+        self, name: str, *, sources: Collection[str] = (), offline: bool = False
+    ) -> MarketplaceEntry:
+        """The entry of a name, of an id, or of a package whose very name it is.
+
+        `SOURCE:NAME` names one of several sources.
+
+        Args:
+            name: As a search gives it.
+            sources: Only these.
+            offline: Whether nobody is asked.
+
+        Raises:
+            MarketplaceEntryNotFoundError: If there is none.
+            MarketplaceEntryAmbiguousError: If several servers have that name.
+            InvalidPackageNameError: If it has letters that look like others.
+        """
+        require_name("entry", name)
+        require_plain(name)
+        wanted = self._wanted(sources)
+        source, _, rest = name.partition(":")
+        if rest and source in wanted:
+            wanted, name = [source], rest
+        copied = await anyio.to_thread.run_sync(self._search.named, name, wanted)
+        failures: list[Diagnostic] = []
+        if not copied and not offline:
+            copied = await self._newly_copied(name, wanted)
+            copied = copied or await self._looked_up(name, wanted, failures)
+        if not copied:
+            error = MarketplaceEntryNotFoundError(name, await self._nearest(name, wanted))
+            if not wanted:
+                raise error.with_own_hint(f"{_NO_SOURCES.message}; {_NO_SOURCES.hint}")
+            raise error.with_hint("; ".join(one.sentence for one in failures))
+        if len(copied) > 1:
+            origins = (f"{entry.origins[0].source}:{entry.name}" for entry in copied)
+            raise MarketplaceEntryAmbiguousError(name, tuple(dict.fromkeys(origins)))
+        return copied[0]
+
+    async def show(
+        self, name: str, *, version: str = "", sources: Collection[str] = (), offline: bool = False
+    ) -> EntryDetails:
+        """An entry with its warnings, and whether the programs that start it are here.
+
+        Its package manager is asked about its package, unless `offline`. Other arguments and
+        errors are those of `lookup`.
+
+        Args:
+            name: As a search gives it.
+            version: Of its packages; the one of the entry without it.
+            sources: Only these.
+            offline: Whether nobody is asked.
+        """
+        entry = await self.lookup(name, sources=sources, offline=offline)
+        if not offline:
+            entry = await self._as_published(entry, version)
+        if version and version != entry.version:
+            entry = at_version(entry, version)
+        managers: dict[str, LiveSource] = {}
+        if not offline:
+            managers = {one.settings.type: one for one in self._live.values()}
+        return await entry_details(entry, managers, self._prerequisites, now=self._clock())
+
+    async def sync(
+        self,
+        sources: Collection[str] = (),
+        *,
+        force: bool = False,
+        on_progress: Progress | None = None,
+    ) -> tuple[SourceReport, ...]:
+        """Bring the copies up to date; those of sources that failed lately, too.
+
+        With `force` also those of sources that were asked recently.
+
+        Raises:
+            MarketplaceSourceNotFoundError: If there is no such source.
+        """
+        reports = await self._copies.synchronize(
+            self._wanted(sources), on_progress, force=force, tries_again=True
+        )
+        await anyio.to_thread.run_sync(self._store.drop_unused, self._search.keys)
+        await anyio.to_thread.run_sync(self._store.index)
+        return tuple(reports)
+
+    async def sources(self) -> tuple[SourceState, ...]:
+        """All sources, and how old their copies are."""
+        return await self._copies.states(self._order, ())
+
+    def close(self) -> None:
+        self._store.close()
+
+    # Searching
+
+    async def _ask(
+        self,
+        source: LiveSource,
+        query: str,
+        limit: int,
+        found: list[MarketplaceEntry],
+        problems: list[Diagnostic],
+    ) -> None:
+        try:
+            found += await source.search(query, limit=limit)
+        except SourceFailure as failure:
+            problems.append(failure.diagnostic(source.settings.name))
+
+    # Looking up
+
+    async def _as_published(self, entry: MarketplaceEntry, version: str) -> MarketplaceEntry:
+        """The entry with all its versions, if its registry says them soon."""
+        registry = self._synced.get(entry.origins[0].source)
+        published: Sequence[MarketplaceEntry] = ()
+        if isinstance(registry, McpRegistry):
+            with anyio.move_on_after(_PATIENCE), suppress(SourceFailure):
+                published = await registry.published(entry.name)
+        return with_published(entry, published, version)
+
+    async def _newly_copied(self, name: str, wanted: Sequence[str]) -> list[MarketplaceEntry]:
+        """The entries of a name in sources of which there was no copy yet."""
+        records = await self._copies.records()
+        new = [one for one in wanted if not is_complete(records.get(one))]
+        if not new:
+            return []
+        await self._copies.refresh(new, None)
+        return await anyio.to_thread.run_sync(self._search.named, name, wanted)
+
+    async def _looked_up(
+        self, name: str, wanted: Sequence[str], failures: list[Diagnostic]
+    ) -> list[MarketplaceEntry]:
+        """The package of that name, of each package manager that has one."""
+        found: list[MarketplaceEntry] = []
+        for source_name in wanted:
+            if (source := self._live.get(source_name)) is None:
+                continue
+            try:
+                entry = await source.lookup(name)
+            except SourceFailure as failure:
+                failures.append(failure.diagnostic(source_name))
+                continue
+            if entry is not None:
+                found.append(entry)
+        return merged_entries(found, self._search.rank)
+
+    async def _nearest(self, name: str, wanted: Sequence[str]) -> Sequence[str]:
+        found, _ = await anyio.to_thread.run_sync(
+            self._search.page, name, wanted, 0, _CANDIDATES, ()
+        )
+        return nearest(name, [one.entry.name for one in found])
+
+    def _problems_of(self, state: SourceState) -> Sequence[Diagnostic]:
+        """What is wrong with a source that was searched: also that its copy is not whole."""
+        if state.problems or state.is_complete or state.name not in self._synced:
+            return state.problems
+        message = "it was not copied yet, so that nothing of it is found"
+        if state.entries:
+            message = f"only {state.entries:,} of its entries were copied so far"
+        hint = "`discovery marketplace sync` copies the rest"
+        return [Diagnostic(_INCOMPLETE, message, hint, state.name)]
+
+    def _wanted(self, sources: Collection[str]) -> list[str]:
+        """The names of sources, those that count most first; all if none is given."""
+        for name in sources:
+            if name not in self._order:
+                raise MarketplaceSourceNotFoundError(name, nearest(name, self._order))
+        return [name for name in self._order if not sources or name in sources]
+
+
+def _offset(cursor: str | None) -> int:
+    if not cursor:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _LONGEST_CURSOR):
+        raise MarketplaceCursorError
+    return int(cursor)

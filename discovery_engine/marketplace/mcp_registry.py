@@ -1,0 +1,176 @@
+"""The API of the official registry, v0.1, which private registries speak as well.
+
+    GET /v0.1/servers?limit=100&version=latest&updated_since=…&include_deleted=true&cursor=…
+    {"servers": [{"server": {…server.json…}, "_meta": {…}}], "metadata": {"nextCursor": "…"}}
+
+A registry that has only `/v0` is read there, and one that refuses optional parameters without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import quote, urlencode
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.config.marketplace_settings import MarketplaceSource
+from discovery_engine.marketplace import bounds
+from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
+from discovery_engine.marketplace.members import (
+    MalformedEntryError,
+    child,
+    member,
+    shown_text,
+)
+from discovery_engine.marketplace.server_json import parse_server
+from discovery_engine.marketplace.source import SourceFailure, SourcePage, SyncPoint
+from discovery_engine.marketplace.source_content import (
+    SourceAddress,
+    invalid,
+    json_of,
+    open_address,
+)
+from discovery_engine.secrets.resolver import SecretResolver
+
+_PAGE = 100  # entries; the most that the API allows
+_VERSIONS = ("v0.1", "v0")
+_LONGEST_NAME = 40  # characters that are shown of the name of a malformed entry
+_MOST_PROBLEMS = 20  # entries that are named with what is wrong with them
+
+
+class McpRegistry:
+    """A source of type `mcp-registry`."""
+
+    is_local = False
+    has_changes = True
+
+    def __init__(
+        self, settings: MarketplaceSource, secrets: SecretResolver, *, folder: str | None = None
+    ) -> None:
+        self.settings = settings
+        self._secrets = secrets
+        self._folder = folder
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[RegistryReader]:
+        async with open_address(self.settings, self._secrets, self._folder) as address:
+            origin = EntryOrigin(self.settings.name, self.settings.trusted_as)
+            yield RegistryReader(address, origin)
+
+    async def published(self, name: str) -> tuple[MarketplaceEntry, ...]:
+        """All versions of a server that the registry has now, without those that were deleted.
+
+        Raises:
+            SourceFailure: If it cannot be asked, or has no such server.
+        """
+        async with self.open() as reader:
+            return await reader.published(name)
+
+
+class RegistryReader:
+    """Reads the pages of one registry."""
+
+    def __init__(self, address: SourceAddress, origin: EntryOrigin) -> None:
+        self._address = address
+        self._origin = origin
+        base = address.url.removesuffix("/servers")
+        last = base.rpartition("/")[2]
+        self._bases = [base] if last in _VERSIONS else [f"{base}/{one}" for one in _VERSIONS]
+        self._is_plain = False
+
+    async def read(self, point: SyncPoint) -> SourcePage:
+        while True:
+            try:
+                return await self._read(point)
+            except SourceFailure as failure:
+                if not self._simplified(failure, point):
+                    raise
+
+    async def published(self, name: str) -> tuple[MarketplaceEntry, ...]:
+        """All versions of one server that were not deleted."""
+        url = f"{self._bases[0]}/servers/{quote(name, safe='')}/versions"
+        answer = await self._address.get(url, limit=bounds.PAGE_BYTES)
+        entries, _ = self._entries(_listed(json_of(answer) if answer else {}))
+        return tuple(one for one in entries if one.name == name and one.status != "deleted")
+
+    async def _read(self, point: SyncPoint) -> SourcePage:
+        query = {"limit": str(_PAGE)}
+        if not self._is_plain:
+            query["version"] = "latest"
+            if point.since:
+                query |= {"updated_since": point.since, "include_deleted": "true"}
+        if point.cursor:
+            query["cursor"] = point.cursor
+        url = f"{self._bases[0]}/servers?{urlencode(query)}"
+        answer = await self._address.get(url, limit=bounds.PAGE_BYTES, etag=point.etag)
+        if answer is None:
+            return SourcePage(is_unchanged=True, etag=point.etag)
+        document = json_of(answer)
+        entries, malformed = self._entries(_listed(document))
+        return SourcePage(
+            entries=entries,
+            malformed=malformed,
+            cursor=_cursor(document),
+            etag=answer.headers.get("etag", ""),
+            size=len(answer.body),
+        )
+
+    def _simplified(self, failure: SourceFailure, point: SyncPoint) -> bool:
+        """Whether there is a simpler request to try after a failure on the first page."""
+        if point.cursor:
+            return False
+        if "HTTP 404" in failure.reason and len(self._bases) > 1:
+            del self._bases[0]
+            return True
+        if any(f"HTTP {status}" in failure.reason for status in (400, 422)) and not self._is_plain:
+            self._is_plain = True
+            return True
+        return False
+
+    def _entries(
+        self, items: list[JSONValue]
+    ) -> tuple[tuple[MarketplaceEntry, ...], tuple[str, ...]]:
+        entries, malformed = [], []
+        for number, item in enumerate(items[: 2 * _PAGE], start=1):
+            try:
+                entries.append(self._entry(item))
+            except MalformedEntryError as error:
+                malformed.append(f"{_name_in(item) or f'number {number} of its page'}: {error}")
+        if len(items) > 2 * _PAGE:
+            malformed.append(f"a page of {len(items):,} entries, of which {2 * _PAGE} were read")
+        return tuple(entries), tuple(malformed[:_MOST_PROBLEMS])
+
+    def _entry(self, item: JSONValue) -> MarketplaceEntry:
+        if not isinstance(item, dict):
+            raise MalformedEntryError("it is no object")
+        if "server" in item:
+            meta = item.get("_meta")
+            return parse_server(item["server"], origin=self._origin, meta=meta)
+        return parse_server(item, origin=self._origin)
+
+
+def _listed(document: JSONValue) -> list[JSONValue]:
+    servers = document.get("servers") if isinstance(document, dict) else None
+    if servers is None and isinstance(document, dict) and "servers" in document:
+        return []  # Go writes an empty list as null
+    if not isinstance(servers, list):
+        raise invalid("its answer has no list of servers")
+    return servers
+
+
+def _cursor(document: JSONObject) -> str:
+    metadata = child(document, "metadata")
+    cursor = member(metadata, "nextCursor")
+    if cursor is None or cursor == "":
+        return ""
+    text = shown_text(metadata, "nextCursor", bounds.CURSOR + 1)
+    if not text or len(text) > bounds.CURSOR:
+        raise invalid("the cursor of its next page cannot be used")
+    return text
+
+
+def _name_in(item: JSONValue) -> str:
+    """What a malformed entry is called, in quotes; empty if it has no name."""
+    server = item.get("server", item) if isinstance(item, dict) else None
+    name = server.get("name") if isinstance(server, dict) else None
+    return repr(name[:_LONGEST_NAME]) if name and isinstance(name, str) else ""

@@ -1,0 +1,273 @@
+"""npm packages, looked up by the user's own npm: `npm search` and `npm view`.
+
+Neither installs or runs anything. A registry without a search answers `npm search` with 404.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from discovery_engine._util.install_hints import INSTALL_HINTS
+from discovery_engine.errors import (
+    PackageManagerError,
+    PackageNotFoundError,
+    ProgramMissingError,
+)
+from discovery_engine.marketplace.package_managers.loose_json import (
+    object_of,
+    text_of,
+    texts_of,
+    unix_time,
+)
+from discovery_engine.marketplace.package_managers.manager_command import (
+    Environ,
+    ManagerOutput,
+    PackageProgram,
+    find_program,
+    reason_of,
+    without_credentials,
+)
+from discovery_engine.marketplace.package_managers.package_names import (
+    checked_name,
+    checked_version,
+)
+
+_TIMEOUT = 15.0  # seconds; `npm view` takes 0.5 s with a near registry
+_WORDS = 12  # of a query; further ones make the registry find nothing
+_FIELDS = (
+    *("name", "version", "description", "keywords", "homepage", "repository", "license", "author"),
+    *("maintainers", "deprecated", "bin", "dist", "dist-tags", "versions", "time", "mcpName"),
+    *("scripts", "engines"),
+)
+_OPTIONS = ("--json", "--no-update-notifier", "--fetch-retries=1", "--fetch-retry-mintimeout=500")
+_INSTALL_SCRIPTS = ("preinstall", "install", "postinstall")
+
+
+class NpmHit(Struct, frozen=True):
+    """A package that `npm search` found; whether it has a program is not known yet."""
+
+    name: str
+    version: str
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    publisher: str = ""
+    repository: str = ""
+    homepage: str = ""
+    published_at: float = 0.0
+    """Unix time in seconds; 0 if it is not given."""
+
+
+class NpmPackage(Struct, frozen=True):
+    """One version of a package, as `npm view` shows it."""
+
+    name: str
+    version: str
+    latest: str = ""
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    publisher: str = ""
+    repository: str = ""
+    homepage: str = ""
+    license: str = ""
+    mcp_name: str = ""
+    """`mcpName`: the name in the official registry that its author claims."""
+    deprecated: str = ""
+    """The author's message, if this version is deprecated."""
+    programs: Mapping[str, str] = {}
+    """`bin`: the names of its programs, and the file of each."""
+    integrity: str = ""
+    """`dist.integrity`, such as `sha512-…`."""
+    has_install_scripts: bool = False
+    """Whether an installation runs scripts of its author."""
+    node: str = ""
+    """The versions of Node.js that it needs."""
+    versions: tuple[str, ...] = ()
+    """In the order of the registry, the oldest first."""
+    published: Mapping[str, float] = {}
+    """When each version was published, as Unix time in seconds."""
+
+    @property
+    def program(self) -> str:
+        """The program that `npx PACKAGE` runs; empty if it has none, or cannot choose."""
+        unscoped = self.name.rpartition("/")[2]
+        if len(set(self.programs.values())) == 1:
+            return unscoped if unscoped in self.programs else next(iter(self.programs))
+        return unscoped if unscoped in self.programs else ""
+
+
+class Npm:
+    """The user's npm."""
+
+    def __init__(self, environ: Environ, *, timeout: float = _TIMEOUT) -> None:
+        self._environ = environ
+        self._timeout = timeout
+
+    async def search(self, text: str, *, limit: int) -> tuple[NpmHit, ...]:
+        """Packages whose text fits `text`, which may have qualifiers such as `keywords:mcp`.
+
+        Raises:
+            PackageManagerError: If npm is not there or fails; also if its registry has no search.
+        """
+        words = re.findall(r"(?:keywords:|scope:)?[\w@][\w.@/+-]*", text)[:_WORDS]
+        if not words:
+            return ()
+        output = await self._run("search", f"--searchlimit={limit}", words)
+        answer = _document(output)
+        if output.exit_code:
+            raise _search_failure(answer, output)
+        listed = answer if isinstance(answer, list) else []
+        return tuple(_hit(one) for one in listed[:limit] if _is_named(one))
+
+    async def view(self, name: str, version: str = "") -> NpmPackage:
+        """One version of a package; the latest if none is given.
+
+        Raises:
+            InvalidPackageNameError: If the name or the version cannot be one.
+            PackageNotFoundError: If the registry has no such package or version.
+            PackageManagerError: If npm is not there, or fails.
+        """
+        checked_name("npm", name)
+        spec = f"{name}@{checked_version('npm', version) if version else 'latest'}"
+        output = await self._run("view", "", (spec, *_FIELDS))
+        answer = _document(output)
+        if output.exit_code:
+            raise _view_failure(name, version, answer, output)
+        if not _is_named(answer) or answer["name"] != name:
+            raise PackageManagerError(f"npm returned no document of {name!r}")
+        return _package(answer)
+
+    async def _run(self, command: str, option: str, words: Sequence[str]) -> ManagerOutput:
+        options = (*_OPTIONS, option) if option else _OPTIONS
+        program = npm_program(self._environ)
+        return await program.run(command, *options, "--", *words, timeout=self._timeout)
+
+
+def npm_program(environ: Environ) -> PackageProgram:
+    """The user's npm.
+
+    Raises:
+        ProgramMissingError: If it is not on the PATH.
+    """
+    path = find_program("npm", environ)
+    if path is None:
+        raise ProgramMissingError(
+            "npm", purpose="to look up npm packages", hint=INSTALL_HINTS["npm"]
+        )
+    return PackageProgram("npm", (path,), environ)
+
+
+def _document(output: ManagerOutput) -> Any:
+    try:
+        return json.loads(output.stdout or b"null")
+    except (ValueError, RecursionError):
+        if output.exit_code:
+            return None
+        raise PackageManagerError("npm returned what is not JSON") from None
+
+
+def _search_failure(answer: Any, output: ManagerOutput) -> PackageManagerError:
+    code, reason = _error(answer, output)
+    if code in {"E404", "E405", "E501"}:
+        return PackageManagerError(
+            "the registry that npm uses has no search",
+            hint="packages are found by their exact names",
+        )
+    return PackageManagerError(f"npm cannot search: {reason}", hint="try `npm search mcp`")
+
+
+def _view_failure(
+    name: str, version: str, answer: Any, output: ManagerOutput
+) -> PackageManagerError | PackageNotFoundError:
+    code, reason = _error(answer, output)
+    if code != "E404":
+        hint = f"try `npm view {name}`"
+        return PackageManagerError(f"npm cannot look up {name!r}: {reason}", hint=hint)
+    if version and "No match found for version" in reason:
+        return PackageNotFoundError(
+            f"npm has no version {version} of {name!r}; it may have been withdrawn",
+            hint=f"`npm view {name} versions` lists them",
+        )
+    return PackageNotFoundError(
+        f"npm has no package {name!r}", hint="check the spelling in the server's own documentation"
+    )
+
+
+def _error(answer: Any, output: ManagerOutput) -> tuple[str, str]:
+    """The code of npm's error, and what it says."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if not isinstance(error, dict):
+        return "", reason_of(output.stderr)
+    code, summary = text_of(error.get("code")), text_of(error.get("summary"))
+    return code, without_credentials(summary) or code or reason_of(output.stderr)
+
+
+def _is_named(answer: Any) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("name"), str)
+
+
+def _hit(found: Mapping[str, Any]) -> NpmHit:
+    links = found.get("links")
+    links = links if isinstance(links, dict) else {}
+    return NpmHit(
+        name=found["name"],
+        version=text_of(found.get("version")),
+        description=text_of(found.get("description")),
+        keywords=texts_of(found.get("keywords")),
+        publisher=_person(found.get("publisher") or found.get("author")),
+        repository=text_of(links.get("repository")),
+        homepage=text_of(links.get("homepage")),
+        published_at=unix_time(found.get("date")),
+    )
+
+
+def _package(document: Mapping[str, Any]) -> NpmPackage:
+    dist, tags, times = (object_of(document.get(key)) for key in ("dist", "dist-tags", "time"))
+    scripts = object_of(document.get("scripts"))
+    versions = texts_of(document.get("versions"))
+    return NpmPackage(
+        name=document["name"],
+        version=text_of(document.get("version")),
+        latest=text_of(tags.get("latest")),
+        description=text_of(document.get("description")),
+        keywords=texts_of(document.get("keywords")),
+        publisher=_person(document.get("author")) or _first_person(document.get("maintainers")),
+        repository=_repository(document.get("repository")),
+        homepage=text_of(document.get("homepage")),
+        license=text_of(document.get("license")),
+        mcp_name=text_of(document.get("mcpName")),
+        deprecated=text_of(document.get("deprecated")),
+        programs=_programs(document),
+        integrity=text_of(dist.get("integrity")),
+        has_install_scripts=any(name in scripts for name in _INSTALL_SCRIPTS),
+        node=text_of(object_of(document.get("engines")).get("node")),
+        versions=versions,
+        published={one: at for one in versions if (at := unix_time(times.get(one)))},
+    )
+
+
+def _programs(document: Mapping[str, Any]) -> dict[str, str]:
+    given = document.get("bin")
+    if isinstance(given, str):  # one program, which has the name of the package
+        return {document["name"].rpartition("/")[2]: given}
+    return {name: file for name, file in object_of(given).items() if isinstance(file, str)}
+
+
+def _repository(given: Any) -> str:
+    url = text_of(given) or text_of(object_of(given).get("url"))
+    return url.removeprefix("git+").removesuffix(".git")
+
+
+def _first_person(given: Any) -> str:
+    return _person(given[0]) if isinstance(given, list) and given else _person(given)
+
+
+def _person(given: Any) -> str:
+    """A name: `npm` writes `Name <mail> (site)`, or the parts of it."""
+    if isinstance(given, dict):
+        return text_of(given.get("name")) or text_of(given.get("username"))
+    return re.split(r"\s*[<(]", text_of(given))[0]

@@ -1,0 +1,359 @@
+"""Python packages, looked up by the user's own pip and uv; no code of a package is run.
+
+PyPI has no search, so a package is looked up by its exact name. pip lists the versions, and reports
+the metadata and the hash of the wheel that it would install; uv adds when that was uploaded. Only
+wheels count: to install a source distribution is to run its build script.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from email.utils import parseaddr
+from importlib.util import find_spec
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine._util.install_hints import INSTALL_HINTS
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.errors import (
+    PackageManagerError,
+    PackageNotFoundError,
+    ProgramMissingError,
+)
+from discovery_engine.marketplace.package_managers.loose_json import (
+    object_of,
+    text_of,
+    texts_of,
+    unix_time,
+)
+from discovery_engine.marketplace.package_managers.manager_command import (
+    Environ,
+    ManagerOutput,
+    PackageProgram,
+    empty_folder,
+    find_program,
+    reason_of,
+    without_credentials,
+)
+from discovery_engine.marketplace.package_managers.package_names import (
+    checked_name,
+    checked_version,
+    normalized_name,
+)
+from discovery_engine.marketplace.package_managers.wheel import programs_of_wheel
+
+_TIMEOUT = 20.0  # seconds; each command takes 0.5 s with a near index
+_DOWNLOAD_TIMEOUT = 300.0
+_PIP_OPTIONS = (
+    *("--disable-pip-version-check", "--no-input", "--no-color", "--retries=1"),
+    "--only-binary=:all:",
+)
+_ANY_PYTHON = "--ignore-requires-python"
+"""uvx fetches the Python that a package needs; that of this program decides nothing."""
+_USAGE = 2  # the exit code of a pip that does not know an option
+_REPOSITORY = ("repository", "source", "sourcecode", "github", "gitlab", "code")
+
+
+class PythonPackage(Struct, frozen=True):
+    """One version of a package, as pip and uv describe it."""
+
+    name: str
+    version: str
+    versions: tuple[str, ...] = ()
+    """Those that are not yanked, the newest first."""
+    summary: str = ""
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    publisher: str = ""
+    repository: str = ""
+    homepage: str = ""
+    license: str = ""
+    python: str = ""
+    """The versions of Python that it needs."""
+    yanked: str = ""
+    """Why this version was yanked, if it was."""
+    integrity: str = ""
+    """The digest of the wheel that would be installed here: `sha256:…`."""
+    published_at: float = 0.0
+    """Unix time in seconds; 0 if it is not known."""
+
+
+class PythonPackages:
+    """The user's pip and uv, whichever of them are there."""
+
+    def __init__(self, environ: Environ, *, timeout: float = _TIMEOUT) -> None:
+        self._environ = environ
+        self._timeout = timeout
+
+    async def versions(self, name: str) -> tuple[str, ...]:
+        """The versions that have a wheel and are not yanked, the newest first.
+
+        With uv alone that is the newest only, as uv does not list them.
+
+        Raises:
+            InvalidPackageNameError: If the name cannot be one.
+            PackageNotFoundError: If there is no such package, or no wheel of it.
+            PackageManagerError: If neither pip nor uv is there, or they fail.
+        """
+        checked_name("pypi", name)
+        if (pip := pip_program(self._environ)) is None:
+            return (
+                text_of((await self._locked(needed_uv(self._environ), name, "")).get("version")),
+            )
+        return await self._listed(pip, name)
+
+    async def view(self, name: str, version: str = "") -> PythonPackage:
+        """One version of a package; the newest if none is given.
+
+        Raises:
+            InvalidPackageNameError: If the name or the version cannot be one.
+            PackageNotFoundError: If there is no such package or version, or no wheel of it.
+            PackageManagerError: If neither pip nor uv is there, or they fail.
+        """
+        checked_name("pypi", name)
+        if version:
+            checked_version("pypi", version)
+        pip, uv = pip_program(self._environ), uv_program(self._environ)
+        if pip is None:
+            return _from_lock(await self._locked(needed_uv(self._environ), name, version))
+        versions: tuple[str, ...] = ()
+        try:
+            versions = await self._listed(pip, name)
+        except PackageNotFoundError:
+            if not version:  # a given one may be there, and yanked like all others
+                raise
+        version = version or versions[0]
+        dates: list[float] = []
+
+        async def add_date(uv: PackageProgram) -> None:
+            with suppress(PackageManagerError, PackageNotFoundError):  # only the date is missing
+                dates.append(uploaded_at(await self._locked(uv, name, version)))
+
+        async with open_task_group() as tasks:
+            if uv is not None:
+                tasks.start_soon(add_date, uv)
+            package = await self._reported(pip, name, version, versions)
+        return replace(package, published_at=dates[0]) if dates else package
+
+    async def programs(self, name: str, version: str) -> tuple[str, ...]:
+        """The programs of a version, read from its wheel, which is downloaded and deleted.
+
+        Raises:
+            InvalidPackageNameError: If the name or the version cannot be one.
+            PackageNotFoundError: If there is no wheel of it.
+            PackageManagerError: If pip is not there or fails, or the wheel cannot be read.
+        """
+        requirement = f"{checked_name('pypi', name)}=={checked_version('pypi', version)}"
+        pip = pip_program(self._environ)
+        if pip is None:
+            raise ProgramMissingError(
+                "pip", purpose="to read which programs a wheel has", hint=INSTALL_HINTS["uv"]
+            )
+        with empty_folder() as folder:
+            output = await pip.run(
+                *("download", *_PIP_OPTIONS, _ANY_PYTHON, "--quiet", "--no-deps"),
+                *("--dest", str(folder), "--", requirement),
+                timeout=_DOWNLOAD_TIMEOUT,
+            )
+            if output.exit_code:
+                raise _pip_failure(name, version, output)
+            return await anyio.to_thread.run_sync(programs_of_wheel, folder)
+
+    async def _listed(self, pip: PackageProgram, name: str) -> tuple[str, ...]:
+        # The form as JSON is new in pip 25.
+        output = await pip.run(
+            *("index", "versions", *_PIP_OPTIONS, _ANY_PYTHON, "--", name), timeout=self._timeout
+        )
+        found = re.search(
+            r"^Available versions: (.*)$", output.stdout.decode("utf-8", "replace"), re.MULTILINE
+        )
+        if output.exit_code or not found:
+            raise _pip_failure(name, "", output)
+        return tuple(one.strip() for one in found[1].split(","))
+
+    async def _reported(
+        self, pip: PackageProgram, name: str, version: str, versions: tuple[str, ...]
+    ) -> PythonPackage:
+        options = (
+            *("install", *_PIP_OPTIONS, _ANY_PYTHON, "--dry-run", "--no-deps"),
+            *("--ignore-installed", "--quiet", "--report", "-"),
+        )
+        words = ("--", f"{name}=={version}")
+        # With it pip reads the metadata of a wheel by a range of its bytes, not the whole of it.
+        output = await pip.run(*options, "--use-feature=fast-deps", *words, timeout=self._timeout)
+        if output.exit_code == _USAGE:  # a pip without that feature
+            output = await pip.run(*options, *words, timeout=self._timeout)
+        if output.exit_code:
+            raise _pip_failure(name, version, output)
+        return _from_report(name, output, versions)
+
+    async def _locked(self, uv: PackageProgram, name: str, version: str) -> Mapping[str, Any]:
+        """The entry that uv would write into a lock file."""
+        output = await uv.run(
+            *("pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-header"),
+            *("--no-python-downloads", "--python", sys.executable, "--format", "pylock.toml", "-"),
+            timeout=self._timeout,
+            stdin=f"{name}=={version}\n".encode() if version else f"{name}\n".encode(),
+        )
+        if output.exit_code:
+            raise _uv_failure(name, version, output)
+        try:
+            packages = tomllib.loads(output.stdout.decode()).get("packages")
+        except (ValueError, RecursionError):
+            raise PackageManagerError("uv returned what is not TOML") from None
+        listed = packages if isinstance(packages, list) else []
+        for one in map(object_of, listed):
+            if normalized_name(text_of(one.get("name"))) == normalized_name(name):
+                return one
+        raise PackageManagerError(f"uv returned nothing about {name!r}")
+
+
+def pip_program(environ: Environ) -> PackageProgram | None:
+    """The pip of this environment; else that on the PATH; None if there is none."""
+    if find_spec("pip") is not None:
+        # -P: a pip.py in the working folder is not run.
+        return PackageProgram("pip", (sys.executable, "-P", "-m", "pip"), environ)
+    path = find_program("pip", environ) or find_program("pip3", environ)
+    return PackageProgram("pip", (path,), environ) if path else None
+
+
+def uv_program(environ: Environ) -> PackageProgram | None:
+    path = find_program("uv", environ)
+    return PackageProgram("uv", (path,), environ) if path else None
+
+
+def needed_uv(environ: Environ) -> PackageProgram:
+    """uv, where pip is missing.
+
+    Raises:
+        ProgramMissingError: If it is missing, too.
+    """
+    if (uv := uv_program(environ)) is None:
+        raise ProgramMissingError(
+            "uv", purpose="to look up Python packages", hint=INSTALL_HINTS["uv"]
+        )
+    return uv
+
+
+def _pip_failure(
+    name: str, version: str, output: ManagerOutput
+) -> PackageManagerError | PackageNotFoundError:
+    stderr = output.stderr
+    # Without a connection pip finds no version, and says only that in its errors.
+    if broken := re.search(r"connection broken by (.*?)(?:: /|$)", stderr, re.MULTILINE):
+        return PackageManagerError(
+            f"pip cannot reach its index: {without_credentials(broken[1])[:200]}",
+            hint="check the network and pip's settings: `pip config list`",
+        )
+    if "No matching distribution found" in stderr:
+        return _not_found(name, version)
+    errors = [line for line in stderr.splitlines() if line.startswith("ERROR:")]
+    reason = reason_of("\n".join(errors) or stderr).removeprefix("ERROR:").strip()
+    return PackageManagerError(
+        f"pip cannot look up {name!r}: {reason}", hint=f"try `pip index versions {name}`"
+    )
+
+
+def _uv_failure(
+    name: str, version: str, output: ManagerOutput
+) -> PackageManagerError | PackageNotFoundError:
+    if "was not found in the" in output.stderr or "there is no version of" in output.stderr:
+        return _not_found(name, version)
+    return PackageManagerError(f"uv cannot look up {name!r}: {reason_of(output.stderr)}")
+
+
+def _not_found(name: str, version: str) -> PackageNotFoundError:
+    if version:
+        return PackageNotFoundError(
+            f"the Python package {name!r} has no version {version} with a wheel",
+            hint=f"`pip index versions {name}` lists them",
+        )
+    return PackageNotFoundError(
+        f"there is no Python package {name!r}, or no wheel of it",
+        hint="check the spelling in the server's own documentation",
+    )
+
+
+def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) -> PythonPackage:
+    try:
+        installed = object_of(json.loads(output.stdout)).get("install")
+    except (ValueError, RecursionError):
+        raise PackageManagerError("pip returned what is not JSON") from None
+    item = object_of(installed[0]) if isinstance(installed, list) and installed else {}
+    metadata = object_of(item.get("metadata"))
+    archive = object_of(object_of(item.get("download_info")).get("archive_info"))
+    digest = text_of(object_of(archive.get("hashes")).get("sha256"))
+    if not text_of(metadata.get("version")):
+        raise PackageManagerError(f"pip returned nothing about {name!r}")
+    links = _links(metadata)
+    return PythonPackage(
+        name=text_of(metadata.get("name")) or name,
+        version=text_of(metadata.get("version")),
+        versions=versions,
+        summary=text_of(metadata.get("summary")),
+        description=text_of(metadata.get("description")),
+        keywords=texts_of(metadata.get("keywords")),
+        publisher=_publisher(metadata),
+        repository=next((links[label] for label in _REPOSITORY if label in links), ""),
+        homepage=links.get("homepage", "") or text_of(metadata.get("home_page")),
+        license=text_of(metadata.get("license_expression")) or text_of(metadata.get("license")),
+        python=text_of(metadata.get("requires_python")),
+        yanked=_yanked(item, output.stderr),
+        integrity=f"sha256:{digest}" if digest else "",
+    )
+
+
+def _links(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """`project_url`: `Source Code, https://…`, by the label as PyPI compares it."""
+    pairs = (one.partition(",") for one in texts_of(metadata.get("project_url")))
+    return {re.sub(r"[\W_]", "", label).lower(): url.strip() for label, _, url in pairs}
+
+
+def _publisher(metadata: Mapping[str, Any]) -> str:
+    for key in ("author", "maintainer"):
+        if given := text_of(metadata.get(key)):
+            return given
+        if given := parseaddr(text_of(metadata.get(f"{key}_email")))[0]:
+            return given
+    return ""
+
+
+def _yanked(item: Mapping[str, Any], stderr: str) -> str:
+    if item.get("is_yanked") is not True:
+        return ""
+    reason = re.search(r"^Reason for being yanked: (.*)$", stderr, re.MULTILINE)
+    return reason[1] if reason and reason[1] != "<none given>" else "no reason is given"
+
+
+def _from_lock(locked: Mapping[str, Any]) -> PythonPackage:
+    wheels = _wheels(locked)
+    version = text_of(locked.get("version"))
+    # Of several wheels, it is not known here which one this machine gets.
+    digest = text_of(object_of(wheels[0].get("hashes")).get("sha256")) if len(wheels) == 1 else ""
+    return PythonPackage(
+        name=text_of(locked.get("name")),
+        version=version,
+        versions=(version,),
+        integrity=f"sha256:{digest}" if digest else "",
+        published_at=uploaded_at(locked),
+    )
+
+
+def uploaded_at(locked: Mapping[str, Any]) -> float:
+    """When the first wheel was uploaded, as Unix time in seconds; 0 if that is not known."""
+    times = (unix_time(wheel.get("upload-time")) for wheel in _wheels(locked))
+    return min(filter(None, times), default=0.0)
+
+
+def _wheels(locked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    wheels = locked.get("wheels")
+    return [object_of(one) for one in wheels] if isinstance(wheels, list) else []

@@ -1,0 +1,254 @@
+"""npm and PyPI as sources of the marketplace, through the package managers of the user.
+
+They are asked while a search waits, so they have a time limit, and what they found until then
+counts. Nobody reviews what is published there. A search reads descriptions, and never downloads a
+package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import anyio
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
+from discovery_engine.errors import (
+    InvalidPackageNameError,
+    PackageManagerError,
+    PackageNotFoundError,
+)
+from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry, RegistryType
+from discovery_engine.marketplace.entry_warnings import mentions_mcp
+from discovery_engine.marketplace.identifiers import identifier_problem
+from discovery_engine.marketplace.known_packages import known_packages
+from discovery_engine.marketplace.package_entries import named_entry, npm_entry, python_entry
+from discovery_engine.marketplace.package_managers.manager_command import Environ
+from discovery_engine.marketplace.package_managers.npm import Npm, NpmHit
+from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
+from discovery_engine.marketplace.source import (
+    LiveSource,
+    SourceFailure,
+    SourcePage,
+    SyncPoint,
+)
+
+TIME_LIMIT = 3.0
+"""Seconds that a search waits for package managers; `npm search` takes one with a near registry."""
+_CHECKED = 6  # packages of a search whose program is looked for: 0.3 s of CPU each
+_AT_ONCE = 3
+_SIZE = 20  # packages of each of the two queries to npm
+_WORDS = 5  # of a query; with more, npm finds less
+_FILLING = re.compile(
+    r"an?|all|and|any|are|at|by|can|do|for|from|get|has|have|i|in|into|is|it|me|mcp|my|need|of|on"
+    r"|or|please|servers?|some|something|that|the|this|to|tools?|use|want|with"
+)
+"""Words that tell nothing about a package."""
+_NAME_LIKE = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._/-]*")
+
+
+class NpmSource:
+    """Packages that `npm search` finds, and those whose very name is asked for."""
+
+    def __init__(
+        self, settings: MarketplaceSource, environ: Environ, *, time_limit: float = TIME_LIMIT
+    ) -> None:
+        self.settings = settings
+        self._origin = _origin(settings)
+        self._npm = Npm(environ)
+        self._time_limit = time_limit
+
+    async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
+        """What fits a query, and has a program.
+
+        Raises:
+            SourceFailure: If nothing was found until the time was up, or npm fails.
+        """
+        most = min(limit, _CHECKED)
+        return await _in_time(
+            lambda found: self._search(query, most, found), "npm", self._time_limit
+        )
+
+    async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
+        """A package; None if there is none, or the name cannot be one.
+
+        Raises:
+            SourceFailure: If npm fails.
+        """
+        with _failures():
+            return npm_entry(await self._npm.view(name, version), self._origin)
+        return None
+
+    async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:
+        hits: list[NpmHit] = []
+        problems: list[PackageManagerError] = []
+
+        async def ask(text: str) -> None:
+            try:
+                hits.extend(await self._npm.search(text, limit=_SIZE))
+            except PackageManagerError as error:
+                problems.append(error)
+
+        if not (words := _telling_words(query)):
+            return
+        async with open_task_group() as tasks:
+            tasks.start_soon(ask, f"{words} keywords:mcp")
+            tasks.start_soon(ask, f"{words} mcp")
+            if name := exact_name("npm", query):
+                await self._check([name], found)
+        names = dict.fromkeys(hit.name for hit in hits if _is_about_mcp(hit))
+        await self._check([name for name in names if name not in found][:most], found)
+        if problems and not found:
+            raise problems[0]
+
+    async def _check(self, names: Iterable[str], found: dict[str, MarketplaceEntry]) -> None:
+        """Add those of `names` that are there, and have a program."""
+        at_once = anyio.CapacityLimiter(_AT_ONCE)
+
+        async def look_up(name: str) -> None:
+            async with at_once:
+                with suppress(SourceFailure):  # the others are worth an answer
+                    entry = await self.lookup(name)
+                    if entry is not None and entry.packages:
+                        found[name] = entry
+
+        async with open_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(look_up, name)
+
+
+class PyPISource:
+    """Packages whose very name is asked for: PyPI has no search."""
+
+    def __init__(
+        self, settings: MarketplaceSource, environ: Environ, *, time_limit: float = TIME_LIMIT
+    ) -> None:
+        self.settings = settings
+        self._origin = _origin(settings)
+        self._packages = PythonPackages(environ)
+        self._time_limit = time_limit
+
+    async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:  # noqa: ARG002 - at most one is found
+        """The package of which the query is the name.
+
+        Raises:
+            SourceFailure: If pip does not answer in time, or fails.
+        """
+        return await _in_time(lambda found: self._search(query, found), "pip", self._time_limit)
+
+    async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
+        """A package; None if there is none, or the name cannot be one.
+
+        Raises:
+            SourceFailure: If pip and uv fail, or are missing.
+        """
+        with _failures():
+            return python_entry(await self._packages.view(name, version), self._origin)
+        return None
+
+    async def _search(self, query: str, found: dict[str, MarketplaceEntry]) -> None:
+        if not (name := exact_name("pypi", query)):
+            return
+        with suppress(PackageNotFoundError):
+            versions = await self._packages.versions(name)  # without reading a wheel
+            purpose = known_packages().pypi.get(name, "")
+            found[name] = named_entry(
+                "pypi", name, description=purpose, version=versions[0], origin=self._origin
+            )
+
+
+class KnownPackagesSource:
+    """The well-known packages of npm or PyPI, from the list that ships with the program."""
+
+    is_local = True
+    has_changes = False
+
+    def __init__(self, settings: MarketplaceSource) -> None:
+        self.settings = settings
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[KnownPackagesSource]:
+        yield self
+
+    async def read(self, point: SyncPoint) -> SourcePage:
+        """The whole list, as one page."""
+        known = known_packages()
+        if point.etag == known.etag:
+            return SourcePage(etag=known.etag, is_unchanged=True)
+        kind: RegistryType = "npm" if self.settings.type == "npm" else "pypi"
+        origin = _origin(self.settings)
+        entries = tuple(
+            named_entry(kind, name, description=purpose, origin=origin)
+            for name, purpose in known.of(kind).items()
+        )
+        return SourcePage(entries, etag=known.etag)
+
+
+def live_sources(settings: MarketplaceSettings, environ: Environ) -> list[LiveSource]:
+    """The package managers among the enabled sources."""
+    made: list[LiveSource] = []
+    for one in settings.active_sources:
+        if one.type == "npm":
+            made.append(NpmSource(one, environ))
+        elif one.type == "pypi":
+            made.append(PyPISource(one, environ))
+    return made
+
+
+def exact_name(registry_type: RegistryType, query: str) -> str:
+    """The package whose very name a query may be; empty if it is none.
+
+    A lone word may be what is wanted of a server, as `weather`: packages of that name exist for
+    everything, and few are servers. So a name has a scope, a sign or `mcp` in it.
+    """
+    query = query.strip()
+    if not _NAME_LIKE.fullmatch(query) or identifier_problem(registry_type, query):
+        return ""
+    return query if re.search(r"[@._/-]|mcp", query, re.IGNORECASE) else ""
+
+
+async def _in_time(
+    work: Callable[[dict[str, MarketplaceEntry]], Awaitable[None]], program: str, limit: float
+) -> Sequence[MarketplaceEntry]:
+    """What `work` put into its argument until its time was up, if that is anything.
+
+    Raises:
+        SourceFailure: If it is nothing, and the time was up or a package manager failed.
+    """
+    found: dict[str, MarketplaceEntry] = {}
+    with anyio.move_on_after(limit) as scope, _failures():
+        await work(found)
+    if scope.cancelled_caught and not found:
+        raise SourceFailure(
+            "MARKETPLACE_SOURCE_UNAVAILABLE", f"{program} did not answer within {limit:g} s"
+        )
+    return tuple(found.values())
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Failures of package managers as those of a source; what is not there is no failure."""
+    try:
+        yield
+    except (InvalidPackageNameError, PackageNotFoundError):
+        return
+    except PackageManagerError as error:
+        raise SourceFailure(
+            "MARKETPLACE_SOURCE_UNAVAILABLE", error.message, hint=error.hint
+        ) from error
+
+
+def _origin(settings: MarketplaceSource) -> EntryOrigin:
+    return EntryOrigin(settings.name, settings.trusted_as)
+
+
+def _telling_words(query: str) -> str:
+    words = re.findall(r"[\w@][\w.@/-]*", query)
+    telling = [word for word in words if not _FILLING.fullmatch(word.lower())]
+    return " ".join((telling or words)[:_WORDS])
+
+
+def _is_about_mcp(hit: NpmHit) -> bool:
+    return any(map(mentions_mcp, (hit.name, hit.description, *hit.keywords)))

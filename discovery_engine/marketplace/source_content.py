@@ -1,0 +1,248 @@
+"""What a source consists of as bytes: an answer of its address, or a file of the owner."""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+import anyio
+
+from discovery_engine._util.address_classes import reachable_classes
+from discovery_engine._util.json import JSONValue
+from discovery_engine._util.text import quoted
+from discovery_engine.config.marketplace_settings import MarketplaceSource
+from discovery_engine.diagnostics import Origin
+from discovery_engine.fetch.fetch_error import FetchError
+from discovery_engine.marketplace.source import SourceFailure
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.rpc.json_codec import decode
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import SecretResolver, resolve
+from discovery_engine.secrets.values import secrets_in
+
+if TYPE_CHECKING:
+    from discovery_engine.fetch.fetcher import Fetched, Fetcher
+
+_OK = 200
+_UNCHANGED = 304
+_REFUSED = (401, 403, 407)
+_GONE = (404, 410)
+_LIMITED = (429, 503)
+_FAILED = 500  # and all from there
+_LONGEST_PAUSE = 86_400.0  # seconds that a source may ask to wait
+_PASSING = ("timeout", "broken", "unreachable")
+_SHOWN = 60  # characters of what is no JSON
+
+
+class SourceContent(Protocol):
+    """One document, whole."""
+
+    async def read(self, etag: str) -> tuple[bytes | None, str]:
+        """The document and its tag; None if it is the one of `etag`.
+
+        Raises:
+            SourceFailure: If it cannot be read.
+        """
+
+
+class SourceAddress:
+    """An address of a source, with its headers resolved; of `open_address`."""
+
+    def __init__(self, fetcher: Fetcher, url: str, headers: Mapping[str, str]) -> None:
+        self._fetcher = fetcher
+        self._headers = headers
+        self.url = url
+
+    async def get(self, url: str, *, limit: int, etag: str = "") -> Fetched | None:
+        """A successful answer; None if it is the one of `etag`.
+
+        Raises:
+            SourceFailure: If there is none.
+        """
+        headers = {**self._headers, "if-none-match": etag} if etag else self._headers
+        try:
+            answer = await self._fetcher.get(url, limit=limit, headers=headers)
+        except FetchError as error:
+            raise _not_fetched(error) from error
+        if answer.status == _UNCHANGED and etag:
+            return None
+        if answer.status != _OK:
+            raise _status_failure(answer)
+        return answer
+
+
+@asynccontextmanager
+async def open_address(
+    source: MarketplaceSource, secrets: SecretResolver, folder: str | None
+) -> AsyncGenerator[SourceAddress]:
+    """Yield the address of a source; `folder` is where relative `${file:…}` start."""
+    _require_encryption(source)
+    headers = await anyio.to_thread.run_sync(_resolved_headers, source, secrets, folder)
+    try:
+        # Most searches fetch nothing, and HTTP takes 0.1 s of CPU to import.
+        from discovery_engine.fetch.fetcher import open_fetcher  # noqa: PLC0415
+
+        async with open_fetcher(source.address, is_private=source.private) as fetcher:
+            yield SourceAddress(fetcher, source.address.rstrip("/"), headers)
+    except FetchError as error:
+        raise _not_fetched(error) from error
+
+
+class AddressContent:
+    """The document at the address of a source."""
+
+    def __init__(self, address: SourceAddress, *, limit: int) -> None:
+        self._address = address
+        self._limit = limit
+
+    async def read(self, etag: str) -> tuple[bytes | None, str]:
+        answer = await self._address.get(self._address.url, limit=self._limit, etag=etag)
+        if answer is None:
+            return None, etag
+        return answer.body, answer.headers.get("etag", "")
+
+
+class FileContent:
+    """A file of the owner; its size and the time of its change are its tag."""
+
+    def __init__(self, folder: Path, path: str, *, limit: int) -> None:
+        self._path = folder / Path(path).expanduser()
+        self._limit = limit
+
+    async def read(self, etag: str) -> tuple[bytes | None, str]:
+        return await anyio.to_thread.run_sync(self._read, etag)
+
+    def _read(self, etag: str) -> tuple[bytes | None, str]:
+        try:
+            status = self._path.stat()
+            tag = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+            if tag == etag:
+                return None, tag
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+                raise _file_failure(self._path, "is no file")
+            with self._path.open("rb") as file:
+                content = file.read(self._limit + 1)
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or error}"
+            raise _file_failure(self._path, reason) from error
+        if len(content) > self._limit:
+            raise _file_failure(self._path, f"is longer than {self._limit // 1024 // 1024} MiB")
+        return content, tag
+
+
+@asynccontextmanager
+async def open_content(
+    source: MarketplaceSource, secrets: SecretResolver, folder: str | None, limit: int
+) -> AsyncGenerator[SourceContent]:
+    """Yield the one document of a source: at its address, or in its file."""
+    if source.path:
+        yield FileContent(Path(folder or "."), source.path, limit=limit)
+        return
+    async with open_address(source, secrets, folder) as address:
+        yield AddressContent(address, limit=limit)
+
+
+def json_of(answer: Fetched) -> JSONValue:
+    """The JSON of an answer.
+
+    Raises:
+        SourceFailure: If it is none, such as a page for people.
+    """
+    start = answer.body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if start[:1] == b"<" or kind in ("text/html", "application/xhtml+xml"):
+        raise invalid("it answers with a page for people, not with JSON")
+    try:
+        return decode(answer.body)
+    except ValueError as error:
+        what = quoted(start[:_SHOWN].decode("utf-8", "replace"))
+        raise invalid(f"it answers with what is no JSON, beginning with {what}") from error
+
+
+def invalid(reason: str) -> SourceFailure:
+    """The failure of a source that answers, and not as such a source does."""
+    hint = "check `url` and `type` of the source; if they are right, tell its owner"
+    return SourceFailure("MARKETPLACE_SOURCE_INVALID", reason, hint=hint)
+
+
+def _require_encryption(source: MarketplaceSource) -> None:
+    """Raises `SourceFailure` where somebody on the way could change what is offered."""
+    parts = urlsplit(source.address)
+    is_public = reachable_classes(parts.hostname or "", is_private=source.private) == {"public"}
+    if parts.scheme != "https" and is_public:
+        reason = "its address is not encrypted, so that anyone on the way could change its answers"
+        raise unavailable(reason, hint="write https:// for the source")
+
+
+def _resolved_headers(
+    source: MarketplaceSource, secrets: SecretResolver, folder: str | None
+) -> dict[str, str]:
+    found = {}
+    for name, template in source.headers.items():
+        try:
+            value = resolve(template, secrets, base_dir=folder)
+        except (UnsetReference, MalformedReferenceError) as error:
+            hint = "give it a value, then run it again"
+            raise unavailable(f"header {name!r}: {error}", hint=hint) from error
+        known = list(secrets_in(value, name))
+        KNOWN_SECRETS.add(
+            (one.text for one in known), (one.text for one in known if one.is_certain)
+        )
+        found[name] = value
+    return found
+
+
+def unavailable(reason: str, *, hint: str = "") -> SourceFailure:
+    return SourceFailure("MARKETPLACE_SOURCE_UNAVAILABLE", reason, hint=hint)
+
+
+def _not_fetched(error: FetchError) -> SourceFailure:
+    is_passing = error.problem in _PASSING
+    return SourceFailure(
+        "MARKETPLACE_SOURCE_UNAVAILABLE", error.reason, hint=error.hint, is_passing=is_passing
+    )
+
+
+def _status_failure(answer: Fetched) -> SourceFailure:
+    status = answer.status
+    reason = f"it answers HTTP {status}"
+    if status in _REFUSED:
+        hint = "check `headers` of the source: the key may be missing, wrong or expired"
+        return unavailable(f"{reason}: it refuses access", hint=hint)
+    if status in _GONE:
+        return invalid(f"{reason}: there is no such address")
+    wait = _retry_after(answer.headers.get("retry-after", ""))
+    if status in _LIMITED and wait is not None:
+        reason, hint = f"{reason} and asks to wait {wait:.0f} s", "it is asked again after that"
+    else:
+        hint = "try again later" if status in _LIMITED or status >= _FAILED else "check `url`"
+    return SourceFailure(
+        "MARKETPLACE_SOURCE_UNAVAILABLE",
+        reason,
+        hint=hint,
+        retry_after=wait,
+        is_passing=status in _LIMITED or status >= _FAILED,
+    )
+
+
+def _retry_after(text: str) -> float | None:
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), _LONGEST_PAUSE)
+    try:
+        until = parsedate_to_datetime(text).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(max(0.0, until - time.time()), _LONGEST_PAUSE)
+
+
+def _file_failure(path: Path, reason: str) -> SourceFailure:
+    hint = "check `path` of the source"
+    return SourceFailure(
+        "MARKETPLACE_SOURCE_UNAVAILABLE", reason, hint=hint, origin=Origin(str(path))
+    )

@@ -1,0 +1,321 @@
+"""Copies the sources into the store: what changed since the last time, page by page.
+
+A cut in the middle costs nothing: each page is kept with the place where the next one begins, and
+the next run goes on there. A failing source keeps its copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar, TypeVarTuple, Unpack
+
+import anyio
+from msgspec import Struct
+
+from discovery_engine.config.marketplace_settings import HOUR, OFFICIAL_REGISTRY, MarketplaceSource
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import RegistryError
+from discovery_engine.marketplace import bounds
+from discovery_engine.marketplace.entry_table import PageResult
+from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.source import (
+    PageReader,
+    SourceFailure,
+    SourcePage,
+    SyncedSource,
+    SyncPoint,
+    copy_key,
+)
+from discovery_engine.marketplace.source_content import invalid
+from discovery_engine.marketplace.source_table import LeaseLost, Release, SourceRecord, new_holder
+
+_T = TypeVar("_T")
+_Arguments = TypeVarTuple("_Arguments")
+
+_TRIES = 3
+_FIRST_PAUSE = 0.5  # seconds; doubled after each failure
+_RETRY_EVERY = 300.0  # seconds after which a search asks a source again that failed
+_LONGEST_WISH = 10.0  # seconds that a run waits for a source; for longer it ends, and says so
+_WHOLE_EVERY = 7 * 86_400.0  # seconds; changes alone do not say what a source has dropped
+_RESUMABLE = 86_400.0  # seconds; an older place in the middle may be another one by now
+_OVERLAP = timedelta(minutes=5)  # for clocks of a source that are not the same
+_MOST_MISTAKES = 20  # of a list
+_SHOWN = 10  # malformed entries that are named
+
+
+class SyncProgress(Struct, frozen=True):
+    """How far the synchronisation of one source is."""
+
+    source: str
+    pages: int
+    entries: int
+    """That were read in this run."""
+    is_whole: bool
+    """Everything is read, not only changes."""
+
+
+class SourceReport(Struct, frozen=True):
+    """What the synchronisation of one source did."""
+
+    source: str
+    pages: int = 0
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    is_complete: bool = False
+    """The copy is that of the source now."""
+    was_due: bool = True
+    """False if the source was asked recently, or is asked by another process."""
+    problems: tuple[Diagnostic, ...] = ()
+    """Also entries that cannot be read; all others are copied."""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the source could not be copied to its end."""
+        return bool(self.problems) and not self.is_complete
+
+
+Progress = Callable[[SyncProgress], None]
+
+
+class Synchronizer:
+    """Synchronises sources with the store.
+
+    Args:
+        store: Where the copies are.
+        clock: Unix time in seconds.
+        sleep: Waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        store: MarketplaceStore,
+        *,
+        sync_every: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._store = store
+        self._sync_every = sync_every
+        self._clock = clock
+        self._sleep = sleep
+        self._holder = new_holder()
+
+    def is_due(
+        self, source: SyncedSource, record: SourceRecord | None, *, tries_again: bool = False
+    ) -> bool:
+        """Whether a source should be asked now, by its age and by what it asked for itself.
+
+        With `tries_again` one that failed is asked, however lately that was.
+        """
+        if source.is_local or record is None:
+            return True
+        now = self._clock()
+        if record.not_before is not None and record.not_before > now:
+            return False
+        every = self._sync_every
+        if source.settings.address == OFFICIAL_REGISTRY:
+            every = max(every, HOUR)
+        if record.problem is not None:  # a source that fails is not asked with each search
+            since = now - (record.attempted_at or 0.0)
+            return tries_again or since >= min(every, _RETRY_EVERY)
+        if record.completed_at is None or record.point.cursor:
+            return True  # its last reading was cut
+        return now - record.completed_at >= every
+
+    async def synchronize(
+        self, source: SyncedSource, *, on_progress: Progress | None = None
+    ) -> SourceReport:
+        """Read what a source has, or has changed. Failures are in the report."""
+        name = source.settings.name
+        try:
+            key = copy_key(source.settings)
+            record = await _in_thread(self._store.acquire, key, self._holder)
+            if record is None:
+                return SourceReport(name, was_due=False)
+            return await self._run(source, record, on_progress)
+        except RegistryError as error:
+            problem = Diagnostic("MARKETPLACE_STORE_FAILED", str(error), error.hint, name)
+            return SourceReport(name, problems=(problem,))
+
+    async def _run(
+        self, source: SyncedSource, record: SourceRecord, on_progress: Progress | None
+    ) -> SourceReport:
+        run = _Run(source.settings, on_progress)
+        ended = Release()
+        try:
+            async with source.open() as reader:
+                await self._read_all(source, reader, record, run)
+                ended = Release(notes=run.notes)
+        except SourceFailure as failure:
+            wish = failure.retry_after
+            ended = Release(
+                problem=failure.diagnostic(run.source),
+                not_before=None if wish is None else self._clock() + wish,
+                restarts=not failure.is_passing,
+            )
+        except LeaseLost:
+            return SourceReport(run.source, was_due=False)
+        finally:
+            # Also when this is cancelled: the next one need not wait for the lease to expire.
+            with anyio.CancelScope(shield=True):
+                await _in_thread(self._store.release, run.key, self._holder, ended)
+        return run.report(ended.problem)
+
+    async def _read_all(
+        self, source: SyncedSource, reader: PageReader, record: SourceRecord, run: _Run
+    ) -> None:
+        point = _resumed_point(record, self._clock())
+        page = await self._resumed_page(reader, point) if point else None
+        if point is None or page is None:
+            point = await self._new_point(source, record)
+            page = await self._page(reader, point)
+        run.is_whole = not point.since
+        while not page.is_unchanged:
+            run.require_bounds(page)
+            is_only = not point.cursor and not page.cursor
+            kept = SourcePage(
+                entries=page.entries,
+                cursor=page.cursor,
+                # The tag of a first page says nothing about the pages behind it.
+                etag=page.etag if is_only else "",
+            )
+            run.add(page, await _in_thread(self._store.add_page, run.key, self._holder, kept))
+            if not page.cursor:
+                break
+            point = SyncPoint(page.cursor, point.since)
+            page = await self._page(reader, point)
+        is_whole = run.is_whole and not page.is_unchanged
+        run.removed += await _in_thread(self._store.complete, run.key, self._holder, is_whole)
+        run.is_complete = True
+
+    async def _resumed_page(self, reader: PageReader, point: SyncPoint) -> SourcePage | None:
+        """The page at which the last run was cut; None if the source knows the place no more."""
+        try:
+            return await self._page(reader, point)
+        except SourceFailure as failure:
+            if failure.is_passing:
+                raise
+            return None
+
+    async def _new_point(self, source: SyncedSource, record: SourceRecord) -> SyncPoint:
+        """The first page of everything, or of what changed since the last time."""
+        since = ""
+        whole_at = record.whole_at
+        is_recent = whole_at is not None and self._clock() - whole_at < _WHOLE_EVERY
+        if source.has_changes and record.is_complete and is_recent:
+            since = _earlier(record.newest, self._clock())
+        key = copy_key(source.settings)
+        return await _in_thread(self._store.begin_pass, key, self._holder, since)
+
+    async def _page(self, reader: PageReader, point: SyncPoint) -> SourcePage:
+        pause = _FIRST_PAUSE
+        for tries in range(1, _TRIES + 1):
+            try:
+                return await reader.read(point)
+            except SourceFailure as failure:
+                wish = failure.retry_after
+                if not failure.is_passing or tries == _TRIES or (wish or 0.0) > _LONGEST_WISH:
+                    raise
+                await self._sleep(pause if wish is None else wish)
+            pause *= 2
+        raise AssertionError("the last try returns or raises")  # pragma: no cover
+
+
+class _Run:
+    """What one run has read."""
+
+    def __init__(self, settings: MarketplaceSource, on_progress: Progress | None) -> None:
+        self.source = settings.name
+        self.key = copy_key(settings)
+        self.is_whole = False
+        self.is_complete = False
+        self.removed = 0
+        self._on_progress = on_progress
+        self._pages = self._entries = self._size = 0
+        self._added = self._updated = 0
+        self._malformed: list[str] = []
+        self._mistakes: list[Diagnostic] = []
+        self._cursors: set[str] = set()
+
+    def require_bounds(self, page: SourcePage) -> None:
+        """Raises `SourceFailure` if a source would never end."""
+        self._size += page.size
+        if page.cursor in self._cursors:
+            raise invalid("its pages lead in a circle: a cursor came twice")
+        if page.cursor:
+            self._cursors.add(page.cursor)
+        if self._pages >= bounds.PAGES or self._size > bounds.SYNC_BYTES:
+            raise invalid(f"it has more than {bounds.PAGES:,} pages, or 1 GiB; no more is read")
+        if self._entries > bounds.ENTRIES:
+            raise invalid(f"it has more than {bounds.ENTRIES:,} entries; no more is read")
+
+    def add(self, page: SourcePage, result: PageResult) -> None:
+        self._pages += 1
+        self._entries += len(page.entries)
+        self._added += result.added
+        self._updated += result.updated
+        self.removed += result.removed
+        self._malformed += [*page.malformed, *result.left_out]
+        self._mistakes += page.mistakes
+        if self._on_progress:
+            progress = SyncProgress(self.source, self._pages, self._entries, self.is_whole)
+            self._on_progress(progress)
+
+    def report(self, problem: Diagnostic | None) -> SourceReport:
+        return SourceReport(
+            self.source,
+            pages=self._pages,
+            added=self._added,
+            updated=self._updated,
+            removed=self.removed,
+            is_complete=self.is_complete,
+            problems=(*((problem,) if problem else ()), *(self.notes or ())),
+        )
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...] | None:
+        """What is wrong with entries; None if no page was read."""
+        if not self._pages:
+            return None
+        left_out = self._left_out()
+        return (*self._mistakes[:_MOST_MISTAKES], *((left_out,) if left_out else ()))
+
+    def _left_out(self) -> Diagnostic | None:
+        if not self._malformed:
+            return None
+        count = len(self._malformed)
+        more = f"; and {count - _SHOWN:,} more" if count > _SHOWN else ""
+        some = "; ".join(self._malformed[:_SHOWN])
+        message = (
+            f"{count:,} {'entry was' if count == 1 else 'entries were'} left out: {some}{more}"
+        )
+        hint = "tell the owner of the source; all others are there"
+        return Diagnostic("MARKETPLACE_ENTRIES_LEFT_OUT", message, hint, self.source)
+
+
+def _resumed_point(record: SourceRecord, now: float) -> SyncPoint | None:
+    """Where the last run was cut; None if it was not, or too long ago."""
+    if not record.point.cursor or now - (record.begun_at or 0.0) > _RESUMABLE:
+        return None
+    return SyncPoint(record.point.cursor, record.point.since)
+
+
+def _earlier(moment: str, now: float) -> str:
+    """A moment of a source, with an overlap; empty if it is none.
+
+    A date to come, which one entry may have by mistake, would hide all changes until then.
+    """
+    try:
+        parsed = datetime.fromisoformat(moment)
+    except ValueError:
+        return ""
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
+    latest = min(parsed.astimezone(UTC), datetime.fromtimestamp(now, UTC))
+    return (latest - _OVERLAP).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _in_thread(work: Callable[[Unpack[_Arguments]], _T], *arguments: *_Arguments) -> _T:
+    return await anyio.to_thread.run_sync(work, *arguments)

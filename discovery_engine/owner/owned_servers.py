@@ -1,0 +1,433 @@
+"""The servers of a configuration, in its file and in the registry: `engine.servers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+
+from discovery_engine._util.merge_patch import merge_patch
+from discovery_engine.config.files.location import FILE_NAME
+from discovery_engine.config.serialization import serialize_server
+from discovery_engine.config.settings import OWN_SOURCE
+from discovery_engine.errors import ConfigurationError, ServerNotFoundError
+from discovery_engine.installer.installed_packages import installed_packages, with_packages
+from discovery_engine.installer.run_packages import with_run_packages
+from discovery_engine.owner.engine_protocol import EngineProtocol
+from discovery_engine.owner.plan_writer import PlanWriter
+from discovery_engine.owner.server_export import ExportClient, ServerExport, export_server
+from discovery_engine.owner.server_listing import OwnedServer, owned_servers
+from discovery_engine.owner.server_plans import (
+    NewServer,
+    ServerPlan,
+    Target,
+    parsed_entry,
+    plan_in_file,
+    plan_registration,
+    plan_removal,
+    plan_removal_of_duplicate,
+    plan_switch,
+    plan_update_in_file,
+    refusal,
+    refuse_commands,
+)
+from discovery_engine.owner.server_search import chosen
+from discovery_engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, setup_path
+from discovery_engine.registry.server_records import PackagePin, RegisteredServer, ServerOrigin
+from discovery_engine.runtime.registered_servers import Registrations, registrations
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.registry.protocols import ServerStore
+    from discovery_engine.runtime.trust_store import TrustStore
+    from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+    from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import ServerReport
+
+_PROGRAM = ("command", "args", "url")  # of an entry; with others it does not run its package
+
+
+class ServersHost(EngineProtocol, Protocol):
+    """What this module needs of an engine."""
+
+    @property
+    def secrets(self) -> OwnerSecrets: ...
+
+    async def reload(self) -> None: ...
+
+    async def complete_settings(self) -> None: ...
+
+
+class AddedServer(Struct, frozen=True):
+    name: str
+    """The name by which it is addressed: `NAME@registry` if a file has a server `NAME`."""
+    where: Target
+    diff: str
+
+
+class OwnedServers:
+    """Made by the engine; `clock` returns Unix time in seconds.
+
+    What is changed is in force at once in this engine, and soon in other processes.
+    """
+
+    def __init__(
+        self,
+        host: ServersHost,
+        store: ServerStore,
+        trust: TrustStore,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        data: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._environ = environ
+        self._clock = clock
+        self._data = data
+        self._writer = PlanWriter(
+            store, trust, secrets=secrets, environ=environ, data=data, clock=clock
+        )
+
+    async def list(
+        self,
+        query: str = "",
+        *,
+        tags: Sequence[str] = (),
+        sources: Sequence[str] = (),
+        installed_only: bool = False,
+    ) -> tuple[OwnedServer, ...]:
+        """The configured servers, in the order of names, or the best first for a query.
+
+        Args:
+            query: Words that their names, descriptions or tags have.
+            tags: Only those with one of these.
+            sources: Only those that stand in one of these.
+            installed_only: Only those that run a package of a marketplace.
+        """
+        view = self._host.view
+        choose = partial(chosen, tags=tags, sources=sources, installed_only=installed_only)
+        installed = await self._installed()
+        listed = with_packages(view.servers(), installed)
+        reports = await anyio.to_thread.run_sync(choose, listed, query)
+        return tuple(owned_servers(view, reports, await self._registrations(), installed))
+
+    async def with_packages(self, reports: Iterable[ServerReport]) -> tuple[ServerReport, ...]:
+        """The reports with the packages of their servers: installed, or named by the command."""
+        with suppress(ConfigurationError):  # then the last valid one is in force
+            await self._host.complete_settings()
+        installed = with_packages(reports, await self._installed())
+        return tuple(with_run_packages(installed, self._host.view.settings.by_name))
+
+    async def get(self, name: str) -> OwnedServer:
+        """One server, by its name or another that `View.server` takes for it.
+
+        Raises:
+            ServerNotFoundError: With the nearest names.
+        """
+        view, installed = self._host.view, await self._installed()
+        reports = with_packages([view.server(name)], installed)
+        [found] = owned_servers(view, reports, await self._registrations(), installed)
+        return found
+
+    async def export(self, name: str, client: ExportClient) -> ServerExport:
+        """The entry of a server as another client writes it, without values of secrets.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If its entry cannot be used.
+        """
+        await self._settings()
+        server = self._host.view.server_settings(name)
+        if server.problem:
+            raise ConfigurationError([server.problem])
+        return export_server(server, client)
+
+    async def plan_add(
+        self,
+        name: str,
+        entry: JSONObject,
+        *,
+        to: Target | None = None,
+        source: ServerOrigin = "manual",
+        package: PackagePin | None = None,
+        marketplace_id: str = "",
+        wanted: bool = True,
+    ) -> ServerPlan:
+        """What `add` would do.
+
+        Raises:
+            ConfigurationError: As `add`.
+        """
+        settings = await self._settings()
+        to = to or _usual_place(settings)
+        if to == "registry" or source != "manual":
+            refuse_commands(name, entry)
+        if to == "file":
+            entry = entry if wanted else {**entry, "enabled": False}
+            return await anyio.to_thread.run_sync(plan_in_file, settings, name, entry, source)
+        known, now = await self._registrations(), self._clock()
+        _require_unregistered(name, known, f"`discovery remove {name}` first")
+        record = RegisteredServer(name, entry, source, package, marketplace_id, now, now)
+        return await self._planned(settings, known, NewServer(record, wanted))
+
+    async def require_free(self, name: str, *, to: Target | None = None, hint: str) -> Target:
+        """Check that a server can be added under a name; returns where it would be added.
+
+        Raises:
+            ConfigurationError: If there is one of that name there, which `hint` helps out of, or no
+                server can have it.
+        """
+        settings = await self._settings()
+        to = to or _usual_place(settings)
+        parsed_entry(name, {"command": "true"})  # any: its name alone counts
+        if to == "registry":
+            _require_unregistered(name, await self._registrations(), hint)
+        own = (server.name for server in settings.servers if server.source == OWN_SOURCE)
+        if to == "file" and (taken := _same_name(name, own)):
+            place = settings.path or FILE_NAME
+            raise refusal(place, f"there is a server {taken!r} already", hint)
+        return to
+
+    async def add(
+        self,
+        name: str,
+        entry: JSONObject,
+        *,
+        to: Target | None = None,
+        source: ServerOrigin = "manual",
+        package: PackagePin | None = None,
+        marketplace_id: str = "",
+        wanted: bool = True,
+    ) -> AddedServer:
+        """Add a server, and approve what it would run.
+
+        Secrets that stand in its entry are stored, and the entry refers to them.
+
+        Args:
+            name: As it is to be called.
+            entry: As in `servers` of `discovery.yaml`.
+            to: Where; the file, if one is in use, with None.
+            source: Who adds it.
+            package: The version of a package that it runs.
+            marketplace_id: Of the entry of a marketplace that it was made from.
+            wanted: Whether it is to be used.
+
+        Raises:
+            ConfigurationError: If the entry is invalid, the name is taken, the server is configured
+                already, or the file cannot be edited.
+            RegistryError, SecretStoreError: If it cannot be kept.
+        """
+        plan = await self.plan_add(
+            name,
+            entry,
+            to=to,
+            source=source,
+            package=package,
+            marketplace_id=marketplace_id,
+            wanted=wanted,
+        )
+        await self.apply(plan)
+        return AddedServer(plan.name, plan.where, plan.diff)
+
+    async def plan_update(
+        self,
+        name: str,
+        entry: JSONObject,
+        *,
+        package: PackagePin | None = None,
+        source: ServerOrigin = "manual",
+    ) -> ServerPlan:
+        """Another entry for a server; of a registered one, also another version of its package.
+
+        `source` is that of one in a file.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If it stands in another client's file, or the entry is invalid.
+        """
+        settings = await self._settings()
+        server = self._host.view.server_settings(name)
+        if package or server.source != OWN_SOURCE:
+            refuse_commands(name, entry)
+        if server.source == OWN_SOURCE:
+            plan = partial(plan_update_in_file, settings, server.name, entry, source)
+            return await anyio.to_thread.run_sync(plan)
+        known = await self._registrations()
+        if not (record := _record(server, known)):
+            message = f"{name!r} stands in no registry, but in {server.source}"
+            raise refusal(server.origin, message)
+        changed = record.followed_by(entry, package, at=self._clock())
+        return await self._planned(settings, known, NewServer(changed))
+
+    async def plan_change(self, name: str, changes: JSONObject) -> ServerPlan:
+        """As `plan_update`, with a JSON Merge Patch of the entry that the server has.
+
+        An installed server keeps its package as long as it runs the same.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError: As `plan_update`.
+        """
+        await self._settings()
+        server, known = self._host.view.server_settings(name), await self._registrations()
+        if not (record := _record(server, known)):
+            entry = merge_patch(serialize_server(server), changes)
+            return await self.plan_update(name, entry)
+        entry = merge_patch(record.entry, changes)
+        runs_the_same = all(entry.get(key) == record.entry.get(key) for key in _PROGRAM)
+        return await self.plan_update(
+            name, entry, package=record.package if runs_the_same else None
+        )
+
+    async def plan_remove(self, name: str) -> ServerPlan:
+        """What `remove` would do.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError: As `remove`.
+        """
+        settings, known = await self._settings(), await self._registrations()
+        try:
+            server = self._host.view.server_settings(name)
+        except ServerNotFoundError:
+            if plan := plan_removal_of_duplicate(name, known):
+                return plan
+            raise
+        return await anyio.to_thread.run_sync(plan_removal, settings, server, known)
+
+    async def remove(self, name: str) -> ServerPlan:
+        """Remove a server from where it stands, and take back its approval; secrets stay stored.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If it stands in another client's file, or the file cannot be edited.
+            RegistryError: If the registry cannot be changed.
+        """
+        plan = await self.plan_remove(name)
+        await self.apply(plan)
+        return plan
+
+    async def plan_switch(
+        self, name: str, *, is_wanted: bool, to: Target | None = None
+    ) -> ServerPlan:
+        """What `enable` or `disable` would do.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError: As these.
+        """
+        settings = await self._settings()
+        server = self._host.view.server_settings(name)
+        plan = partial(plan_switch, settings, server, is_wanted=is_wanted, to=to)
+        return await anyio.to_thread.run_sync(plan)
+
+    async def enable(self, name: str, *, to: Target | None = None) -> ServerPlan:
+        """Want a server to be used; no-op if it is wanted. It is started when it is needed.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If the file cannot be edited, or disables it and `to` is the
+                registry.
+            RegistryError: If the switch cannot be kept.
+        """
+        plan = await self.plan_switch(name, is_wanted=True, to=to)
+        await self.apply(plan)
+        return plan
+
+    async def disable(self, name: str, *, to: Target | None = None) -> ServerPlan:
+        """Want a server not to be used; its sessions end. No-op if it is not wanted.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError, RegistryError: As `enable`.
+        """
+        plan = await self.plan_switch(name, is_wanted=False, to=to)
+        await self.apply(plan)
+        return plan
+
+    async def plan_sync(self, path: str | Path | None = None) -> SyncPlan:
+        """What `sync` would do.
+
+        Raises:
+            ConfigurationError: As `sync`.
+        """
+        settings, known = await self._settings(), await self._registrations()
+        file = setup_path(path, self._environ)
+        plan = partial(plan_sync, settings, known, file, self._environ, at=self._clock())
+        return await anyio.to_thread.run_sync(plan)
+
+    async def sync(self, path: str | Path | None = None) -> SyncReport:
+        """Register the servers of a setup file that are not registered yet, and approve them.
+
+        Args:
+            path: The file; that of `$DISCOVERY_SETUP_FILE` with None.
+
+        Raises:
+            ConfigurationError: If there is no such file, or it cannot be read.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        plan = await self.plan_sync(path)
+        await self.apply(*plan.plans)
+        return plan.report
+
+    async def apply(self, *plans: ServerPlan) -> None:
+        """Do what was planned, and have it in force in this engine.
+
+        Raises:
+            ConfigurationError: If the file has changed since, or cannot be written.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        changing = [plan for plan in plans if not plan.is_empty]
+        if not changing:
+            return
+        with anyio.CancelScope(shield=True):
+            settings, secrets = self._host.view.settings, self._host.secrets
+            await anyio.to_thread.run_sync(self._writer.write, changing, settings, secrets)
+            if any(plan.edit for plan in changing):
+                await self._host.reload()
+            await self._host.apply_decisions()
+
+    async def _planned(
+        self, settings: Settings, known: Registrations, new: NewServer
+    ) -> ServerPlan:
+        plan = partial(plan_registration, settings, known, new, self._environ)
+        return await anyio.to_thread.run_sync(plan)
+
+    async def _settings(self) -> Settings:
+        """Those in force, with transports."""
+        await self._host.complete_settings()
+        return self._host.view.settings
+
+    async def _installed(self) -> Mapping[ServerName, PackagePin]:
+        settings = self._host.view.settings
+        return await anyio.to_thread.run_sync(installed_packages, settings, self._data)
+
+    async def _registrations(self) -> Registrations:
+        settings = self._host.view.settings
+        return await anyio.to_thread.run_sync(registrations, self._store, settings)
+
+
+def _usual_place(settings: Settings) -> Target:
+    return "file" if settings.path else "registry"
+
+
+def _record(server: ServerSettings, known: Registrations) -> RegisteredServer | None:
+    """The registration of a server; None if it stands in a file."""
+    return known.servers.get(server.renamed_from or server.name) if server.is_registered else None
+
+
+def _require_unregistered(name: str, known: Registrations, hint: str) -> None:
+    if taken := _same_name(name, known.servers):
+        raise refusal("the registry", f"there is a registered server {taken!r} already", hint)
+
+
+def _same_name(name: str, names: Iterable[str]) -> str:
+    """The one of some names that is this one; names are compared without case."""
+    return next((one for one in names if one.casefold() == name.casefold()), "")

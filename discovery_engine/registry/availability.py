@@ -1,0 +1,83 @@
+"""Whether a database answers, and when it is tried again."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from discovery_engine.errors import RegistryError
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 1.0  # seconds after a failure in which nothing is tried
+_LONGEST_PAUSE = 30.0
+_GROWTH = 2.0
+
+
+class Availability:
+    """One at a time tries a database that failed; everybody else goes on without it.
+
+    Args:
+        name: Of the database.
+        clock: Seconds from any beginning.
+        jitter: A factor, so that gateways do not all return at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float],
+        jitter: Callable[[], float] = lambda: random.uniform(0.5, 1.0),  # noqa: S311 - no secret
+    ) -> None:
+        self._name = name
+        self._clock = clock
+        self._jitter = jitter
+        self._turn = threading.Lock()
+        self._pause = 0.0
+        self._retry_at = 0.0
+        self.error: RegistryError | None = None
+        """Why the database did not answer last; None while it does."""
+        self.since: float | None = None
+        """Unix time in seconds of the first failure since it answered; None while it does."""
+
+    def may_try(self) -> bool:
+        """Whether to use the database now; for a while nobody else may if it failed before."""
+        with self._turn:
+            if self.error is None:
+                return True
+            if self._clock() < self._retry_at:
+                return False
+            self._retry_at = self._clock() + self._pause
+            return True
+
+    def retry_now(self) -> None:
+        with self._turn:
+            self._retry_at = 0.0
+
+    def failed(self, error: RegistryError) -> None:
+        with self._turn:
+            is_first = self.error is None
+            if is_first:
+                self.since = time.time()
+            self.error = error
+            longer = max(self._pause * _GROWTH, _FIRST_PAUSE)
+            self._pause = min(longer, _LONGEST_PAUSE)
+            self._retry_at = self._clock() + self._pause * self._jitter()
+        if is_first:
+            logger.warning(
+                "%s; what was last known is used, and what may wait is written later (%s)",
+                error.message,
+                error.hint,
+            )
+
+    def answered(self) -> bool:
+        """Note that the database answers; returns whether it had failed before."""
+        with self._turn:
+            was_out = self.error is not None
+            self.error, self.since, self._pause = None, None, 0.0
+        if was_out:
+            logger.warning("the database %s answers again", self._name)
+        return was_out

@@ -1,0 +1,100 @@
+"""What a database says of itself, for the people who look after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine.registry.postgres import trust_queries
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.registry.postgres.timed_connection import TimedConnection
+
+
+class DatabaseState(Struct, frozen=True):
+    server: str
+    """The version of PostgreSQL."""
+    version: int
+    """The step of the migrations that the tables are at."""
+    is_read_only: bool
+    is_encrypted: bool
+    """Whether the connection uses TLS."""
+    is_local: bool
+    """Whether the database is on this machine."""
+    is_superuser: bool
+    pgvector: str
+    """The version that is installed in the database; empty if none is."""
+    can_have_pgvector: bool
+    """Whether the server has it, so that `CREATE EXTENSION vector` installs it."""
+    configurations: int
+    decisions: int
+    vectors: int
+    size: int
+    """Of the tables, in bytes."""
+
+    @property
+    def vector_note(self) -> str:
+        how = f"has version {self.pgvector}" if self.pgvector else "is not installed"
+        return f"vectors are kept as bytes and compared in each gateway; pgvector {how}"
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What could be better, each with the next step."""
+        found = []
+        if self.is_read_only:
+            found.append(
+                "the database is read-only, so decisions are refused: name all hosts in its "
+                "address, with `target_session_attrs=read-write`"
+            )
+        if not (self.is_encrypted or self.is_local):
+            found.append(
+                "the connection is not encrypted: add `sslmode=verify-full&sslrootcert=system` to "
+                "the address"
+            )
+        if self.is_superuser:
+            found.append("the role is a superuser: one that owns the schema `discovery` is enough")
+        return tuple(found)
+
+
+def state_of(database: PostgresDatabase) -> DatabaseState:
+    """Reach the database and read its state.
+
+    Raises:
+        RegistryError: If it cannot be used.
+    """
+
+    def read(db: TimedConnection) -> DatabaseState:
+        row = db.execute(_STATE).fetchone()
+        assert row is not None  # noqa: S101 - a SELECT of scalars has one row
+        server, is_standby, default, is_super, installed, available, scopes, vectors, size = row
+        return DatabaseState(
+            str(server),
+            database.version,
+            bool(is_standby) or default == "on",
+            bool(db.pgconn.ssl_in_use),
+            database.address.is_local,
+            bool(is_super),
+            installed or "",
+            available is not None,
+            scopes,
+            trust_queries.number(db),
+            vectors,
+            int(size or 0),
+        )
+
+    return database.read(read)
+
+
+_STATE = """
+    SELECT current_setting('server_version'), pg_is_in_recovery(),
+        current_setting('default_transaction_read_only'),
+        (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+        (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+        (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+        (SELECT count(*) FROM discovery.scopes),
+        (SELECT count(*) FROM discovery.vectors),
+        (SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+            WHERE relnamespace = 'discovery'::regnamespace AND relkind = 'r')
+    """

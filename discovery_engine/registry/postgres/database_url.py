@@ -1,0 +1,63 @@
+"""The address of a PostgreSQL database: `postgresql://user@host/database`, or libpq's key words."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from psycopg import conninfo
+from psycopg.errors import ProgrammingError
+
+from discovery_engine.errors import RegistryError
+
+SCHEMES = ("postgresql://", "postgres://")
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_LOCAL = ("", "localhost", "127.0.0.1", "::1")
+
+
+class DatabaseAddress(Struct, frozen=True):
+    parameters: dict[str, str]
+    """Those of libpq, with the secrets among them."""
+
+    @classmethod
+    def parse(cls, url: str) -> DatabaseAddress:
+        """The address that a URL names.
+
+        Raises:
+            RegistryError: If it is none.
+        """
+        if not url.startswith(SCHEMES):
+            raise RegistryError(
+                "the address of the registry is not that of a PostgreSQL database",
+                hint="write `postgresql://USER@HOST/DATABASE`, or a reference such as "
+                "`${DATABASE_URL}` to it",
+            )
+        try:
+            found = conninfo.conninfo_to_dict(url)
+        except ProgrammingError:
+            # libpq quotes what it cannot parse, and that may be the password.
+            raise RegistryError(
+                "the address of the registry cannot be parsed",
+                hint="write `postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full`; characters "
+                "such as @ : / in a password are written as %40 %3A %2F",
+            ) from None
+        return cls({key: str(value) for key, value in found.items() if value is not None})
+
+    @property
+    def name(self) -> str:
+        """Where the database is, without any secret."""
+        known = self.parameters
+        hosts = known.get("host") or known.get("hostaddr") or "localhost"
+        ports = known.get("port", "5432")
+        user = f"{known['user']}@" if "user" in known else ""
+        return f"postgresql://{user}{hosts}:{ports}/{known.get('dbname', '')}"
+
+    @property
+    def is_local(self) -> bool:
+        hosts = self.parameters.get("host", "").split(",")
+        return all(host in _LOCAL or host.startswith("/") for host in hosts)
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets of the address."""
+        for key in _SECRETS:
+            if secret := self.parameters.get(key):
+                text = text.replace(secret, "***")
+        return text

@@ -1,0 +1,345 @@
+"""The registry in a PostgreSQL database; `registry.protocols` has its contract.
+
+Two plain back-ends rather than one with a dialect: a statement here relies on row locks, on arrays
+and on digests as keys, one of SQLite on a file that has one writer and may be damaged. What is the
+same in both, how a part, settings or a server become text, is in `codec` and the records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from discovery_engine.registry.codec import (
+    part_from_row,
+    part_to_row,
+    settings_from_text,
+    settings_to_text,
+)
+from discovery_engine.registry.postgres import (
+    agent_request_queries,
+    era_queries,
+    lease_queries,
+    preset_queries,
+    registered_queries,
+    request_queries,
+    trust_queries,
+    use_queries,
+    vector_queries,
+    world_queries,
+)
+from discovery_engine.registry.postgres.database_feed import CHANNEL, database_changes
+from discovery_engine.registry.records import EVERY_SCOPE
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.registry.leases import Lease
+    from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.registry.preset_records import Preset
+    from discovery_engine.registry.protocols import Snapshot
+    from discovery_engine.registry.records import DecisionExport
+    from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
+    from discovery_engine.search.examples.written import WrittenRequests
+    from discovery_engine.search.usage import UseCount
+    from discovery_engine.tools.model import ServerName, ToolKey
+    from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_UNKNOWN = -1  # the number of no save
+
+
+class PostgresRegistry:
+    """Opens the database with the first call; `close` it."""
+
+    indexes = None
+    """An index is read with `marshal`: see `protocols.IndexStore`."""
+    health = None
+    """Each call raises if the database does not answer; nothing waits."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self.database = database
+        self._saves: dict[str, int | None] = {}
+        """The last save of each scope after which this object knew all that is saved of it."""
+        self._fetched: dict[str, int | None] = {}
+        """The save of each scope up to which this object knows what others saved of servers."""
+
+    def load(self, scope: str) -> Snapshot | None:
+        stored = self.database.read(lambda db: world_queries.load(db, scope))
+        if stored is None:
+            return None
+        self._saves[scope] = self._fetched[scope] = stored.saved
+        try:
+            return stored.snapshot()
+        except (LookupError, TypeError, ValueError) as exc:
+            logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
+            return None
+
+    def load_settings(self, scope: str) -> Settings | None:
+        text = self.database.read(lambda db: world_queries.settings(db, scope))
+        try:
+            return settings_from_text(text) if text else None
+        except (LookupError, TypeError, ValueError) as exc:
+            logger.debug("The settings of %s cannot be read: %s", scope, exc)
+            return None
+
+    def save_settings(self, scope: str, settings: Settings) -> None:
+        text = settings_to_text(settings)
+        names = [server.name for server in settings.servers]
+        self._save(scope, lambda db, _: world_queries.save_settings(db, scope, text, names))
+
+    def save_parts(
+        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+    ) -> None:
+        kept = {part.server: part_to_row(part) for part in parts}
+
+        def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            world_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
+            if kept:
+                _notify(db)
+
+        self._save(scope, save)
+
+    def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
+        known = self._fetched.get(scope) or 0
+        last, rows = self.database.read(lambda db: world_queries.parts_since(db, scope, known))
+        parts = []
+        for row in rows:
+            try:
+                parts.append(part_from_row(row))
+            except (LookupError, TypeError, ValueError) as exc:
+                logger.debug("A server of %s cannot be read: %s", scope, exc)
+        self._fetched[scope] = last
+        return tuple(parts)
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        names = None if servers is None else frozenset(servers)
+        return self.database.write(lambda db: world_queries.forget(db, scope, names))
+
+    def load_era(self, connection: str) -> JSONObject | None:
+        return self.database.read(lambda db: era_queries.load(db, connection))
+
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
+        self.database.write(lambda db: era_queries.save(db, connection, era))
+
+    def newest_decision(self) -> int:
+        return self.database.read(trust_queries.number)
+
+    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
+        return self.database.read(lambda db: trust_queries.approvals(db, scope))
+
+    def accepted(self, scope: str, server: str) -> AcceptedTools:
+        return self.database.read(lambda db: trust_queries.accepted(db, scope, server))
+
+    def decisions(self, scope: str) -> Decisions:
+        return self.database.read(lambda db: trust_queries.decisions(db, scope))
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
+        new = tuple(approvals)
+
+        def approve(db: Connection, number: int) -> tuple[None, int]:
+            return None, trust_queries.approve(db, scope, new, at, number)
+
+        self._decide(approve)
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:
+        names = tuple(servers)
+        return self._decide(lambda db, _: trust_queries.revoke(db, scope, names))
+
+    def accept(
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
+    ) -> int:
+        new = tuple(found)
+
+        def accept(db: Connection, number: int) -> tuple[int, int]:
+            count = trust_queries.accept(db, scope, new, at, number, if_new=if_new)
+            return count, count
+
+        return self._decide(accept) if new else 0
+
+    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
+        return self.database.read(lambda db: trust_queries.history(db, scope, server))
+
+    def lost_at(self, scope: str) -> float | None:
+        return self.database.read(lambda db: trust_queries.lost_at(db, scope))
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:
+        def acknowledge(db: Connection, _: int) -> tuple[None, int]:
+            if (lost := trust_queries.lost_at(db, scope)) is None:
+                return None, 0
+            trust_queries.save_loss(db, scope, lost, at)
+            return None, 1
+
+        self._decide(acknowledge)
+
+    def servers_mark(self, scope: str) -> str:
+        return self.database.read(lambda db: registered_queries.mark(db, scope))
+
+    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
+        return self.database.read(lambda db: registered_queries.servers(db, scope))
+
+    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
+        kept = tuple(servers)
+
+        def save(db: Connection, number: int) -> tuple[None, int]:
+            return None, registered_queries.save(db, scope, kept, number)
+
+        self._decide(save)
+
+    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
+        gone = tuple(names)
+
+        def delete(db: Connection, _: int) -> tuple[int, int]:
+            count = registered_queries.delete(db, scope, gone)
+            return count, count
+
+        return self._decide(delete)
+
+    def switches(self, scope: str) -> ServerSwitches:
+        return self.database.read(lambda db: registered_queries.switches(db, scope))
+
+    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
+        def switch(db: Connection, _: int) -> tuple[None, int]:
+            return None, registered_queries.switch(db, scope, wanted, at)
+
+        self._decide(switch)
+
+    def changes(self) -> AsyncGenerator[None]:
+        return database_changes(self.database)
+
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        return self.database.read(lambda db: vector_queries.vectors(db, model, digests))
+
+    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        self.database.write(lambda db: vector_queries.save(db, scope, model, vectors))
+
+    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        return self.database.write(lambda db: vector_queries.keep(db, scope, model, digests))
+
+    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
+        return self.database.read(lambda db: use_queries.uses(db, scope))
+
+    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
+        self.database.write(lambda db: use_queries.count(db, scope, key, at))
+
+    def requests_mark(self) -> str:
+        return self.database.read(request_queries.mark)
+
+    def written_requests(self) -> tuple[WrittenRequests, ...]:
+        return self.database.read(request_queries.load)
+
+    def save_requests(self, written: Iterable[WrittenRequests]) -> None:
+        kept = tuple(written)
+        self._announced(lambda db: request_queries.save(db, kept))
+
+    def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
+        return self._announced(lambda db: request_queries.forget(db, tools))
+
+    def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
+        return self.database.read(lambda db: agent_request_queries.load(db, scope))
+
+    def save_agent_request(self, scope: str, request: AgentRequest) -> None:
+        self.database.write(lambda db: agent_request_queries.save(db, scope, request))
+
+    def replace_agent_request(self, scope: str, known: AgentRequest, new: AgentRequest) -> bool:
+        return self.database.write(
+            lambda db: agent_request_queries.replace_one(db, scope, known, new)
+        )
+
+    def presets(self, scope: str) -> tuple[Preset, ...]:
+        return self.database.read(lambda db: preset_queries.load(db, scope))
+
+    def save_preset(self, scope: str, preset: Preset) -> None:
+        self.database.write(lambda db: preset_queries.save(db, scope, preset))
+
+    def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
+        return self.database.write(lambda db: preset_queries.delete(db, scope, key))
+
+    def lease(self, name: str) -> Lease | None:
+        return self.database.read(lambda db: lease_queries.load(db, name))
+
+    def acquire_lease(
+        self, name: str, holder: str, *, instead_of: Lease | None = None
+    ) -> Lease | None:
+        return self.database.write(lambda db: lease_queries.acquire(db, name, holder, instead_of))
+
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        return self.database.write(lambda db: lease_queries.renew(db, lease))
+
+    def release_lease(self, lease: Lease) -> None:
+        self.database.write(lambda db: lease_queries.release(db, lease))
+
+    def scopes(self) -> frozenset[str]:
+        return frozenset(self.database.read(world_queries.scopes))
+
+    def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
+        self.database.write(lambda db: use_queries.save_all(db, scope, uses))
+
+    def used_vectors(self, scope: str) -> Mapping[tuple[str, bytes], bytes]:
+        return self.database.read(lambda db: vector_queries.used(db, scope))
+
+    def export_decisions(self) -> DecisionExport:
+        return self.database.read(trust_queries.export)
+
+    def import_decisions(self, decisions: DecisionExport) -> None:
+        self._announced(lambda db: trust_queries.replace(db, decisions))
+
+    def report_loss(self, *, at: float) -> None:
+        """Withhold, in every scope, what is not known to be accepted, until its owner agrees."""
+
+        def report(db: Connection, _: int) -> tuple[None, int]:
+            trust_queries.save_loss(db, EVERY_SCOPE, at, None)
+            return None, 1
+
+        self._decide(report)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _save(self, scope: str, work: Callable[[Connection, bool], None]) -> None:
+        """Save with `work`, which is given whether all that is saved of the scope is known."""
+
+        def save(db: Connection) -> tuple[int | None, int | None]:
+            before = world_queries.locked_save(db, scope)
+            work(db, before == self._saves.get(scope))
+            return before, world_queries.locked_save(db, scope)
+
+        before, after = self.database.write(save)
+        # What others have saved since must be fetched still, and is not known until then.
+        if before == self._fetched.get(scope):
+            self._fetched[scope] = after
+        self._saves[scope] = after if before == self._saves.get(scope) else _UNKNOWN
+
+    def _decide(self, work: Callable[[Connection, int], tuple[T, int]]) -> T:
+        """Do `work`, given the number of the newest decision; it returns how many it made."""
+
+        def decide(db: Connection) -> T:
+            newest = trust_queries.lock_number(db)
+            result, count = work(db, newest)
+            if count:
+                trust_queries.set_number(db, newest + count)
+                _notify(db)
+            return result
+
+        return self.database.write(decide)
+
+    def _announced(self, work: Callable[[Connection], T]) -> T:
+        def announced(db: Connection) -> T:
+            result = work(db)
+            _notify(db)
+            return result
+
+        return self.database.write(announced)
+
+
+def _notify(connection: Connection) -> None:
+    """Let the other gateways look for changes once this transaction is committed."""
+    connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))

@@ -1,0 +1,201 @@
+"""Snapshots in PostgreSQL: settings as text, and each server with its tools as one row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from discovery_engine.catalog import Catalog
+from discovery_engine.registry.codec import PartRow, part_from_row, settings_from_text
+from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
+from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.tools.model import ServerName
+from discovery_engine.version import __version__
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_SCOPES_KEPT = 1000  # configurations; the ones least recently saved are dropped first
+
+
+class StoredWorld(Struct, frozen=True):
+    settings: str
+    revision: int
+    saved: int
+    """The number of its last save, in any scope."""
+    decided: str | None
+    parts: list[PartRow]
+
+    def snapshot(self) -> Snapshot:
+        """The snapshot that the rows hold.
+
+        Raises:
+            LookupError, TypeError, ValueError: If another version of the program wrote them.
+        """
+        settings = settings_from_text(self.settings)
+        catalog = Catalog.of(map(part_from_row, self.parts), revision=self.revision)
+        version, _, number = str(self.decided).partition(" ")
+        is_own = version == __version__ and number.isdigit()
+        return Snapshot(settings, catalog, int(number) if is_own else None)
+
+
+def load(connection: Connection, scope: str) -> StoredWorld | None:
+    query = "SELECT id, settings, revision, saved, decided FROM discovery.scopes WHERE key = %s"
+    row = connection.execute(query, (key_of(scope),)).fetchone()
+    if row is None:
+        return None
+    key, settings, revision, saved, decided = row
+    query = """
+        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
+        FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id
+        WHERE scope = %s ORDER BY servers.id
+        """
+    parts = [PartRow(*part) for part in connection.execute(query, (key,))]
+    return StoredWorld(settings, revision, saved, decided, parts)
+
+
+def settings(connection: Connection, scope: str) -> str | None:
+    query = "SELECT settings FROM discovery.scopes WHERE key = %s"
+    row = connection.execute(query, (key_of(scope),)).fetchone()
+    return row[0] if row else None
+
+
+def scopes(connection: Connection) -> list[str]:
+    """Those in which anything is kept but decisions."""
+    query = """
+        SELECT name FROM discovery.scopes UNION SELECT scope FROM discovery.presets
+        UNION SELECT scope FROM discovery.agent_requests
+        """
+    return [from_column(name) for (name,) in connection.execute(query)]
+
+
+def locked_save(connection: Connection, scope: str) -> int | None:
+    """The number of the last save of a scope, locked until the end of the transaction."""
+    query = "SELECT saved FROM discovery.scopes WHERE key = %s FOR UPDATE"
+    row = connection.execute(query, (key_of(scope),)).fetchone()
+    return row[0] if row else None
+
+
+def save_settings(
+    connection: Connection, scope: str, settings: str, servers: Collection[ServerName]
+) -> None:
+    # Where nothing changed nothing is written, and no other gateway has anything to fetch.
+    connection.execute(
+        """
+        INSERT INTO discovery.scopes (key, name, settings, saved)
+        VALUES (%s, %s, %s, nextval('discovery.saves'))
+        ON CONFLICT (key) DO UPDATE
+        SET settings = excluded.settings, saved = excluded.saved, decided = NULL
+        WHERE scopes.settings <> excluded.settings
+        """,
+        (key_of(scope), to_column(scope), settings),
+    )
+    connection.execute(
+        """
+        DELETE FROM discovery.scopes WHERE id IN (
+            SELECT id FROM discovery.scopes ORDER BY saved DESC OFFSET %s FOR UPDATE SKIP LOCKED
+        )
+        """,
+        (_SCOPES_KEPT,),
+    )
+    keys = [key_of(name) for name in dict.fromkeys(servers)]
+    connection.execute(
+        """
+        DELETE FROM discovery.servers USING discovery.scopes
+        WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key <> ALL(%s)
+        """,
+        (key_of(scope), keys),
+    )
+    connection.execute(
+        """
+        INSERT INTO discovery.servers (scope, key, name)
+        SELECT scopes.id, new.key, new.name
+        FROM discovery.scopes, unnest(%s::bytea[], %s::text[]) WITH ORDINALITY AS new(key, name, at)
+        WHERE scopes.key = %s ORDER BY new.at
+        ON CONFLICT (scope, key) DO NOTHING
+        """,
+        (keys, [to_column(name) for name in dict.fromkeys(servers)], key_of(scope)),
+    )
+
+
+def save_parts(
+    connection: Connection,
+    scope: str,
+    parts: Mapping[ServerName, PartRow],
+    revision: int,
+    decided: int | None,
+) -> None:
+    known = _servers(connection, scope)
+    rows = [(known[name], row) for name, row in parts.items() if name in known]
+    query = """
+        UPDATE discovery.scopes
+        SET revision = greatest(revision, %s), saved = nextval('discovery.saves'), decided = %s
+        WHERE key = %s RETURNING saved
+        """
+    judged = None if decided is None else f"{__version__} {decided}"
+    found = connection.execute(query, (revision, judged, key_of(scope))).fetchone()
+    if found is None:
+        return
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "UPDATE discovery.servers SET part = %s, saved = %s WHERE id = %s",
+            [(row.part, found[0], server) for server, row in rows],
+        )
+        cursor.executemany(_SAVE, [(server, *astuple(row)[1:]) for server, row in rows])
+
+
+def parts_since(connection: Connection, scope: str, save: int) -> tuple[int, list[PartRow]]:
+    """The number of the last save of a scope, and the parts that were saved after another."""
+    query = "SELECT id, saved FROM discovery.scopes WHERE key = %s"
+    key, saved = connection.execute(query, (key_of(scope),)).fetchone() or (0, save)
+    if saved == save:
+        return save, []
+    query = """
+        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
+        FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id
+        WHERE scope = %s AND saved > %s ORDER BY servers.id
+        """
+    return saved, [PartRow(*part) for part in connection.execute(query, (key, save))]
+
+
+def saves(connection: Connection) -> tuple[int, int]:
+    """Something else after each save of any scope.
+
+    Not the highest number: of two scopes, the one with the lower may be committed last.
+    """
+    query = "SELECT count(*), coalesce(sum(saved), 0) FROM discovery.scopes"
+    return connection.execute(query).fetchone() or (0, 0)
+
+
+def forget(connection: Connection, scope: str, servers: Collection[ServerName] | None) -> int:
+    """Drop what servers listed, of all with None; returns how many tools that were."""
+    known = _servers(connection, scope)
+    keys = [key for name, key in known.items() if servers is None or name in servers]
+    connection.execute("DELETE FROM discovery.uses WHERE server = ANY(%s)", (keys,))
+    connection.execute("UPDATE discovery.servers SET part = NULL WHERE id = ANY(%s)", (keys,))
+    query = "DELETE FROM discovery.listings WHERE server = ANY(%s) RETURNING upstream_names"
+    return sum(len(json.loads(names)) for (names,) in connection.execute(query, (keys,)))
+
+
+_SAVE = """
+    INSERT INTO discovery.listings
+        (server, names, upstream_names, verdicts, judged, sources, digest, offerings)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+    ON CONFLICT (server) DO UPDATE SET
+        names = excluded.names, upstream_names = excluded.upstream_names,
+        verdicts = excluded.verdicts, judged = excluded.judged, sources = excluded.sources,
+        digest = excluded.digest, offerings = excluded.offerings
+    """
+
+
+def _servers(connection: Connection, scope: str) -> dict[ServerName, int]:
+    query = """
+        SELECT servers.name, servers.id FROM discovery.servers
+        JOIN discovery.scopes ON scopes.id = servers.scope WHERE scopes.key = %s
+        """
+    rows = connection.execute(query, (key_of(scope),))
+    return {ServerName(from_column(name)): key for name, key in rows}

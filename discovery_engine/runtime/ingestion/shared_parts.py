@@ -1,0 +1,66 @@
+"""What other gateways listed, adopted by this one under its own rules and decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from discovery_engine.rules.rule import FOR_REVIEW, Verdict
+from discovery_engine.upstream.connection import connection_fingerprint
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog, ServerPart
+    from discovery_engine.runtime.ingestion.ingestor import Ingestor
+    from discovery_engine.tools.model import ServerName
+
+
+class SharedParts(NamedTuple):
+    adopted: list[ServerPart]
+    """Parts that differ from the present ones."""
+    doubtful: list[ServerName]
+    """Servers of which something is held back here that the other gateway has not seen."""
+
+
+def shared_parts(found: Iterable[ServerPart], catalog: Catalog, ingestor: Ingestor) -> SharedParts:
+    """Judge what other gateways listed; one that reaches a server in another way is ignored.
+
+    What is held back here is never released by another's listing, which may be older, whatever the
+    clocks say: the server has to be listed once more.
+    """
+    servers = ingestor.rulebook.settings.by_name
+    shared = SharedParts([], [])
+    for part in found:
+        server, known = servers.get(part.server), catalog.part(part.server)
+        if server is None or part.listed_at is None:
+            continue
+        if part.connection != connection_fingerprint(server):
+            continue
+        tools = [entry.tool for entry in part.entries]
+        others = [entry.offering for entry in part.offerings]
+        # Whether a server can be reached from here is not for another machine to say.
+        made = replace(ingestor.make_part(server, part, tools, others), failure=known.failure)
+        if _held_back(known) & _shown(made):
+            shared.doubtful.append(part.server)
+        elif made != known:
+            shared.adopted.append(made)
+    return shared
+
+
+def _held_back(part: ServerPart) -> set[str | None]:
+    """What waits for review; None are the instructions."""
+    held = {key for key, verdict in _verdicts(part) if verdict.reason in FOR_REVIEW}
+    return held | {None} if part.new_instructions is not None else held
+
+
+def _shown(part: ServerPart) -> set[str | None]:
+    shown = {key for key, verdict in _verdicts(part) if verdict.reason not in FOR_REVIEW}
+    return shown | {None} if part.new_instructions is None else shown
+
+
+def _verdicts(part: ServerPart) -> Iterator[tuple[str | None, Verdict]]:
+    for entry in part.entries:
+        yield entry.tool.decision_key, entry.verdict
+    for other in part.offerings:
+        yield other.offering.decision_key, other.verdict

@@ -1,0 +1,90 @@
+"""Records what servers write by themselves: notifications, pings, and lines on stderr.
+
+The rate is bounded for each server, so that none can fill the call log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine.call_log.log_entry import EntryKind, LogEntry
+from discovery_engine.events import EventBus, ServerNotification
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.call_log.call_log import CallLog
+    from discovery_engine.tools.model import ServerName
+
+_MOST = 50  # entries of one server and kind within a span
+_SPAN = 10.0  # seconds
+_LENGTH = 500  # characters of a line
+_METHOD = 200  # characters of a method
+
+
+class _Rate(Struct):
+    began: float
+    recorded: int = 0
+    skipped: int = 0
+
+
+class ServerRecorder:
+    """`clock` is monotonic, in seconds."""
+
+    def __init__(
+        self, log: CallLog, events: EventBus, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._events = events
+        self._clock = clock
+        self._rates: dict[tuple[ServerName, EntryKind], _Rate] = {}
+
+    def record_lines(
+        self, server: ServerName, lines: Sequence[str], redact: Callable[[str], str]
+    ) -> None:
+        """Lines that a server's program wrote to stderr; `redact` removes its entry's secrets."""
+        for line in lines:
+            if text := line.rstrip():
+                self._record(server, "stderr", "", partial(redact, text[:_LENGTH]))
+
+    def record_message(self, server: ServerName, method: str, params: JSONObject | None) -> None:
+        """A notification of a server, or its `ping`."""
+        kind: EntryKind = "ping" if method == "ping" else "notification"
+        is_recorded = self._record(server, kind, method[:_METHOD], lambda: params)
+        if is_recorded and self._events.wants(ServerNotification):
+            # Only who shows what servers write loads what redacts it.
+            from discovery_engine.runtime.server_notifications import (  # noqa: PLC0415
+                notification_event,
+            )
+
+            event = notification_event(server, method, params)
+            if event is not None:
+                self._events.publish(event)
+
+    def _record(
+        self, server: ServerName, kind: EntryKind, method: str, result: Callable[[], JSONValue]
+    ) -> bool:
+        """Record it, unless there are too many; returns whether it was."""
+        now = self._clock()
+        rate = self._rates.get((server, kind))
+        if rate is None:
+            rate = self._rates[server, kind] = _Rate(now)
+        elif now - rate.began >= _SPAN:
+            if rate.skipped:
+                self._write(server, kind, "", f"({rate.skipped} more, not recorded)")
+            rate.began, rate.recorded, rate.skipped = now, 0, 0
+        if rate.recorded == _MOST:
+            rate.skipped += 1
+            return False
+        rate.recorded += 1
+        self._write(server, kind, method, result())
+        return True
+
+    def _write(self, server: ServerName, kind: EntryKind, method: str, result: JSONValue) -> None:
+        outcome = "ok" if kind == "ping" else ""
+        entry = LogEntry(self._log.now(), kind, server, method, outcome, by="program")
+        self._log.record(entry, result=result)

@@ -1,0 +1,56 @@
+"""The database that a configuration names as its registry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discovery_engine.config.settings import Settings
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.backends import open_database, open_shared
+from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import resolve
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+    from discovery_engine.registry.protocols import Registry
+
+
+def open_shared_store(
+    settings: Settings, path: Path, environ: Mapping[str, str], *, patience: float
+) -> Registry:
+    """The database of `settings.registry` with its copy.
+
+    Args:
+        settings: With a `registry.url`.
+        path: Of the registry of the data folder.
+        environ: What references are resolved from.
+        patience: The most seconds to wait for other processes on this machine.
+
+    Raises:
+        RegistryError: If the address has no value, or is none; never because the database does not
+            answer.
+    """
+    return open_shared(named_database(settings, path, environ), path, patience=patience)
+
+
+def named_database(settings: Settings, path: Path, environ: Mapping[str, str]) -> PostgresRegistry:
+    """The database alone.
+
+    Raises:
+        RegistryError: As `open_shared_store`.
+    """
+    named = settings.registry
+    folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - as text
+    try:
+        url = resolve(named.url, StoredSecretResolver(environ, path.parent), base_dir=folder)
+    except (UnsetReference, MalformedReferenceError) as error:
+        raise RegistryError(
+            f"`registry.url` has no value: {error}",
+            hint="`export DATABASE_URL=postgresql://USER:PASSWORD@HOST/DATABASE`, or store what it "
+            "refers to with `discovery secrets set`",
+        ) from error
+    return open_database(url, max_connections=named.max_connections, timeout=named.timeout)

@@ -1,0 +1,71 @@
+"""Which means confines a program: the one that its entry names, or the best that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from discovery_engine.config.settings import SandboxKind, SandboxSettings
+from discovery_engine.upstream.stdio.sandbox.means import MeansState
+from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
+
+CONTAINER_CLIENTS = ("docker", "podman", "nerdctl")
+
+
+class Choice(Struct, frozen=True):
+    kind: SandboxKind
+    """Never `auto`."""
+    program: str = ""
+    """The path of bubblewrap."""
+    gaps: tuple[str, ...] = ()
+    """What is not confined."""
+
+    def __str__(self) -> str:
+        """For people: the kind, and what it leaves open."""
+        return f"{self.kind} (not confined: {'; '.join(self.gaps)})" if self.gaps else self.kind
+
+
+def choose(
+    server: str, sandbox: SandboxSettings, command: str, found: Sequence[MeansState]
+) -> Choice:
+    """The means for a program.
+
+    Raises:
+        SandboxError: If it cannot be confined as the entry demands.
+    """
+    kind, is_container = sandbox.kind, is_container_client(command)
+    if kind == "none":
+        return Choice("none")
+    if is_container and kind in ("auto", "docker"):
+        return Choice("docker")
+    if is_container:
+        raise SandboxError(
+            server,
+            f"the sandbox {kind!r} cannot confine what {Path(command).name} starts",
+            hint="write `sandbox: docker`, or `auto`",
+        )
+    if kind == "docker":
+        raise SandboxError(
+            server,
+            "the sandbox 'docker' needs a command that is `docker run` with an image",
+            hint="write `sandbox: auto`, or run the server from an image",
+        )
+    named = [one for one in found if kind in ("auto", one.means)]
+    usable = next((one for one in named if one.is_usable), None)
+    if usable is not None:
+        return Choice(usable.means, usable.program, usable.gaps)
+    if kind == "auto":
+        return Choice("none", gaps=("anything, because this system has no means for it",))
+    [missing] = named
+    raise SandboxError(
+        server,
+        f"its sandbox {kind!r} is not available",
+        hint=missing.hint or "write `sandbox: auto` for what this system has",
+        detail=missing.problem,
+    )
+
+
+def is_container_client(command: str) -> bool:
+    return Path(command).name.removesuffix(".exe") in CONTAINER_CLIENTS

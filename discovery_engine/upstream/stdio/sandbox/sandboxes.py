@@ -1,0 +1,239 @@
+"""Puts the program of a server into its sandbox: the command, its variables, and its rules."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+
+from msgspec import Struct
+
+from discovery_engine.config.settings import SandboxSettings, ServerSettings, StdioTransport
+from discovery_engine.upstream.stdio.sandbox.bubblewrap import (
+    ARGUMENTS_AT,
+    FILTER_AT,
+    bubblewrap_arguments,
+)
+from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
+from discovery_engine.upstream.stdio.sandbox.container_run import MountGrants, confined_run
+from discovery_engine.upstream.stdio.sandbox.launch import Launch
+from discovery_engine.upstream.stdio.sandbox.means import find_means
+from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
+from discovery_engine.upstream.stdio.sandbox.visible_files import (
+    SETTINGS,
+    SYSTEM,
+    VisibleFiles,
+    absolute,
+    interpreter_folders,
+    is_within,
+    linked_settings,
+    program_files,
+    settings_files,
+)
+
+_SEEN_BY_LANDLOCK = ("/proc", "/sys/devices/system/cpu", "/sys/fs/cgroup")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1", "PIP_NO_INDEX": "1"}
+"""Without a network, package runners fail at once instead of after minutes of retries."""
+_PRIVATE = 0o700
+_LONGEST_NAME = 64  # characters
+PRIVATE_FOLDERS = "sandboxes"
+"""Of the data folder: the private folders of servers."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Sandboxes(Struct, frozen=True):
+    folder: Path | None
+    """In which each server has a private home folder; None if there is no such place."""
+    environ: Mapping[str, str]
+
+    def choice_of(self, server: ServerSettings, command: str) -> Choice:
+        """What would confine the program of a server.
+
+        Raises:
+            SandboxError: If nothing that its entry allows.
+        """
+        return choose(server.name, server.sandbox, command, find_means(self.environ))
+
+    def launch(
+        self,
+        server: ServerSettings,
+        stdio: StdioTransport,
+        command: Sequence[str],
+        env: Mapping[str, str],
+    ) -> Launch:
+        """The launch of a program in the sandbox of its server. It reads and makes folders.
+
+        Args:
+            server: Its entry.
+            stdio: The same with its references resolved.
+            command: The path of the program, and its arguments.
+            env: Its variables.
+
+        Raises:
+            SandboxError: If it cannot be confined as its entry demands.
+        """
+        choice = self.choice_of(server, stdio.command)
+        if choice.kind == "none":
+            return Launch(command, env, stdio.cwd, sandbox=str(choice))
+        read = self._granted(server, server.sandbox.read)
+        write = self._granted(server, server.sandbox.write)
+        if choice.kind == "docker":
+            grants = MountGrants(_real(read), _real(write))
+            arguments = confined_run(server.name, command[1:], server.sandbox, grants)
+            return Launch([command[0], *arguments], env, stdio.cwd, sandbox=str(choice))
+        return self._confined(server, stdio, Launch(command, env, stdio.cwd), choice, read, write)
+
+    def _confined(
+        self,
+        server: ServerSettings,
+        stdio: StdioTransport,
+        launch: Launch,
+        choice: Choice,
+        read: Sequence[str],
+        write: Sequence[str],
+    ) -> Launch:
+        sandbox = server.sandbox
+        home, temporary = self._private_folders(server)
+        cwd = self._working_folder(server, stdio.cwd, (*read, *write)) or home
+        interpreters = interpreter_folders(self._home)
+        own = program_files(launch.command[0], launch.env)
+        files = VisibleFiles(
+            (*linked_settings(), *interpreters.values(), *own, *read, cwd),
+            (*write, home, temporary),
+            *settings_files(),
+        )
+        offline = {} if sandbox.network else _OFFLINE
+        folders = {"HOME": home, "TMPDIR": temporary}
+        command = launch.command
+        if choice.kind == "bubblewrap":
+            wrapped = bubblewrap_arguments(files, has_network=sandbox.network, cwd=cwd)
+            command = [choice.program, *wrapped, *command]
+        return Launch(
+            command,
+            {**offline, **interpreters, **launch.env, **folders, **stdio.env},
+            cwd,
+            tuple(_words(choice, sandbox, files)),
+            str(choice),
+            temporary,
+        )
+
+    def _working_folder(
+        self, server: ServerSettings, cwd: str | None, granted: Sequence[str]
+    ) -> str | None:
+        """The absolute `cwd` of an entry, which its program may read.
+
+        Raises:
+            SandboxError: If that would show the home folder.
+        """
+        if cwd is None:
+            return None
+        folder = os.path.abspath(cwd)  # noqa: PTH100 - a string
+        real = os.path.realpath(folder)
+        shows_home = is_within(os.path.realpath(self._home), (real,))
+        if (shows_home and not is_within(real, _real(granted))) or self._shows_data((real,)):
+            raise SandboxError(
+                server.name,
+                "its `cwd` is the home folder, or another one that its sandbox hides",
+                hint="name another folder as `cwd`",
+            )
+        return folder
+
+    def _shows_data(self, folders: Sequence[str]) -> bool:
+        """Whether the data folder, with the secrets of all servers, is in one of them."""
+        return self.folder is not None and is_within(os.path.realpath(self.folder.parent), folders)
+
+    @property
+    def _home(self) -> str:
+        return self.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+
+    def _granted(self, server: ServerSettings, paths: Sequence[str]) -> tuple[str, ...]:
+        """Granted paths as they are written and with links resolved.
+
+        Raises:
+            SandboxError: If one does not exist.
+        """
+        base = os.path.dirname(server.origin.file) or os.getcwd()  # noqa: PTH109, PTH120 - strings
+        found: dict[str, None] = {}
+        for path in paths:
+            plain = absolute(path, base=base, home=self._home)
+            if not os.path.exists(plain):  # noqa: PTH110
+                raise SandboxError(
+                    server.name,
+                    "a path that its sandbox grants does not exist",
+                    hint=f"create it, or correct `sandbox` of server {server.name!r}",
+                    detail=f"it is {plain}",
+                )
+            real = os.path.realpath(plain)
+            if self._shows_data((real,)):
+                raise SandboxError(
+                    server.name,
+                    "its sandbox grants a folder that holds the data folder, with its secrets",
+                    hint="grant the folders in it that the server needs",
+                    detail=f"it is {plain}",
+                )
+            found |= dict.fromkeys((plain, real))
+        return tuple(found)
+
+    def _private_folders(self, server: ServerSettings) -> tuple[str, str]:
+        """Its home folder, and a new folder for temporary files.
+
+        Raises:
+            SandboxError: If they cannot be made.
+        """
+        try:
+            if self.folder is None:
+                raise FileNotFoundError(errno.ENOENT, "there is no data folder")
+            if self._shows_data((*SYSTEM, SETTINGS)):
+                raise PermissionError(errno.EPERM, "every sandbox shows where the data folder is")
+            folder = private_folder(self.folder, server.name, server.origin.file)
+            for one in (self.folder, folder, folder / "home", folder / "tmp"):
+                one.mkdir(_PRIVATE, parents=True, exist_ok=True)
+            temporary = mkdtemp(dir=folder / "tmp")
+        except OSError as error:
+            raise SandboxError(
+                server.name,
+                "its private home folder cannot be made",
+                hint="name a data folder that can be written, with $DISCOVERY_DATA_DIR",
+                detail=str(error),
+            ) from error
+        return str(folder / "home"), temporary
+
+
+def private_folder(sandboxes: Path, server: str, file: str) -> Path:
+    """What a server writes where nothing else is granted; it may not be there yet.
+
+    `file` is the one that holds its entry: another file may have a server of the same name.
+    """
+    digest = sha256(f"{file}\0{server}".encode()).hexdigest()[:12]
+    return sandboxes / f"{_UNSAFE.sub('_', server)[:_LONGEST_NAME]}-{digest}"
+
+
+def _words(choice: Choice, sandbox: SandboxSettings, files: VisibleFiles) -> Iterator[str]:
+    is_landlock = choice.kind == "landlock"
+    yield f"kind={choice.kind}"
+    yield f"network={int(sandbox.network)}"
+    # Landlock does not know of sockets in the file system: all or none.
+    yield f"sockets={int(not is_landlock or any(map(_is_socket, files.write)))}"
+    yield f"memory={sandbox.memory_mib * 1024 * 1024}"
+    yield f"processes={sandbox.processes}"
+    if is_landlock:
+        seen = (*SYSTEM, *files.public_settings, *_SEEN_BY_LANDLOCK, *files.read)
+        yield from (f"read={path}" for path in seen)
+        yield from (f"write={path}" for path in (*_DEVICES, *files.write))
+    else:
+        yield f"filter={FILTER_AT}"
+        yield f"arguments={ARGUMENTS_AT}"
+
+
+def _real(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(os.path.realpath, paths)))
+
+
+def _is_socket(path: str) -> bool:
+    return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116

@@ -1,0 +1,210 @@
+"""What happens, as it happens, for pages and programs that stay connected.
+
+    → {"type": "state", "stream": "x1", "sequence": 41, "servers": […], …}
+    → {"type": "events", "stream": "x1", "sequence": 43, "events": [{"type": "tool_called", …}, …]}
+
+Every event has the next number. A client that was away names the stream and the number that it saw
+last: it gets what it missed, or the state anew if that is too long ago. No client is waited for:
+one that does not read is dropped, and connects again.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.json_forms.server_form import server_form
+from discovery_engine.rpc.json_codec import encode_finite
+from discovery_engine.version import __version__
+from discovery_server.api.feed_sources import follow_log, follow_requests
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.engine import Engine
+    from discovery_engine.events import Event
+
+_KEPT = 2000  # events; what a client may have missed
+_WAITING = 100  # frames that a client has not read: ten seconds at the least
+_MOST_CLIENTS = 50
+_SPAN = 0.1  # seconds whose events are one frame
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class TooManyClientsError(DiscoveryError):
+    code = "RATE_LIMITED"
+
+    def __init__(self) -> None:
+        text = f"{_MOST_CLIENTS} clients are connected, which are the most"
+        super().__init__(text, hint="close one of them")
+
+
+class EventFeed:
+    """The events of an engine, numbered, and the clients that follow them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._stream = secrets.token_hex(8)
+        self._sequence = 0
+        self._kept: deque[JSONObject] = deque(maxlen=_KEPT)
+        self._clients: set[FeedClient] = set()
+        self._wanted = anyio.Event()
+        """Set with the first client."""
+        self._connected = anyio.Event()
+        """Set while there is a client."""
+        self._announced: dict[object, JSONObject] = {}
+        self._announcement = anyio.Event()
+        self._more: dict[str, Callable[[], JSONValue]] = {}
+
+    def add_state(self, name: str, look: Callable[[], JSONValue]) -> None:
+        """Add what `look` returns to the state, under a further name."""
+        self._more[name] = look
+
+    async def run(self) -> None:
+        """Number the events from the first client on, and send them, until cancelled."""
+        await self._wanted.wait()  # without a subscriber a call publishes nothing
+        async with open_task_group() as tasks:
+            tasks.start_soon(self._run_announced)
+            for follow in (follow_log, follow_requests):
+                tasks.start_soon(follow, self._engine, self.announce, self._wait_for_client)
+            with self._engine.subscribe() as events:
+                async for first in events:
+                    await anyio.sleep(_SPAN)
+                    self._publish([event_form(one) for one in (first, *events.drain())])
+
+    def announce(self, form: JSONObject, *, replaces: object = None) -> None:
+        """Send an event of the API itself; no-op before the first client.
+
+        Args:
+            form: With its `type`.
+            replaces: Of those that wait to be sent, the last with this key alone is.
+        """
+        if self._wanted.is_set():
+            key = object() if replaces is None else replaces
+            self._announced.pop(key, None)  # the last place is its own
+            self._announced[key] = form
+            self._announcement.set()
+
+    async def _wait_for_client(self) -> None:
+        """Wait until a client is connected."""
+        await self._connected.wait()
+
+    async def _run_announced(self) -> None:
+        while True:
+            await self._announcement.wait()
+            await anyio.sleep(_SPAN)
+            self._announcement = anyio.Event()
+            forms, self._announced = [*self._announced.values()], {}
+            self._publish(forms)
+
+    def _publish(self, forms: list[JSONObject]) -> None:
+        numbered = []
+        for form in forms:
+            self._sequence += 1
+            numbered.append({"sequence": self._sequence, **form})
+        self._kept.extend(numbered)
+        if self._clients:
+            frame = self._frame(numbered)
+            for client in [*self._clients]:
+                client.deliver(frame)
+
+    @asynccontextmanager
+    async def client(self, stream: str = "", after: int = 0) -> AsyncIterator[FeedClient]:
+        """A client that has seen the events of a stream up to a number; of none by default.
+
+        Raises:
+            TooManyClientsError: If no further client is possible.
+        """
+        if len(self._clients) >= _MOST_CLIENTS:
+            raise TooManyClientsError
+        self._wanted.set()
+        client = FeedClient(self.state)
+        client.deliver(self._missed(stream, after) or self.state())
+        self._clients.add(client)
+        self._connected.set()
+        try:
+            yield client
+        finally:
+            self._clients.discard(client)
+            if not self._clients:
+                self._connected = anyio.Event()
+
+    def state(self) -> bytes:
+        """All that a client has to know to follow the events behind it."""
+        view = self._engine.view
+        form = {
+            "type": "state",
+            "stream": self._stream,
+            "sequence": self._sequence,
+            "version": __version__,
+            "revision": view.catalog.revision,
+            "servers": [server_form(server) for server in view.servers()],
+            **{name: look() for name, look in self._more.items()},
+        }
+        return encode_finite(form)
+
+    def _missed(self, stream: str, after: int) -> bytes | None:
+        """The events behind a number; None if they are not known any more."""
+        first = self._sequence - len(self._kept)
+        if stream != self._stream or not first <= after <= self._sequence:
+            return None
+        return self._frame([*self._kept][after - first :])
+
+    def _frame(self, events: list[JSONObject]) -> bytes:
+        head = {"type": "events", "stream": self._stream, "sequence": self._sequence}
+        return encode_finite({**head, "events": events})
+
+
+class FeedClient:
+    """The frames that a client has still to read."""
+
+    def __init__(self, state: Callable[[], bytes]) -> None:
+        self._state = state
+        self._frames: deque[bytes] = deque()
+        self._arrival = anyio.Event()
+        self.is_dropped = False
+        """Whether it did not read in time, so that frames are missing."""
+
+    def deliver(self, frame: bytes) -> None:
+        if len(self._frames) >= _WAITING:
+            self.is_dropped = True
+            self._frames.clear()
+        if not self.is_dropped:
+            self._frames.append(frame)
+        self._arrival.set()
+
+    def refresh(self) -> None:
+        """Send the state anew."""
+        self.deliver(self._state())
+
+    async def next(self) -> bytes | None:
+        """The next frame; None if the client has to connect again."""
+        while not (self._frames or self.is_dropped):
+            self._arrival = anyio.Event()
+            await self._arrival.wait()
+        return None if self.is_dropped else self._frames.popleft()
+
+
+def event_form(event: Event) -> JSONObject:
+    """For instance `{"type": "tool_called", "server": …}`: the fields as they are."""
+    kind = _WORD.sub("_", type(event).__name__).lower()
+    fields: JSONObject = msgspec.to_builtins(event, order="deterministic")
+    return {"type": kind, **fields}
+
+
+@asynccontextmanager
+async def open_feed(engine: Engine) -> AsyncIterator[EventFeed]:
+    """The feed of an engine, until the block ends."""
+    feed = EventFeed(engine)
+    async with open_task_group() as tasks:
+        tasks.start_soon(feed.run)
+        yield feed
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,257 @@
+"""Calls made over the API, while they run: they report progress, ask questions, and are cancelled.
+
+    → {"type": "call_progress", "call_id": "c1", "server": "maps", "progress": 3.0, "total": 9.0, …}
+    → {"type": "question", "question_id": "6f…", "call_id": "c1", "server": "maps", …}
+    → {"type": "question_closed", "question_id": "6f…", "call_id": "c1"}
+
+A call belongs to the user whose token made it. Others neither see nor cancel it, nor answer what it
+asks, but for those who may do everything.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import anyio
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.rpc.client import CallbackClient
+from discovery_engine.rpc.protocol import FINDINGS, LATEST_MODERN
+from discovery_engine.rpc.scheduling import FairScheduler
+from discovery_server.question_text import present
+
+if TYPE_CHECKING:
+    from discovery_engine.rpc.client import Client
+
+Action: TypeAlias = Literal["accept", "decline", "cancel"]
+
+_CAPABILITIES: dict[str, JSONObject] = {"elicitation": {"form": {}, "url": {}}}
+_MOST_OF_USER = 100  # calls with an id that run at once
+
+
+class CallCancelledError(DiscoveryError):
+    """A call that was cancelled over the API."""
+
+    code = "CALL_CANCELLED"
+
+    def __init__(self, server: str, tool: str) -> None:
+        hint = "what its server had done until then stays done"
+        super().__init__(f"the call of {server}:{tool} was cancelled", hint=hint)
+
+
+class CallIdTakenError(DiscoveryError):
+    """A call of the same user with the same id runs."""
+
+    code = "INVALID_REQUEST"
+
+    def __init__(self, call_id: str) -> None:
+        hint = "use a new id for each call"
+        super().__init__(f"a call with the id {call_id!r} is running", hint=hint)
+
+
+class TooManyCallsError(DiscoveryError):
+    code = "RATE_LIMITED"
+
+    def __init__(self) -> None:
+        text = f"{_MOST_OF_USER} calls of this token are running, which are the most"
+        super().__init__(text, hint="cancel one, or wait for its end")
+
+
+class Progress(Struct, frozen=True):
+    progress: float
+    total: float | None
+    message: str | None
+
+
+class OpenQuestion(Struct):
+    """A question that waits for its answer."""
+
+    id: str
+    call: LiveCall
+    params: JSONObject
+    """As a client is given them: cleaned, and with the server's name in front."""
+    expires_at: float
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: JSONObject | None = None
+
+    @property
+    def is_form(self) -> bool:
+        return bool(self.params.get("mode", "form") == "form")
+
+    @property
+    def schema(self) -> JSONObject:
+        """That of a form; of any object if it is none."""
+        schema = self.params.get("requestedSchema")
+        return schema if isinstance(schema, dict) else {"type": "object"}
+
+
+class Feed(Protocol):
+    """What this module needs of an `EventFeed`."""
+
+    def announce(self, form: JSONObject, *, replaces: object = None) -> None:
+        """As `EventFeed.announce`."""
+
+
+class LiveCall:
+    """One call that has an id, from its begin to its end."""
+
+    def __init__(self, calls: LiveCalls, call_id: str, user: str, server: str, tool: str) -> None:
+        self.call_id = call_id
+        self.user = user
+        self.server = server
+        self.tool = tool
+        self.began_at = time.time()
+        self.progress: Progress | None = None
+        self.scope = anyio.CancelScope()
+        self._calls = calls
+
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """As `OnProgress`."""
+        self.progress = Progress(progress, total, message)
+        self._calls.announce_progress(self)
+
+    def client(self, question_timeout: float) -> Client:
+        """A client that is asked what the server of this call asks."""
+
+        async def ask(method: str, params: JSONObject) -> JSONObject:
+            return await self._calls.ask(self, method, params, question_timeout)
+
+        return CallbackClient(ask, capabilities=_CAPABILITIES)
+
+
+class LiveCalls:
+    """Those of one gateway."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._calls: dict[tuple[str, str], LiveCall] = {}
+        self._questions: dict[str, OpenQuestion] = {}
+        self._scheduler = FairScheduler()
+
+    @contextmanager
+    def running(self, call_id: str, *, user: str, server: str, tool: str) -> Iterator[LiveCall]:
+        """A block in which a call runs, and can be cancelled.
+
+        Raises:
+            CallIdTakenError: If a call of this user with this id runs already.
+            TooManyCallsError: If too many of them run.
+            CallCancelledError: If it was cancelled.
+        """
+        key = user, call_id
+        if key in self._calls:
+            raise CallIdTakenError(call_id)
+        if sum(call.user == user for call in self._calls.values()) >= _MOST_OF_USER:
+            raise TooManyCallsError
+        call = self._calls[key] = LiveCall(self, call_id, user, server, tool)
+        try:
+            with call.scope:
+                yield call
+        finally:
+            del self._calls[key]
+        if call.scope.cancelled_caught:
+            raise CallCancelledError(server, tool)
+
+    def of_user(self, user: str | None) -> list[LiveCall]:
+        """The calls of a user, the oldest first; None for those of all."""
+        return [call for call in self._calls.values() if user in (None, call.user)]
+
+    def questions_of(self, user: str | None) -> list[OpenQuestion]:
+        """The questions of the calls of a user, by their ids; None for those of all."""
+        found = [one for one in self._questions.values() if user in (None, one.call.user)]
+        return sorted(found, key=lambda one: one.id)
+
+    def announce_progress(self, call: LiveCall) -> None:
+        # Of a tenth of a second only the last is sent: a server may report each percent, each byte.
+        named = {"call_id": call.call_id, "server": call.server, "tool": call.tool}
+        form = {"type": "call_progress", **named, **to_builtins(call.progress)}
+        self._feed.announce(form, replaces=(call.user, call.call_id))
+
+    async def ask(
+        self, call: LiveCall, method: str, params: JSONObject, question_timeout: float
+    ) -> JSONObject:
+        """As `Client.ask`: a question of the server, put to the user of its call."""
+        shown = await present(method, params, LATEST_MODERN, self._scheduler)
+        question = OpenQuestion(
+            secrets.token_hex(8), call, shown, expires_at=time.time() + question_timeout
+        )
+        self._questions[question.id] = question
+        self._announce("question", question)
+        try:
+            await question.answered.wait()
+        finally:
+            self._questions.pop(question.id, None)
+            self._announce("question_closed", question)
+        return question.answer or {"action": "cancel"}
+
+    def answer(
+        self, question: OpenQuestion, action: Action, content: JSONObject | None = None
+    ) -> None:
+        """Answer a question; `content` are the fields of a form that is accepted."""
+        is_filled = action == "accept" and question.is_form
+        question.answer = {"action": action, **({"content": content or {}} if is_filled else {})}
+        self._questions.pop(question.id, None)
+        question.answered.set()
+
+    def _announce(self, kind: str, question: OpenQuestion) -> None:
+        # Without its texts: they may be 64 KiB, and the feed keeps its last events.
+        call = question.call
+        form = {"question_id": question.id, "call_id": call.call_id, "server": call.server}
+        self._feed.announce({"type": kind, **form})
+
+
+class CallForm(Struct, frozen=True):
+    """A call that runs."""
+
+    call_id: str
+    server: str
+    tool: str
+    began_at: float
+    progress: Progress | None
+
+
+class QuestionForm(Struct, frozen=True):
+    """A question, with the texts of its server; its message begins with the server's name."""
+
+    question_id: str
+    call_id: str
+    server: str
+    tool: str
+    kind: Literal["form", "url"]
+    message: str
+    findings: list[JSONObject]
+    """What the scanner found in its texts."""
+    expires_at: float
+    schema: JSONObject | UnsetType = UNSET
+    """That of the form."""
+    url: str | UnsetType = UNSET
+    """What its user is to open."""
+
+
+def call_form(call: LiveCall) -> CallForm:
+    return CallForm(call.call_id, call.server, call.tool, call.began_at, call.progress)
+
+
+def question_form(question: OpenQuestion) -> QuestionForm:
+    call, params = question.call, question.params
+    meta = params.get("_meta")
+    findings = meta.get(FINDINGS) if isinstance(meta, dict) else None
+    return QuestionForm(
+        question.id,
+        call.call_id,
+        call.server,
+        call.tool,
+        "form" if question.is_form else "url",
+        str(params.get("message", "")),
+        findings if isinstance(findings, list) else [],
+        question.expires_at,
+        schema=question.schema if question.is_form else UNSET,
+        url=UNSET if question.is_form else str(params.get("url", "")),
+    )

@@ -1,0 +1,146 @@
+"""Routes of what was called: entries of the log, and counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.call_log.log_entry import EntryKind, LogFilter
+from discovery_engine.call_log.timeline import MOST_SPANS
+from discovery_server.api.paging import Limit
+from discovery_server.api.route import ApiRequest, ApiRoute, Nothing, RequestError
+
+_LAST_ID = 2**63 - 1  # of SQLite
+_MOST_MINUTES = 8 * 24 * 60
+
+
+class LogQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    server: tuple[str, ...] = ()
+    tool: tuple[str, ...] = ()
+    kind: tuple[EntryKind, ...] = ()
+    status: Annotated[
+        tuple[str, ...], Meta(description="`ok`, `error`, or an outcome; any of several.")
+    ] = ()
+    since: Annotated[float | None, Meta(description="Unix time in seconds.")] = None
+    until: Annotated[float | None, Meta(description="Unix time in seconds.")] = None
+    text: Annotated[str, Meta(max_length=200, description="In tool, arguments or result.")] = ""
+    before: (
+        Annotated[
+            int,
+            Meta(ge=1, le=_LAST_ID, description="The id of the oldest entry that is shown."),
+        ]
+        | None
+    ) = None
+    limit: Limit = 100
+    total: Annotated[bool, Meta(description="Also how many there are on all pages.")] = False
+
+
+class LogPage(Struct, frozen=True):
+    entries: Annotated[list[JSONObject], Meta(description="The newest ones, the newest last.")]
+    next_before: Annotated[
+        int | None, Meta(description="`before` of the page behind it; null behind the last.")
+    ]
+    total: Annotated[int | None, Meta(description="On all pages; null if it was not asked for.")]
+
+
+class MetricsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+
+
+class Metrics(Struct, frozen=True):
+    servers: list[JSONObject]
+
+
+class TimelineQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    minutes: Annotated[int, Meta(ge=1, le=_MOST_MINUTES, description="Until now.")] = 60
+    step: Annotated[int, Meta(ge=1, le=_MOST_MINUTES, description="Minutes of a span.")] = 1
+    server: str | None = None
+
+
+class CallTimeline(Struct, frozen=True):
+    is_kept: Annotated[
+        bool,
+        Meta(description="Whether the log is on; without it nothing is counted by the minute."),
+    ]
+    step: Annotated[int, Meta(description="Seconds of a span.")]
+    total: JSONObject
+    spans: Annotated[list[JSONObject], Meta(description="The oldest first; empty ones, too.")]
+
+
+class Cleared(Struct, frozen=True):
+    cleared: Annotated[int, Meta(description="Entries.")]
+
+
+async def logs(request: ApiRequest[LogQuery]) -> LogPage:
+    asked = request.asked
+    chosen = LogFilter(
+        servers=asked.server,
+        tools=asked.tool,
+        kinds=asked.kind,
+        statuses=asked.status,
+        since=asked.since,
+        until=asked.until,
+        text=asked.text,
+    )
+    log = request.owner.call_log
+    found = await log.entries(chosen, limit=asked.limit + 1, before=asked.before)
+    shown = found[-asked.limit :]
+    following = shown[0].id if len(found) > len(shown) else None
+    total = await log.count(chosen) if asked.total else None
+    return LogPage([entry.to_json() for entry in shown], following, total)
+
+
+async def clear_logs(request: ApiRequest[Nothing]) -> Cleared:
+    return Cleared(await request.owner.call_log.clear())
+
+
+async def metrics(request: ApiRequest[MetricsQuery]) -> Metrics:
+    found = await request.owner.metrics(request.asked.server)
+    return Metrics([one.to_json() for one in found])
+
+
+async def timeline(request: ApiRequest[TimelineQuery]) -> CallTimeline:
+    asked, log = request.asked, request.owner.call_log
+    if asked.minutes > asked.step * MOST_SPANS:
+        hint = f"pass a `step` of at least {math.ceil(asked.minutes / MOST_SPANS)}"
+        raise RequestError(422, f"these are more than {MOST_SPANS:,} spans", hint=hint)
+    # A span begins at a multiple of its length, so that the next answer has the same ones.
+    step = asked.step * 60
+    until = math.floor(log.now() / step + 1) * step
+    since = until - math.ceil(asked.minutes / asked.step) * step
+    found = await log.timeline(since=since, until=until, step=step, server=asked.server)
+    spans = [span.to_json() for span in found.spans]
+    return CallTimeline(log.is_kept, step, found.total.to_json(), spans)
+
+
+async def reset_errors(request: ApiRequest[MetricsQuery]) -> Metrics:
+    await request.owner.call_log.reset_errors(request.asked.server)
+    return await metrics(request)
+
+
+ROUTES = (
+    ApiRoute("GET", "/logs", "Show what was called", logs, LogQuery, LogPage, scope="admin"),
+    ApiRoute("DELETE", "/logs", "Delete the log", clear_logs, answer=Cleared, scope="admin"),
+    ApiRoute("GET", "/metrics", "Count calls", metrics, MetricsQuery, Metrics, scope="admin"),
+    ApiRoute(
+        "GET",
+        "/metrics/timeline",
+        "Count calls by spans of time",
+        timeline,
+        TimelineQuery,
+        CallTimeline,
+        scope="admin",
+    ),
+    ApiRoute(
+        "POST",
+        "/metrics/reset",
+        "Count errors from zero",
+        reset_errors,
+        MetricsQuery,
+        Metrics,
+        scope="admin",
+    ),
+)

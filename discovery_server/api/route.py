@@ -1,0 +1,147 @@
+"""A route of the API, and a request for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Meta, Struct
+
+from discovery_engine.errors import DiscoveryError
+from discovery_server.access_tokens import TokenScope
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.call_log.log_entry import Actor
+    from discovery_engine.catalog import Entry
+    from discovery_engine.engine import Engine, ScopedEngine
+    from discovery_engine.engine.transient_servers import TransientServers
+    from discovery_server.api.live_calls import LiveCalls
+    from discovery_server.api.watched_resources import WatchedResources
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+Digest: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=200, description="`digest` of what was shown.")
+]
+
+Name: TypeAlias = Annotated[str, Meta(max_length=500)]
+Value: TypeAlias = Annotated[str, Meta(max_length=64 * 1024)]
+Values: TypeAlias = Annotated[
+    dict[Name, Value | list[Value]],
+    Meta(description="By the names that its `inputs` have; several for what is repeated."),
+]
+SecretValues: TypeAlias = Annotated[
+    dict[Name, Value],
+    Meta(description="The same of what is to be stored encrypted; it is never answered."),
+]
+ServerEntry: TypeAlias = Annotated[
+    dict[str, Any], Meta(description="As in `servers` of `discovery.yaml`.")
+]
+
+Asked = TypeVar("Asked", bound=Struct)
+
+
+class RequestError(DiscoveryError):
+    """A request that is refused before any verb of the engine is used."""
+
+    code = "INVALID_REQUEST"
+
+    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.facts: JSONObject = {}
+        """What its kind adds to the answer."""
+
+
+class ScopeMissingError(RequestError):
+    """A token does not allow what is asked for."""
+
+    code = "SCOPE_MISSING"
+
+    def __init__(self, scope: TokenScope) -> None:
+        hint = f"`discovery token create --scope {scope}` makes one that does"
+        super().__init__(403, f"this token has no scope {scope!r}", hint=hint)
+        self.facts = {"needed": scope}
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request without parameters."""
+
+
+class ApiRequest(Struct, Generic[Asked], frozen=True):
+    """A request that may be answered: its token allows it, and its parameters are valid."""
+
+    engine: ScopedEngine
+    """With what its token may see."""
+    owner: Engine
+    """The whole engine; for routes that need the scope `admin`."""
+    path: Mapping[str, str]
+    """The parameters in the path, decoded."""
+    asked: Asked
+    """Those of the query of a GET or DELETE, or the body of a POST, PUT or PATCH."""
+    scopes: frozenset[TokenScope]
+    """What its token allows."""
+    by: Actor
+    """A person on the page, or a program."""
+    user: str
+    """Whose token it has."""
+    calls: LiveCalls
+    """The calls made over the API that run."""
+    watched: WatchedResources
+    """The resources whose updates are asked for over the API."""
+    transient: TransientServers
+    """The servers for a trial."""
+
+    @property
+    def only_user(self) -> str | None:
+        """Whose calls it is about: its user's alone, unless it may do everything."""
+        return None if "admin" in self.scopes else self.user
+
+    def require_scope(self, scope: TokenScope) -> None:
+        """Refuse what needs more than its route does.
+
+        Raises:
+            ScopeMissingError: If its token does not allow it.
+        """
+        if scope not in self.scopes:
+            raise ScopeMissingError(scope)
+
+
+class ApiRoute(Struct, frozen=True):
+    """One route: `Handler` answers it."""
+
+    method: Method
+    path: str
+    """For instance `/servers/{server}`, below the address of the API; `{name:path}` takes `/`."""
+    summary: str
+    """What it does, in a line: the imperative."""
+    handler: Handler
+    asked: type[Struct] = Nothing
+    answer: type[Struct] | None = None
+    """None for any JSON object, such as a result as the server sent it."""
+    scope: TokenScope = "read"
+    """What the token of a request must allow."""
+    status: int = 200
+
+    @property
+    def has_body(self) -> bool:
+        return self.method in ("POST", "PUT", "PATCH")
+
+    @property
+    def name(self) -> str:
+        """An identifier that no other route has."""
+        return self.handler.__name__
+
+
+Handler: TypeAlias = Callable[[ApiRequest[Any]], Awaitable["Struct | JSONObject"]]
+
+
+async def find_listed(request: ApiRequest[Any], server: str, tool: str) -> Entry:
+    """A tool, visible or not; a server that was never listed is listed first.
+
+    Raises:
+        NotFoundError: If there is none of that name.
+    """
+    await request.engine.list_tools(server, include_disabled=True)
+    return request.engine.view.find(server, tool)

@@ -1,0 +1,237 @@
+"""Routes of servers: their states, and what they list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.doctor.next_steps import next_command
+from discovery_engine.json_forms.notice_form import notice_forms
+from discovery_engine.json_forms.offering_form import offering_form
+from discovery_engine.json_forms.server_form import health_form, refresh_form, server_form
+from discovery_engine.json_forms.tool_form import details_form, requests_form, tool_form
+from discovery_engine.limits import QUERY_BYTES
+from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.view.status import ServerReport
+from discovery_server.api.paging import PageQuery, page
+from discovery_server.api.route import ApiRequest, ApiRoute, Nothing, find_listed
+
+
+class ServersQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    state: Annotated[str | None, Meta(description="Only servers in this state.")] = None
+    tag: Annotated[str | None, Meta(description="Only servers with this tag.")] = None
+    query: Annotated[
+        str, Meta(max_length=QUERY_BYTES, description="Only servers with words of it; for owners.")
+    ] = ""
+    source: Annotated[
+        tuple[str, ...], Meta(description="Only servers that stand in one of these; for owners.")
+    ] = ()
+    installed: Annotated[
+        bool, Meta(description="Only servers that run a package of a marketplace; for owners.")
+    ] = False
+
+
+class ServerPage(Struct, frozen=True):
+    servers: list[JSONObject]
+    next_cursor: str | None
+
+
+class ListedQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    all: Annotated[bool, Meta(description="Also what a rule disables.")] = False
+
+
+class ToolPage(Struct, frozen=True):
+    server: str
+    tools: list[JSONObject]
+    notices: list[JSONObject]
+    next_cursor: str | None
+
+
+class AllTools(Struct, frozen=True):
+    tools: Annotated[list[JSONObject], Meta(description="Of servers that were listed.")]
+    next_cursor: str | None
+
+
+class ToolQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    all: Annotated[bool, Meta(description="Also if it is disabled; for its owner alone.")] = False
+
+
+class OfferingPage(Struct, frozen=True):
+    items: list[JSONObject]
+    notices: list[JSONObject]
+    next_cursor: str | None
+
+
+class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
+    servers: Annotated[
+        tuple[str, ...] | None, Meta(description="Which; every enabled server if null.")
+    ] = None
+
+
+async def servers(request: ApiRequest[ServersQuery]) -> ServerPage:
+    asked = request.asked
+    found = [
+        server
+        for server in await _reports(request)
+        if asked.state in (None, str(server.state)) and (not asked.tag or asked.tag in server.tags)
+    ]
+    shown, cursor = page(found, lambda one: (one.name,), asked.cursor, asked.limit)
+    return ServerPage([server_form(one) for one in shown], cursor)
+
+
+async def _reports(request: ApiRequest[ServersQuery]) -> Sequence[ServerReport]:
+    """In the order of names."""
+    asked = request.asked
+    if not (asked.query or asked.source or asked.installed):
+        return request.engine.view.servers()
+    request.require_scope("admin")
+    found = await request.owner.servers.list(
+        asked.query, sources=asked.source, installed_only=asked.installed
+    )
+    return sorted((one.report for one in found), key=lambda one: one.name)
+
+
+async def server(request: ApiRequest[Nothing]) -> JSONObject:
+    view = request.engine.view
+    report = view.server(request.path["server"])
+    settings = view.server_settings(report.name)
+    instructions = view.catalog.part(report.name).instructions
+    return server_form(report) | {"source": settings.source, "instructions": instructions}
+
+
+async def server_health(request: ApiRequest[Nothing]) -> JSONObject:
+    named = request.engine.view.server(request.path["server"]).name
+    report = next(one for one in await request.owner.health() if one.name == named)
+    return health_form(report, next_command(report))
+
+
+async def health(request: ApiRequest[PageQuery]) -> ServerPage:
+    asked, found = request.asked, await request.owner.health()
+    shown, cursor = page(found, lambda one: (one.name,), asked.cursor, asked.limit)
+    return ServerPage([health_form(one, next_command(one)) for one in shown], cursor)
+
+
+async def server_tools(request: ApiRequest[ListedQuery]) -> ToolPage:
+    asked, engine = request.asked, request.engine
+    if asked.all:
+        request.require_scope("admin")
+    listed = await engine.list_tools(request.path["server"], include_disabled=asked.all)
+    shown, cursor = page(listed.entries, lambda e: (e.tool.name,), asked.cursor, asked.limit)
+    view = engine.view
+    tools = [tool_form(entry, view) for entry in shown]
+    return ToolPage(listed.server, tools, notice_forms(listed.notices), cursor)
+
+
+async def tool(request: ApiRequest[ToolQuery]) -> JSONObject:
+    named = request.path["server"], request.path["tool"]
+    if request.asked.all:
+        request.require_scope("admin")
+        entry = await find_listed(request, *named)
+    else:
+        entry = await request.engine.details(*named)
+    view = request.engine.view
+    return details_form(entry, view) | {"typical_requests": requests_form(entry, view)}
+
+
+async def server_resources(request: ApiRequest[ListedQuery]) -> OfferingPage:
+    return await _offerings(request, OfferingKind.RESOURCE)
+
+
+async def server_resource_templates(request: ApiRequest[ListedQuery]) -> OfferingPage:
+    return await _offerings(request, OfferingKind.TEMPLATE)
+
+
+async def server_prompts(request: ApiRequest[ListedQuery]) -> OfferingPage:
+    return await _offerings(request, OfferingKind.PROMPT)
+
+
+async def refresh(request: ApiRequest[Refresh]) -> JSONObject:
+    report = await request.owner.refresh(request.asked.servers)
+    return refresh_form(report, request.owner.view)
+
+
+async def restart_server(request: ApiRequest[Nothing]) -> JSONObject:
+    report = await request.owner.restart(request.path["server"])
+    return refresh_form(report, request.owner.view)
+
+
+async def tools(request: ApiRequest[ListedQuery]) -> AllTools:
+    asked, view = request.asked, request.engine.view
+    if asked.all:
+        request.require_scope("admin")
+    found = [
+        entry
+        for server in sorted(view.servers(), key=lambda one: one.name)
+        for entry in view.list_tools(server.name, include_disabled=asked.all).entries
+    ]
+    shown, cursor = page(
+        found, lambda one: (one.tool.server, one.tool.name), asked.cursor, asked.limit
+    )
+    return AllTools([tool_form(entry, view) for entry in shown], cursor)
+
+
+async def _offerings(request: ApiRequest[ListedQuery], kind: OfferingKind) -> OfferingPage:
+    asked, engine, named = request.asked, request.engine, request.path["server"]
+    if asked.all:
+        request.require_scope("admin")
+    listed = await engine.offerings.list(kind, named, include_disabled=asked.all)
+    shown, cursor = page(
+        listed.entries, lambda e: (e.offering.identifier,), asked.cursor, asked.limit
+    )
+    view = engine.view
+    items = [offering_form(entry, view) for entry in shown]
+    return OfferingPage(items, notice_forms(listed.notices), cursor)
+
+
+_ONE = "/servers/{server}"
+ROUTES = (
+    ApiRoute("GET", "/servers", "List the configured servers", servers, ServersQuery, ServerPage),
+    ApiRoute(
+        "GET",
+        "/health",
+        "Show the health of all servers",
+        health,
+        PageQuery,
+        ServerPage,
+        scope="admin",
+    ),
+    ApiRoute("GET", _ONE, "Show a server", server),
+    ApiRoute("GET", f"{_ONE}/health", "Show the health of a server", server_health, scope="admin"),
+    ApiRoute(
+        "GET", f"{_ONE}/tools", "List the tools of a server", server_tools, ListedQuery, ToolPage
+    ),
+    ApiRoute("GET", f"{_ONE}/tools/{{tool}}", "Show a tool in full", tool, ToolQuery),
+    ApiRoute(
+        "GET",
+        f"{_ONE}/resources",
+        "List its resources",
+        server_resources,
+        ListedQuery,
+        OfferingPage,
+    ),
+    ApiRoute(
+        "GET",
+        f"{_ONE}/resource-templates",
+        "List its resource templates",
+        server_resource_templates,
+        ListedQuery,
+        OfferingPage,
+    ),
+    ApiRoute(
+        "GET", f"{_ONE}/prompts", "List its prompts", server_prompts, ListedQuery, OfferingPage
+    ),
+    ApiRoute("GET", "/tools", "List the tools of all servers", tools, ListedQuery, AllTools),
+    ApiRoute(
+        "POST",
+        f"{_ONE}/restart",
+        "End the sessions of a server, and list its tools anew",
+        restart_server,
+        scope="admin",
+    ),
+    ApiRoute(
+        "POST", "/refresh", "List the tools of servers again", refresh, Refresh, scope="admin"
+    ),
+)

@@ -1,0 +1,82 @@
+"""`/health` and `/metrics`: what monitors of a gateway ask for.
+
+`/health` needs no token, and says no more than that the gateway answers. `/metrics` is for owners:
+it names every server and tool.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from discovery_engine.rpc.json_codec import encode_finite
+from discovery_engine.version import __version__
+from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
+from discovery_server.http.early_refusals import refuse
+from discovery_server.token_limits import NO_LIMITS
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_server.http.asgi import Header, Receive, Scope, Send
+
+_OK, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 200, 403, 404, 405
+_NO_STORE: Header = (b"cache-control", b"no-store")
+_ONLY_OWNERS = "Forbidden: this token shows a part, and metrics name every server and tool"
+_LIMITED = "TOKEN_LIMITED"
+_USE_UNLIMITED = "`discovery token create --scope read` makes one without limits"
+
+
+class HealthEndpoint:
+    """ASGI application of `/health`."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        if await _refused(scope, send, "/health"):
+            return
+        uptime = round(time.monotonic() - self._started, 3)
+        form = {"status": "ok", "version": __version__, "uptime": uptime}
+        # A stranger must not hold a connection by sending one request after another.
+        await respond(send, _OK, encode_finite(form), JSON, _NO_STORE, CLOSE)
+
+
+class MetricsEndpoint:
+    """ASGI application of `/metrics`; what is before it has checked the token."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        if await _refused(scope, send, "/metrics"):
+            return
+        if scope.get("view") is not None or scope.get("limits", NO_LIMITS) != NO_LIMITS:
+            await refuse(scope, send, _FORBIDDEN, _ONLY_OWNERS, hint=_USE_UNLIMITED, code=_LIMITED)
+            return
+        # Only gateways that are monitored load it.
+        from discovery_server.http.exposition import exposition  # noqa: PLC0415
+
+        reports = await self._engine.health()
+        accepted = b", ".join(header_values(scope, b"accept")).decode("latin-1")
+        registry = self._engine.registry_health
+        made = partial(exposition, self._engine.call_log, reports, accepted, registry)
+        # In a thread: a thousand tools take a tenth of a second.
+        body, media_type = await anyio.to_thread.run_sync(made)
+        header = b"content-type", media_type.encode("latin-1")
+        await respond(send, _OK, body, header, _NO_STORE)
+
+
+async def _refused(scope: Scope, send: Send, path: str) -> bool:
+    """Whether a request was not for that path, or not a GET; it is answered then."""
+    if scope["path"].removesuffix("/") != path:
+        await refuse(scope, send, _NOT_FOUND, "Not Found", hint=f"use {path}")
+        return True
+    if scope["method"] not in ("GET", "HEAD"):
+        allowed = b"allow", b"GET, HEAD"
+        text, hint = "Method Not Allowed", "use GET or HEAD"
+        await refuse(scope, send, _NOT_ALLOWED, text, allowed, hint=hint)
+        return True
+    return False

@@ -1,0 +1,50 @@
+"""Several applications at one address, each below a path of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from discovery_server.http.asgi import refuse_websocket
+
+if TYPE_CHECKING:
+    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
+
+
+class Paths:
+    """ASGI application that leaves each request to the one of the first part of its path."""
+
+    def __init__(self, applications: Mapping[str, ASGIApp], others: ASGIApp) -> None:
+        """The applications by paths such as `/api`; `others` has all other paths, and lifespan."""
+        self._applications = applications
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = scope["path"].partition("/")[2].partition("/")[0] if "path" in scope else ""
+        await self._applications.get(f"/{first}", self._others)(scope, receive, send)
+
+
+class WithoutWebSockets:
+    """ASGI middleware that refuses every WebSocket."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await refuse_websocket(send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class OnFirstRequest:
+    """ASGI application that is made by its first request: most gateways never get one for it."""
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._make = make
+        self._made: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._made is None:
+            self._made = self._make()
+        await self._made(scope, receive, send)

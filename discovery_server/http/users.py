@@ -1,0 +1,144 @@
+"""Who may use the gateway: everybody with one of its tokens.
+
+An address that has sent many wrong tokens has to wait (see `wrong_tokens`). Tokens that discovery
+made are looked at all the same: 256 random bits are not found by trying, so they need no such
+protection, and wrong tokens of others at their address do not lock their clients out.
+
+A refusal says how to send a token and where it is stored; it never contains one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from math import ceil
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_server.access_tokens import ALL_SCOPES
+from discovery_server.http.wrong_tokens import WrongTokens
+from discovery_server.token_limits import NO_LIMITS, TokenLimits
+
+if TYPE_CHECKING:
+    from discovery_server.access_tokens import AccessTokens
+    from discovery_server.tokens import Tokens
+
+_CREDENTIALS = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
+_EMPTY = re.compile(rb"(bearer)?\s*", re.IGNORECASE)
+_ACCESS = " (access token)"  # behind the id, by which the log names a client
+
+
+class Refusal(Struct, frozen=True):
+    status: int
+    error: str
+    """The error code of RFC 6750; empty if the request just has no token."""
+    description: str
+    hint: str = ""
+    """The next step."""
+    retry_after: int | None = None
+    """Seconds, with the status 429."""
+    needed: str = ""
+    """The scopes that the token does not have."""
+
+    @property
+    def text(self) -> str:
+        """The description with the next step."""
+        return f"{self.description}; {self.hint}" if self.hint else self.description
+
+
+class User(Struct, frozen=True):
+    """Who has a token."""
+
+    name: str
+    view: str | None = None
+    """The only view that its token opens; None for all."""
+    scopes: frozenset[str] = ALL_SCOPES
+    """What its token allows."""
+    limits: TokenLimits = NO_LIMITS
+    """The only servers and tools that it shows."""
+
+
+OWNER = User("owner")
+"""Who has started the gateway."""
+
+
+class Users:
+    """Everybody with a valid token."""
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        access: AccessTokens | None = None,
+        wrong: WrongTokens | None = None,
+    ) -> None:
+        """`access` are the tokens that may be created and revoked while this is served."""
+        self._whereabouts = tokens.whereabouts
+        self._own = {
+            _digest(value.encode()): User(f"token {number}")
+            for number, value in enumerate(tokens.values, 1)
+        }
+        self._is_random = tokens.is_random
+        self._access = access
+        self._wrong = WrongTokens() if wrong is None else wrong
+
+    def of(self, headers: list[bytes], address: str = "") -> User | Refusal:
+        """Who sends the values of `Authorization` from an address."""
+        if not headers:
+            how = "send it as the header `Authorization: Bearer TOKEN`"  # last: logs redact it
+            return Refusal(401, "", "a token is required", f"{self._whereabouts}; {how}")
+        if len(headers) > 1:
+            text = "there is more than one Authorization header"
+            return Refusal(400, "invalid_request", text, "send one")
+        if _EMPTY.fullmatch(headers[0]):  # a variable that is not set, no try of a token
+            return Refusal(401, "invalid_token", "the token is empty", self._whereabouts)
+        match = _CREDENTIALS.fullmatch(headers[0])
+        given = match[1] if match else None
+        if given and (found := self._found(given, random=True)):
+            return found
+        if given and not self._wrong.wait(address) and (found := self._found(given, random=False)):
+            return found
+        text = "no token of this gateway, or a revoked one"
+        return self.refuse_wrong(address, Refusal(401, "invalid_token", text, self._whereabouts))
+
+    def refuse_wrong(self, address: str, refusal: Refusal) -> Refusal:
+        """The refusal of a wrong token or code; another one for an address that has to wait."""
+        if wait := self._wrong.wait(address):
+            text = "too many wrong tokens came from this address"
+            hint = "a token of `discovery token create` is looked at all the same"
+            return Refusal(429, "too_many_requests", text, hint, retry_after=ceil(wait))
+        self._wrong.record(address)
+        return refusal
+
+    def has(self, name: str | None) -> bool:
+        """Whether a user's token is still valid; all of a gateway's own are while it runs."""
+        if name is None or self._access is None or not name.endswith(_ACCESS):
+            return True
+        return self._access.is_valid(name.removesuffix(_ACCESS))
+
+    def _found(self, given: bytes, *, random: bool) -> User | Refusal | None:
+        """The user of a token, of those that were made at random or of those that were chosen."""
+        own = self._owner_of(given) if random is self._is_random else None
+        return own or (self._holder_of(given) if random else None)
+
+    def _owner_of(self, given: bytes) -> User | None:
+        # Digests have one length and all are compared, so the time reveals nothing about a token.
+        digest, found = _digest(given), None
+        for known, user in self._own.items():
+            if hmac.compare_digest(known, digest):
+                found = user
+        return found
+
+    def _holder_of(self, given: bytes) -> User | Refusal | None:
+        token = self._access.find(given) if self._access else None
+        if token is None or self._access is None:
+            return None
+        if self._access.is_expired(token):
+            hint = "`discovery token create` makes another one"
+            return Refusal(401, "invalid_token", "this token has expired", hint)
+        return User(f"{token.id}{_ACCESS}", token.view, token.scopes, token.limits)
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

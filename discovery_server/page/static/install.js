@@ -1,0 +1,116 @@
+// @ts-check
+// What is installed, updated or taken away: first shown with all that would run, then done as it was shown.
+import { useEffect, useId, useState } from "preact/hooks";
+import { html } from "./html.js";
+import { follow } from "./live.js";
+import { quoted, visible } from "./texts.js";
+import { Fact, Problem, Prose, useAction } from "./ui.js";
+
+/**
+ * A plan with fields for what it asks for. Values that are changed have to be shown again before it is done.
+ * @param {{
+ *   plan: (choice: any) => Promise<any>, act: (choice: any) => Promise<any>, verb: string,
+ *   show: (form: any) => any, done: (answer: any) => any, extra?: any, blocked?: (form: any) => boolean,
+ * }} given `plan` answers with a digest, which `act` gets with the same choice
+ */
+export function Planned({ plan, act, verb, show, done, extra = {}, blocked = () => false }) {
+  const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
+  const [shown, setShown] = useState(/** @type {any} */ (null)); // the plan, and the choice that it is of
+  const choice = (inputs) => ({ ...extra, ...sorted(values, inputs) });
+  const [look, isLooking, lookError] = useAction(async () => {
+    const asked = choice(shown ? inputsOf(shown.form) : []);
+    setShown({ form: await plan(asked), asked, key: JSON.stringify([values, extra]) });
+  });
+  const [run, isRunning, runError, answer] = useAction(() => act({ ...shown.asked, digest: shown.form.digest }));
+  useEffect(() => { look(); }, []);
+  const step = useStep(isRunning);
+  if (answer) return html`<div role="status">${done(answer)}</div>`;
+  const inputs = shown ? inputsOf(shown.form) : [];
+  const isChanged = shown && shown.key !== JSON.stringify([values, extra]);
+  const missing = shown ? (shown.form.plan || shown.form).missing || [] : [];
+  const mayRun = shown && !isChanged && missing.length === 0 && !blocked(shown.form);
+  return html`
+    <${Problem} error=${lookError} />
+    ${!shown && !lookError && html`<p class="note" role="status">Asking what it would run …</p>`}
+    ${shown && html`
+      <form onSubmit=${(event) => { event.preventDefault(); if (mayRun) run(); else look(); }}>
+        <div class="fields">${inputs.map((one) => html`<${Asked} key=${one.name} input=${one} value=${values[one.name] ?? ""} onChange=${(value) => setValues({ ...values, [one.name]: value })} />`)}</div>
+        <div class=${isChanged ? "stale" : ""}>${show(shown.form)}</div>
+        ${isChanged && html`<p class="note">This is the plan without what was changed since.</p>`}
+        <${Problem} error=${runError} />
+        <p class="row">
+          ${!mayRun && html`<button type="submit" disabled=${isLooking}>${isLooking ? "Asking …" : "Show the plan with these values"}</button>`}
+          ${runError?.code === "PLAN_CHANGED" && html`<button type="button" onClick=${() => look()}>Show the plan as it is now</button>`}
+          <button type="submit" class="strong" disabled=${!mayRun || isRunning}>${isRunning ? "Working …" : verb}</button>
+          <span role="status">${isRunning && step}</span>
+        </p>
+      </form>`}`;
+}
+
+const inputsOf = (form) => form.inputs || form.plan?.inputs || [];
+
+/** The values as the API takes them: those of secrets apart, empty ones left out. */
+function sorted(values, inputs) {
+  const secrets = new Set(inputs.filter((one) => one.secret).map((one) => one.name));
+  const given = Object.entries(values).filter(([, value]) => value !== "");
+  const chosen = (isSecret) => Object.fromEntries(given.filter(([name]) => secrets.has(name) === isSecret));
+  return { values: chosen(false), secrets: chosen(true) };
+}
+
+/** The last step of what is installed now. */
+function useStep(isRunning) {
+  const [step, setStep] = useState("");
+  useEffect(() => {
+    setStep("");
+    if (!isRunning) return undefined;
+    return follow((event) => { if (event.type === "install_progressed") setStep(event.step); });
+  }, [isRunning]);
+  return step;
+}
+
+function Asked({ input, value, onChange }) {
+  const id = useId();
+  const field = { id, value, "aria-describedby": `${id}-about`, onInput: (event) => onChange(event.target.value) };
+  const hint = [input.required ? "required" : "optional", input.secret && "secret, stored", input.given && "has a value"].filter(Boolean).join(", ");
+  return html`<div class="field">
+    <label for=${id}><span class="name">${visible(input.name)}</span> <span class="hints">${hint}</span></label>
+    ${input.description && html`<p class="note about" id=${`${id}-about`}>${visible(input.description)}</p>`}
+    ${input.choices.length > 0
+      ? html`<select ...${field}><option value="">${input.default ? `as published: ${input.default}` : "choose one"}</option>${input.choices.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`
+      : html`<input ...${field} type=${input.secret ? "password" : "text"} autocomplete=${input.secret ? "new-password" : "off"} spellcheck=${false} placeholder=${input.default || ""} />`}
+  </div>`;
+}
+
+/** What would be run or connected to, of an installation. */
+export function InstallPlan({ plan }) {
+  return html`
+    <pre tabindex="0">${plan.url || plan.command.map(quoted).join(" ")}</pre>
+    <dl class="facts">
+      <${Fact} name="As">${plan.name}${plan.where && `, in the ${plan.where}`}<//>
+      ${!plan.url && plan.package.identifier && html`<${Fact} name="Package">${[plan.package.type, plan.package.identifier, plan.package.version].filter(Boolean).join(" ")}<//>`}
+      ${plan.package.integrity && html`<${Fact} name="Integrity"><code>${plan.package.integrity}</code><//>`}
+      ${plan.sandbox && html`<${Fact} name="Sandbox"><${Confined} plan=${plan} /><//>`}
+      ${plan.stores?.length > 0 && html`<${Fact} name="Stores">${plan.stores.join(", ")}<//>`}
+    </dl>
+    <${Pairs} title="Environment" pairs=${plan.env} /><${Pairs} title="Headers" pairs=${plan.headers} />
+    ${plan.warnings?.length > 0 && html`<h4>Warnings</h4><ul class="warnings">${plan.warnings.map((text) => html`<li key=${text}><${Prose} text=${text} /></li>`)}</ul>`}
+    ${plan.prerequisites?.filter((one) => one.problem).map((one) => html`<p class="notice" key=${one.program}><${Prose} text=${one.problem} /> <${Prose} text=${one.hint} /></p>`)}`;
+}
+
+/** The sandbox as it is asked for, what takes it here, and what that leaves open. */
+function Confined({ plan }) {
+  const { kind, gaps = [] } = plan.confinement || {};
+  return html`${grants(plan.sandbox)}${kind && `; here: ${kind}`}${gaps.length > 0 && html` <span class="note">(not confined: ${gaps.join("; ")})</span>`}`;
+}
+
+/** @param {string | {kind: string, network?: boolean, read?: string[], write?: string[]}} sandbox */
+function grants(sandbox) {
+  if (typeof sandbox === "string") return sandbox;
+  const { kind, network, read = [], write = [] } = sandbox;
+  return [kind, network ? "with the network" : "without the network", read.length > 0 && `reads ${read.join(", ")}`, write.length > 0 && `writes ${write.join(", ")}`].filter(Boolean).join("; ");
+}
+
+function Pairs({ title, pairs }) {
+  const found = Object.entries(pairs || {});
+  return found.length > 0 && html`<h4>${title}</h4><pre tabindex="0">${found.map(([name, value]) => `${name}=${value}`).join("\n")}</pre>`;
+}

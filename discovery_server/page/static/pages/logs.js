@@ -1,0 +1,141 @@
+// @ts-check
+// Logs: what was called, as it happens, and one entry in full.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, remove } from "../api.js";
+import { html } from "../html.js";
+import { follow, servers } from "../live.js";
+import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
+
+const KINDS = ["call", "resource-read", "prompt-get", "question", "progress", "notification", "ping", "stderr"];
+const SPANS = [["15 minutes", 900], ["hour", 3_600], ["day", 86_400]];
+const PAGE = 100;
+const TYPING = 250; // milliseconds
+const GATHERED = 400; // milliseconds in which calls are gathered before the log is read again
+const FILTERS = ["server", "tool", "status", "kind", "text", "span"];
+
+export function Logs({ rest, query }) {
+  const [chosen, setChosen] = useState(() => Object.fromEntries(FILTERS.map((name) => [name, query.get(name) || ""])));
+  const settled = useSettled(chosen, TYPING);
+  const choose = (name) => (event) => setChosen({ ...chosen, [name]: event.target.value });
+  const [isPaused, setPaused] = useState(false);
+  const [log, missed, older] = useLog(settled, isPaused);
+  const here = address("logs", settled);
+  useEffect(() => { if (!rest[0]) history.replaceState(null, "", here); }, [here]);
+  const names = new Set([...servers.value.map((server) => server.name), ...(chosen.server ? [chosen.server] : [])]);
+  return html`
+    <h2>Logs</h2>
+    <form class="row filters" onSubmit=${(e) => e.preventDefault()}>
+      <label class="wide">Text <input data-search type="search" value=${chosen.text} maxlength="200" onInput=${choose("text")} placeholder="in tool, arguments or result" /></label>
+      <label>Server <select value=${chosen.server} onChange=${choose("server")}><option value="">every</option>${[...names].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
+      <label>Tool <input value=${chosen.tool} onInput=${choose("tool")} placeholder="its whole name" /></label>
+      <label>Status <select value=${chosen.status} onChange=${choose("status")}><option value="">any</option><option value="ok">succeeded</option><option value="error">failed</option><option>cancelled</option></select></label>
+      <label>Kind <select value=${chosen.kind} onChange=${choose("kind")}><option value="">any</option>${KINDS.map((kind) => html`<option key=${kind} value=${kind}>${kind}</option>`)}</select></label>
+      <label>Last <select value=${chosen.span} onChange=${choose("span")}><option value="">all</option>${SPANS.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}</select></label>
+    </form>
+    <div class="bar">
+      <button type="button" aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Resume" : "Pause"}</button>
+      <${Confirmed} label="Clear …" question="Delete the whole log?" verb="Delete it" act=${async () => { await remove("/logs"); log.clear(); }}>
+        <p>Every entry of this configuration is deleted, whatever the filters show, and cannot be restored. Metrics are kept.</p><//>
+      <span role="status">${isPaused ? `Paused; ${counted(missed, "further call")}` : log.entries && `${counted(log.entries.length, "entry", "entries")}${log.hasOlder ? ", and older ones" : ""}`}</span>
+    </div>
+    <${Problem} error=${log.error} />
+    ${log.entries?.length === 0 && html`<${Empty}>${Object.values(settled).some(Boolean) ? "No entry fits these filters." : html`Nothing was called yet. A tool can be tried under <a href="#/tools">Tools</a>. If calls stay away: <code>log.calls</code> in the configuration may be <code>off</code>.`}<//>`}
+    <div aria-busy=${!log.entries && !log.error}>
+    ${log.entries?.length > 0 && html`<table>
+      <thead><tr><th>When</th><th>What</th><th>Outcome</th><th class="number">Time</th><th>By</th></tr></thead>
+      <tbody>${log.entries.map((entry) => html`<tr key=${entry.id}>
+        <td class="when">${moment(entry.at)}</td>
+        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}>${nameOf(entry)}</a>${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
+          ${!entry.outcome && typeof entry.result === "string" && html`<span class="excerpt">${entry.result.slice(0, 200)}</span>`}</th>
+        <td><${Outcome} outcome=${entry.outcome} /></td>
+        <td class="number">${entry.outcome && took(entry.seconds)}</td>
+        <td>${entry.outcome && entry.by}</td></tr>`)}</tbody></table>`}
+    </div>
+    ${log.hasOlder && html`<${Older} load=${older} />`}
+    ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;
+}
+
+function Older({ load }) {
+  const [run, isRunning, error] = useAction(load);
+  return html`<button type="button" onClick=${run} disabled=${isRunning}>${isRunning ? "Reading …" : "Older entries"}</button><${Problem} error=${error} />`;
+}
+
+/** The entries that fit, the newest first; read again as calls happen, unless `isPaused`. */
+function useLog(chosen, isPaused) {
+  const [log, setLog] = useState(/** @type {any} */ ({ entries: null, hasOlder: false }));
+  const [missed, setMissed] = useState(0);
+  const paused = useRef(isPaused);
+  paused.current = isPaused;
+  const clear = () => setLog({ entries: [], hasOlder: false });
+
+  useEffect(() => {
+    let isOver = false;
+    let timer = 0;
+    const read = async () => {
+      timer = 0;
+      try {
+        const found = (await get("/logs", { ...asked(chosen), limit: PAGE })).entries.reverse();
+        if (!isOver) setLog((before) => joined(before, found));
+      } catch (error) {
+        if (!isOver) setLog((before) => ({ ...before, error }));
+      }
+    };
+    setLog((before) => ({ ...before, isOther: true }));
+    setMissed(0);
+    read();
+    const unfollow = follow((event) => {
+      if (event.type !== "tool_called") return;
+      if (paused.current) setMissed((count) => count + 1);
+      else timer ||= setTimeout(read, GATHERED);
+    });
+    return () => { isOver = true; clearTimeout(timer); unfollow(); };
+  }, [JSON.stringify(chosen), isPaused]);
+
+  const older = async () => {
+    const before = log.entries.at(-1).id;
+    const found = (await get("/logs", { ...asked(chosen), limit: PAGE, before })).entries.reverse();
+    setLog((now) => ({ ...now, entries: [...now.entries, ...found], hasOlder: found.length === PAGE }));
+  };
+  return /** @type {const} */ ([{ ...log, clear }, missed, older]);
+}
+
+/** What is known with the newest page; only that if entries between them are unknown. */
+function joined(before, newest) {
+  const last = newest.at(-1)?.id;
+  const rest = before.isOther || !before.entries ? [] : before.entries.filter((entry) => entry.id < last);
+  const isWhole = before.entries?.some((entry) => entry.id === last);
+  if (rest.length && isWhole) return { entries: [...newest, ...rest], hasOlder: before.hasOlder };
+  return { entries: newest, hasOlder: newest.length === PAGE };
+}
+
+/** The filters as the API takes them. */
+function asked({ span, ...others }) {
+  return { ...others, tool: others.tool.trim(), since: span ? Date.now() / 1000 - Number(span) : undefined };
+}
+
+function Entry({ id, known, onClose }) {
+  const loaded = known?.find((one) => one.id === id);
+  const [found, error, isLoading] = useLoaded(
+    async (signal) => loaded || (await get("/logs", { before: id + 1, limit: 1 }, signal)).entries.find((one) => one.id === id), [id]);
+  return html`<${Drawer} title=${found ? nameOf(found) : `Entry ${id}`} onClose=${onClose}>
+    <${Problem} error=${error} />
+    ${!found && !error && !isLoading && html`<${Empty}>The log has no entry ${id} any more.<//>`}
+    ${found && html`<dl class="facts">
+      ${found.outcome && html`<${Fact} name="Outcome"><${Outcome} outcome=${found.outcome} /><//>`}
+      <${Fact} name="Ended">${new Date(found.at * 1000).toLocaleString()}<//>
+      ${found.outcome && html`<${Fact} name="Took">${took(found.seconds)}${found.queue_seconds > 0 && `, of which ${took(found.queue_seconds)} in the queue`}<//>`}
+      <${Fact} name="Kind">${found.kind}<//>
+      <${Fact} name="By">${found.by}${found.client && `, client ${found.client}`}${found.view && `, view ${found.view}`}<//>
+      ${found.trace_id && html`<${Fact} name="Trace"><code>${found.trace_id}</code><//>`}
+    </dl>
+    ${found.outcome && html`<h3>Arguments</h3><${Content} value=${found.arguments} size=${found.argument_size} />`}
+    <h3>${found.outcome ? "Result" : "Text"}</h3><${Content} value=${found.result} size=${found.result_size} />`}
+  <//>`;
+}
+
+function Content({ value, size }) {
+  if (value === null) return html`<${Empty}>${size ? `${counted(size, "character")}, not kept: log.calls decides that` : "None."}<//>`;
+  return html`<pre tabindex="0">${shown(value)}</pre>`;
+}
+
+const nameOf = (entry) => [entry.server, entry.tool].filter(Boolean).join(":") || entry.kind;

@@ -1,0 +1,86 @@
+// @ts-check
+// Overview: what needs attention first, each with what mends it.
+import { useState } from "preact/hooks";
+import { get, part, post } from "../api.js";
+import { html } from "../html.js";
+import { calls, revision, servers, status } from "../live.js";
+import { visible } from "../texts.js";
+import { counted, Empty, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
+import { Approvals, UNTRUSTED } from "../trust.js";
+import { Recent } from "./metrics.js";
+
+const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it takes seconds
+
+export function Overview() {
+  const ill = servers.value.filter((server) => server.code);
+  const known = status.value;
+  const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [revision.value]);
+  const problems = configuration?.problems || [];
+  return html`
+    <h2>Overview</h2>
+    <dl class="figures">
+      <${Figure} name="Servers" value=${servers.value.length} note=${`${ill.length} with problems`} />
+      <${Figure} name="Tools" value=${known?.tool_count} note=${known && `${known.enabled_count} enabled`} />
+      <${Figure} name="Calls since this page was opened" value=${calls.value.length} note=${failures()} />
+      <${Spared} toolCount=${known?.enabled_count} />
+    </dl>
+    <${Problem} error=${error} />
+    <section aria-labelledby="attention">
+      <h3 id="attention">Needs attention</h3>
+      ${ill.length + problems.length === 0 && (known?.notices || []).length === 0 && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
+      <ul class="attention">
+        ${problems.map((one) => html`<li key=${`${one.file}${one.line}${one.message}`}><${Prose} text=${one.message} /> <code>${one.code}</code>
+          <p>${[one.file, one.line, one.column].filter(Boolean).join(":")}${one.hint && html` · <${Prose} text=${one.hint} />`}</p></li>`)}
+        ${(known?.notices || []).map((notice) => html`<li key=${notice.message}><${Prose} text=${notice.message} /> <code>${notice.code}</code></li>`)}
+        ${ill.filter((server) => server.status !== UNTRUSTED).map((server) => html`<li key=${server.name}>
+          <a href="#/servers/${encodeURIComponent(server.name)}">${server.name}</a> <${State} state=${server.status} />
+          <p><${Prose} text=${visible(server.reason)} /></p>${server.hint && html`<p class="hint"><${Prose} text=${visible(server.hint)} /></p>`}
+          <${Mend} server=${server} /></li>`)}
+      </ul>
+      <${Approvals} />
+    </section>
+    <section aria-labelledby="hour">
+      <h3 id="hour">The last hour</h3>
+      <${Recent} minutes=${60} />
+    </section>
+    <section aria-labelledby="calls">
+      <h3 id="calls">Last calls</h3>
+      ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. <a href="#/logs">The log</a> has earlier ones.<//>` : html`<table>
+        <thead><tr><th>Tool</th><th>Outcome</th><th class="number">Time</th></tr></thead>
+        <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
+          <td>${call.server}:${call.tool}</td><td><${Outcome} outcome=${call.outcome} /></td>
+          <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
+    </section>`;
+}
+
+/** What mends a server, as far as it can be done here. */
+function Mend({ server }) {
+  const path = `#/servers/${part(server.name)}`;
+  const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
+  return html`<p class="row"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
+    ${server.status === "needs_config" && html`<a href=${`${path}/secrets`}>Give its secrets</a>`}
+    ${server.status === "failing" && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
+    <span role="status">${report && !report.success && "Tried just now; no change."}</span></p>
+    <${Problem} error=${error} />`;
+}
+
+function Figure({ name, value, note }) {
+  return html`<div><dt>${name}</dt><dd>${value === undefined ? "…" : value.toLocaleString("en")}</dd>${note && html`<dd class="note">${note}</dd>`}</div>`;
+}
+
+/** The tokens that definitions of all tools would take, less those of the meta-tools and a search. */
+function Spared({ toolCount }) {
+  const [isWanted, want] = useState(false);
+  const isCounted = toolCount !== undefined && (isWanted || toolCount <= FEW_TOOLS);
+  const [costs] = useLoaded((signal) => (isCounted ? get("/tokens", {}, signal) : null), [isCounted, revision.value]);
+  const [all, meta] = costs?.ways || [];
+  if (!isCounted) return html`<div><dt>Tokens spared</dt><dd><button type="button" onClick=${() => want(true)}>Count them</button></dd></div>`;
+  const note = all && html`<details><summary>of ${all.definition_tokens.toLocaleString("en")}</summary>
+    The definitions of all tools, less those of the meta-tools (${meta.definition_tokens.toLocaleString("en")}) and what finds one tool
+    (${meta.answer_tokens.toLocaleString("en")}, the mean of ${counted(costs.requests, "drafted request")}). Tokens are estimated.</details>`;
+  return html`<${Figure} name="Tokens spared" value=${all && Math.max(0, all.definition_tokens - meta.definition_tokens - meta.answer_tokens)} note=${note} />`;
+}
+
+function failures() {
+  return counted(calls.value.filter((call) => call.outcome !== "ok").length, "failure");
+}

@@ -1,0 +1,88 @@
+// @ts-check
+// Search lab: a request as an agent would make it, why each tool was found or not, and what a change does.
+import { useEffect, useState } from "preact/hooks";
+import { get, post } from "../api.js";
+import { html } from "../html.js";
+import { Answer } from "../lab/answer.js";
+import { Cases } from "../lab/cases.js";
+import { Editor } from "../lab/editor.js";
+import { changedOf } from "../lab/sections.js";
+import { reloads, revision } from "../live.js";
+import { Empty, Problem, useLoaded, useSettled } from "../ui.js";
+
+const TYPING = 250; // milliseconds
+const EDITING = 500; // of a plan, which costs more than a search
+
+export function Search({ query }) {
+  const [words, setWords] = useState(query.get("q") || "");
+  const [view, setView] = useState(query.get("view") || "");
+  useEffect(() => { setWords(query.get("q") || ""); setView(query.get("view") || ""); }, [query]);
+  const asked = useSettled(words.trim(), TYPING);
+  const [views] = useLoaded((signal) => get("/views", {}, signal), [revision.value]);
+  const lab = useChanges(asked, view);
+  const [answer, error, isLoading] = useLoaded((signal) => {
+    history.replaceState(null, "", address(asked, view));
+    return asked ? get("/search/examination", { query: asked, view }, signal) : null;
+  }, [asked, view, lab.saves, revision.value, reloads.value]);
+  return html`
+    <h2>Search lab</h2>
+    <form class="row" onSubmit=${(e) => e.preventDefault()}>
+      <label class="wide">Request <input data-search type="search" value=${words} onInput=${(e) => setWords(e.target.value)} placeholder="what an agent would ask for" /></label>
+      <label>View <select value=${view} onChange=${(e) => setView(e.target.value)}>
+        <option value="">everything</option>${(views?.views || []).map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+      </select></label>
+    </form>
+    <div class="lab">
+      <div aria-live="polite" aria-busy=${isLoading}>
+        <${Problem} error=${error} />
+        ${answer && html`<${Answer} answer=${answer} move=${lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
+        ${!answer && !error && html`<${Empty}>Ask for something, as an agent would: “open an issue about the login page”.<//>`}
+      </div>
+      <aside aria-label="Changes and saved queries">
+        <${Problem} error=${lab.rulesError} />
+        ${lab.rules && html`<${Editor} ...${lab} view=${view} />`}
+        <p role="status">${lab.saved}</p>
+        ${!lab.rulesError && html`<${Cases} file=${lab.file} run=${lab.run} error=${lab.casesError} asked=${asked} answer=${answer} onChanged=${lab.onChanged} />`}
+      </aside>
+    </div>`;
+}
+
+/** The rules of the file, what of them is changed, and what that would do. */
+function useChanges(asked, view) {
+  const [saves, setSaves] = useState(0);
+  const [edits, setEdits] = useState(0);
+  const [saved, setSaved] = useState("");
+  const [rules, rulesError] = useLoaded((signal) => get("/rules", {}, signal), [saves, revision.value, reloads.value]);
+  const changed = rules ? changedOf(rules.sections) : {};
+  const key = JSON.stringify(changed);
+  const settled = useSettled(key, EDITING);
+  const [plan, error, isPlanning] = useLoaded((signal) => {
+    if (settled === "{}") return null;
+    const queries = asked ? [asked] : [];
+    return post("/rules/plan", { sections: JSON.parse(settled), queries, view: view || null, cases: true }, signal);
+  }, [settled, asked, view, saves, edits, revision.value, reloads.value]);
+  const [file, casesError] = useLoaded((signal) => get("/eval/cases", {}, signal), [edits]);
+  const [run] = useLoaded((signal) => (file?.cases.length ? post("/eval/run", { view: view || null }, signal) : null), [file, view, revision.value, reloads.value]);
+  const isCurrent = key === settled && key !== "{}";
+  return {
+    rules,
+    rulesError,
+    changed,
+    planned: isCurrent && plan?.digest ? plan : null,
+    problems: (isCurrent && plan?.problems) || [],
+    error: isCurrent ? error : null,
+    isPlanning: isPlanning || key !== settled,
+    file,
+    casesError,
+    run: (isCurrent && plan?.cases) || run,
+    saves,
+    saved,
+    onSaved: (text) => { setSaved(text); setSaves((count) => count + 1); },
+    onChanged: () => setEdits((count) => count + 1),
+  };
+}
+
+function address(asked, view) {
+  const parts = [asked && `q=${encodeURIComponent(asked)}`, view && `view=${encodeURIComponent(view)}`].filter(Boolean);
+  return `#/search${parts.length ? `?${parts.join("&")}` : ""}`;
+}

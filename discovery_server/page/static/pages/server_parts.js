@@ -1,0 +1,174 @@
+// @ts-check
+// Further parts of a server: differences that wait for review, its entry, secrets, metrics, stderr, events, export.
+import { useEffect, useState } from "preact/hooks";
+import { get, part, post, put } from "../api.js";
+import { html } from "../html.js";
+import { follow, revision, servers } from "../live.js";
+import { visible } from "../texts.js";
+import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
+
+const MOST_EVENTS = 200;
+
+/** What changed in its tools since they were accepted, word by word. */
+export function Review({ server }) {
+  const [turn, setTurn] = useState(0);
+  const path = `/review/${part(server)}`;
+  const [found, error] = useLoaded((signal) => get(path, {}, signal), [server, revision.value, turn]);
+  const accept = (tools) => async () => { await post(`${path}/accept`, tools ? { digest: (await get(path, { tool: tools })).digest, tools } : { digest: found.digest }); setTurn(turn + 1); };
+  const reviews = found?.reviews || [];
+  return html`<div aria-busy=${!found && !error}>
+    <${Problem} error=${error} />
+    ${found && reviews.length === 0 && html`<${Empty}>Nothing waits for review: agents see its tools as you accepted them.<//>`}
+    ${reviews.length > 0 && html`<div class="bar"><p>${counted(reviews.length, "definition waits", "definitions wait")} for review. Until then agents do not see what changed.</p>
+      <${Confirmed} label="Accept all …" question=${`Accept all that is shown of ${server}?`} verb="Accept it" act=${accept(null)}>
+        <p>Agents read these texts from now on. If anything has changed since it was shown, nothing is accepted.</p><//></div>`}
+    ${reviews.map((one) => html`<section class="review" key=${one.tool || ""} aria-label=${one.tool || "the server"}>
+      <h3>${one.tool ? visible(one.tool) : "The server itself"} <span class="tag">${one.state === "pending" ? "new" : "changed"}</span> <span class="tag">${visible(one.weight)}</span></h3>
+      ${one.findings.map((finding, index) => html`<p class="problem" key=${index}>▲ ${visible(finding.message)}</p>`)}
+      ${one.changes.map((change, index) => html`<${Change} key=${index} change=${change} />`)}
+      ${one.changes.length === 0 && html`<pre tabindex="0">${visible(shown(one.now))}</pre>`}
+    </section>`)}
+  </div>`;
+}
+
+/** Before and after, side by side; what was taken out and put in is marked, and named for those who listen. */
+function Change({ change }) {
+  const words = change.words || [];
+  const side = (kind, mark) => words.filter((word) => word.kind === "same" || word.kind === kind).map((word, index) => (word.kind === "same" ? visible(word.text)
+    : mark === "ins" ? html`<ins key=${index}>${visible(word.text)}</ins>` : html`<del key=${index}>${visible(word.text)}</del>`));
+  const whole = (value) => (value === null || value === undefined ? html`<span class="note">nothing</span>` : visible(shown(value)));
+  return html`<h4><code>${visible(pathText(change.path))}</code> <span class="hints">${visible(change.weight)}</span></h4>
+    <div class="sides">
+      <div><p class="note">Before</p><pre tabindex="0">${change.words ? side("removed", "del") : whole(change.before)}</pre></div>
+      <div><p class="note">Now</p><pre tabindex="0">${change.words ? side("added", "ins") : whole(change.after)}</pre></div>
+    </div>`;
+}
+
+const pathText = (path) => (Array.isArray(path) ? path.join(".") : String(path ?? "")) || "definition";
+
+/** Its entry as it is written, with references instead of values. */
+export function Configuration({ server }) {
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server, revision.value]);
+  return html`<div aria-busy=${!found && !error}>
+    <${Problem} error=${error} />
+    ${found && html`<dl class="facts wide">
+      ${found.source && html`<${Fact} name="From">${visible(found.source)}<//>`}
+      ${found.origin && html`<${Fact} name="Where"><code>${visible(found.origin)}</code><//>`}
+    </dl><pre tabindex="0">${visible(JSON.stringify(found.entry ?? found, null, 2))}</pre>
+    <p class="note">Secrets are references; their values are not shown anywhere. A change is made in the file, or by <code>discovery add --replace</code>.</p>`}
+  </div>`;
+}
+
+/** The secrets that its entry refers to, and those stored for it; values go in, and never come out. */
+export function Secrets({ server }) {
+  const [turn, setTurn] = useState(0);
+  const [found, error] = useLoaded((signal) => get("/secrets", {}, signal), [server, turn]);
+  const [entry, entryError] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server, revision.value]);
+  const [name, setName] = useState("");
+  const [value, setValue] = useState("");
+  const [save, isSaving, saveError, saved] = useAction(async () => {
+    const stored = name.trim();
+    await put(`/secrets/${stored.split("/").map(part).join("/")}`, { value });
+    setValue("");
+    setTurn(turn + 1);
+    const [report] = (await post("/refresh", { servers: [server] })).servers;
+    return { name: stored, report };
+  });
+  const wanted = referred(entry);
+  const names = new Set(found?.names || []);
+  const own = [...names].filter((one) => one.startsWith(`${server}/`) && !wanted.includes(one));
+  return html`<div aria-busy=${!(found && entry) && !error && !entryError}>
+    <${Problem} error=${error || entryError} />
+    ${found && entry && wanted.length + own.length === 0 && html`<${Empty}>Its entry refers to no secret, and none is stored for it.<//>`}
+    <ul class="entries">${wanted.map((one) => html`<li key=${one} class="bar"><code>${visible(one)}</code>
+        ${found && (names.has(one) ? html`<span class="state good">● stored</span>` : html`<span class="state bad">▲ missing</span>`)}
+        <button type="button" class="quiet" onClick=${() => setName(one)}>${names.has(one) ? "Set a new value" : "Give it a value"}</button></li>`)}
+      ${own.map((one) => html`<li key=${one} class="bar"><code>${visible(one)}</code> <span class="note">stored; its entry does not refer to it</span></li>`)}</ul>
+    <form class="row" onSubmit=${(event) => { event.preventDefault(); save(); }}>
+      <label>Name <input value=${name} onInput=${(e) => setName(e.target.value)} placeholder=${wanted[0] || `${server}/API_KEY`} autocomplete="off" spellcheck=${false} required /></label>
+      <label class="wide">Value <input type="password" value=${value} onInput=${(e) => setValue(e.target.value)} autocomplete="new-password" required /></label>
+      <button disabled=${isSaving || !name.trim() || !value}>Store</button>
+    </form>
+    <${Problem} error=${saveError} />
+    ${saved && html`<p role="status">${visible(saved.name)} is stored. ${saved.report?.success ? "The server is connected." : visible(saved.report?.message || "")}
+      ${!wanted.includes(saved.name) && html`Its entry does not refer to it yet: <code>${`\${secret:${saved.name}}`}</code>.`} <a href="#/settings">Settings</a> delete secrets.</p>`}
+  </div>`;
+}
+
+/** The names in `${secret:NAME}` of an entry, in the order of the text. */
+function referred(entry) {
+  const found = JSON.stringify(entry?.entry ?? entry ?? {}).matchAll(/\$\{secret:([^}]+)\}/g);
+  return [...new Set([...found].map((one) => one[1]))];
+}
+
+export function ServerMetrics({ server }) {
+  const [turn, setTurn] = useState(0);
+  const [found, error] = useLoaded((signal) => get("/metrics", { server }, signal), [server, turn]);
+  useEffect(() => {
+    let timer = 0;
+    const unfollow = follow((event) => { if (event.type === "tool_called" && event.server === server) timer ||= setTimeout(() => { timer = 0; setTurn((count) => count + 1); }, 1000); });
+    return () => { clearTimeout(timer); unfollow(); };
+  }, [server]);
+  const [own] = found?.servers || [];
+  return html`<div aria-busy=${!found && !error}>
+    <${Problem} error=${error} />
+    ${found && !own?.calls && html`<${Empty}>No call was counted yet. <a href="#/servers/${part(server)}/tools">Try one of its tools</a>.<//>`}
+    ${own?.calls > 0 && html`<dl class="figures"><div><dt>Calls</dt><dd>${own.calls.toLocaleString("en")}</dd></div><div><dt>Errors</dt><dd>${own.errors.toLocaleString("en")}</dd></div>
+        <div><dt>Median</dt><dd>${took(own.p50_seconds)}</dd></div><div><dt>95 %</dt><dd>${took(own.p95_seconds)}</dd></div></dl>
+      <table><thead><tr><th>Tool</th><th class="number">Calls</th><th class="number">Errors</th><th class="number">p50</th><th class="number">p95</th><th>Last call</th></tr></thead>
+      <tbody>${own.tools.map((tool) => html`<tr key=${tool.tool}><th scope="row"><a href="#/tools/${part(server)}/${part(tool.tool)}">${visible(tool.tool)}</a></th>
+        <td class="number" data-label="calls">${tool.calls.toLocaleString("en")}</td><td class="number" data-label="errors">${tool.errors ? html`<span class="state bad">▲ ${tool.errors}</span>` : 0}</td>
+        <td class="number" data-label="p50">${took(tool.p50_seconds)}</td><td class="number" data-label="p95">${took(tool.p95_seconds)}</td><td class="when">${ago(tool.last_at ?? tool.last_call_at)}</td></tr>`)}</tbody></table>`}
+  </div>`;
+}
+
+/** What its process wrote to stderr last. */
+export function Stderr({ server }) {
+  const [turn, setTurn] = useState(0);
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/stderr`, {}, signal), [server, turn, servers.value]);
+  return html`<div aria-busy=${!found && !error}>
+    <${Problem} error=${error} />
+    ${found && (found.lines.length ? html`<pre tabindex="0" class="long">${visible(found.lines.join("\n"))}</pre>` : html`<${Empty}>It wrote nothing to stderr since this gateway was started.<//>`)}
+    <div class="bar"><button type="button" onClick=${() => setTurn(turn + 1)}>Read again</button>
+      <a href="#/logs?${new URLSearchParams({ server, kind: "stderr" })}">Older lines in the log</a></div>
+  </div>`;
+}
+
+/** @type {{at: number, event: any}[]} */
+const recent = [];
+follow((event) => {
+  if (event.server === undefined || event.type === "call_progress") return;
+  recent.unshift({ at: Date.now() / 1000, event });
+  recent.length = Math.min(recent.length, MOST_EVENTS * 5);
+});
+
+/** What happened to it since the page was opened. */
+export function Events({ server }) {
+  const [, setTurn] = useState(0);
+  useEffect(() => follow((event) => { if (event.server === server) setTurn((count) => count + 1); }), [server]);
+  const own = recent.filter((one) => one.event.server === server).slice(0, MOST_EVENTS);
+  return html`${own.length === 0 ? html`<${Empty}>Nothing has happened to it since this page was opened. Calls stand in <a href="#/logs?${new URLSearchParams({ server })}">its log</a>.<//>`
+    : html`<table><thead><tr><th>When</th><th>What</th><th>Details</th></tr></thead><tbody>${own.map(({ at, event }) => html`<tr key=${event.sequence}>
+      <td class="when">${moment(at)}</td><th scope="row">${event.type.replaceAll("_", " ")}</th><td>${visible(details(event))}</td></tr>`)}</tbody></table>`}`;
+}
+
+function details({ type, server, sequence, ...fields }) {
+  return Object.entries(fields).filter(([, value]) => value !== null && value !== "" && value !== 0)
+    .map(([key, value]) => `${key.replaceAll("_", " ")}: ${key === "seconds" ? took(value) : typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
+}
+
+const CLIENTS = ["claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "codex", "gemini-cli", "discovery"];
+
+/** Its entry as other clients write it. */
+export function Export({ server }) {
+  const [client, setClient] = useState(CLIENTS[0]);
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/export`, { client }, signal), [server, client]);
+  return html`<div aria-busy=${!found && !error}>
+    <label>For <select value=${client} onChange=${(e) => setClient(e.target.value)}>${CLIENTS.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
+    <${Problem} error=${error} />
+    ${found && html`<p class="note">What ${visible(found.label)} has in its file (${found.format}):</p><${Command} text=${found.text} />
+      ${found.command && html`<p class="note">Or as a command:</p><${Command} text=${found.command} />`}
+      ${found.values.length > 0 && html`<p>It needs a value for ${found.values.map((one) => html`<code key=${one}>${visible(one)}</code> `)}; no value is written here.</p>`}
+      ${found.notes.length > 0 && html`<ul class="warnings">${found.notes.map((one) => html`<li key=${one}>${visible(one)}</li>`)}</ul>`}`}
+  </div>`;
+}

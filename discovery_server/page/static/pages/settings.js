@@ -1,0 +1,131 @@
+// @ts-check
+// Settings: what agents ask for, the configuration in force, and the names of secrets.
+import { useState } from "preact/hooks";
+import { get, part, post, put, remove } from "../api.js";
+import { html } from "../html.js";
+import { InstallPlan, Planned } from "../install.js";
+import { reloads, revision } from "../live.js";
+import { ago, Confirmed, counted, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
+
+export function Settings() {
+  return html`<h2>Settings</h2><${Requests} /><${Configuration} /><${Secrets} />`;
+}
+
+function Requests() {
+  const [anew, setAnew] = useState(0);
+  const [found, error, isLoading] = useLoaded((signal) => get("/requests", {}, signal), [anew, revision.value]);
+  const again = () => setAnew((count) => count + 1);
+  const requests = [...(found?.requests || [])].reverse();
+  const waiting = requests.filter((one) => one.state === "waiting");
+  const decided = requests.filter((one) => one.state !== "waiting");
+  return html`<section aria-labelledby="requests" aria-busy=${isLoading}>
+    <div class="bar"><h3 id="requests">Requests of agents</h3><button type="button" onClick=${again}>Look again</button></div>
+    <${Problem} error=${error} />
+    ${found && waiting.length === 0 && html`<${Empty}>None waits. An agent that needs another server, or a switch, asks here.<//>`}
+    <ul class="entries">${waiting.map((one) => html`<li key=${one.id}><${Request} request=${one} onDecided=${again} /></li>`)}</ul>
+    ${decided.length > 0 && html`<details><summary>${counted(decided.length, "decided request")}</summary><ul class="entries">${decided.map((one) => html`<li key=${one.id}>
+      ${one.action} ${one.name}: <strong>${one.state}</strong> ${ago(one.decided_at)}<p class="note">${one.outcome}</p></li>`)}</ul></details>`}
+  </section>`;
+}
+
+function Request({ request, onDecided }) {
+  const [reason, setReason] = useState("");
+  const [isOpen, setOpen] = useState(false);
+  const path = `/requests/${part(request.id)}`;
+  const accept = async (choice) => { const answer = await post(`${path}/accept`, choice); onDecided(); return answer; };
+  return html`
+    <p><strong>${request.action} ${request.name}</strong> <span class="note">asked ${ago(request.created_at)}${request.client && ` by ${request.client}`}</span></p>
+    <p>${deed(request)}</p>
+    ${Object.keys(request.arguments).length > 0 && html`<p class="note">What the agent gave with it:</p><pre tabindex="0">${JSON.stringify(request.arguments, null, 2)}</pre>`}
+    ${isOpen && html`<${Planned} plan=${(choice) => post(`${path}/plan`, choice)} act=${accept} verb="Accept" show=${(form) => html`<${RequestPlan} form=${form} />`} done=${() => "Accepted."} />`}
+    <div class="bar">
+      ${!isOpen && html`<button type="button" onClick=${() => setOpen(true)}>Accept …</button>`}
+      <${Confirmed} label="Decline …" question=${`Decline: ${request.action} ${request.name}?`} verb="Decline" act=${async () => { await post(`${path}/decline`, { reason }); onDecided(); }}>
+        <p>It is not asked for again within a day.</p>
+        <label>Reason, for the agent <input value=${reason} maxlength="500" onInput=${(e) => setReason(e.target.value)} /></label><//>
+    </div>`;
+}
+
+/** What accepting does: an installation, or changes of servers as they would be written. */
+function RequestPlan({ form }) {
+  if (form.package) return html`<${InstallPlan} plan=${form} />`;
+  const { digest, ...rest } = form;
+  return html`<pre tabindex="0">${rest.diff || JSON.stringify(rest, null, 2)}</pre>`;
+}
+
+/** What is done if a request is accepted. */
+function deed({ action, name, arguments: given }) {
+  const isWritten = Boolean(given.command || given.url);
+  switch (action) {
+    case "activate": return `Switches the server ${name} on.`;
+    case "deactivate": return `Switches the server ${name} off.`;
+    case "uninstall": return `Removes the server ${name} from the configuration; its secrets stay.`;
+    case "sync": return "Reads the sources of servers again, and registers what they have.";
+    default: return isWritten
+      ? `Adds the server ${name}, which ${given.url ? "is at the address below" : "runs the program below on this machine"}. The agent wrote it; nobody has checked it.`
+      : `Installs ${name} of the marketplace.`;
+  }
+}
+
+function Configuration() {
+  const [reads, setReads] = useState(0);
+  const [found, error, isLoading] = useLoaded((signal) => get("/configuration", {}, signal), [reads, reloads.value, revision.value]);
+  const [reload, isReloading, reloadError, read] = useAction(async () => {
+    const { problems } = await post("/reload");
+    setReads((count) => count + 1);
+    return problems.length ? "Read, with problems." : "Read.";
+  });
+  return html`<section aria-labelledby="configuration" aria-busy=${isLoading}>
+    <h3 id="configuration">Configuration</h3>
+    <${Problem} error=${error} />
+    ${found && html`
+      <div class="bar"><p>${found.path ? html`<code>${found.path}</code>` : "There is no file; these are the defaults."}</p>
+        <button type="button" onClick=${reload} disabled=${isReloading}>${isReloading ? "Reading …" : "Read it again"}</button>
+        <span role="status">${read}</span></div>
+      <${Problem} error=${reloadError} />
+      <${Problems} title="Problems" kind="bad" problems=${reloadError?.form?.problems || found.problems} />
+      <${Problems} title="Warnings" kind="off" problems=${found.warnings} />
+      <details><summary>What is in force; secrets are redacted</summary><pre tabindex="0">${JSON.stringify(found.configuration, null, 2)}</pre></details>`}
+  </section>`;
+}
+
+function Problems({ title, kind, problems }) {
+  if (!problems.length) return null;
+  return html`<h4>${title}</h4><ul class="tools">${problems.map((one, index) => html`<li key=${index}>
+    <span class="state ${kind}"><span aria-hidden="true">▲</span> ${one.severity}</span> <${Prose} text=${one.message} /> <code>${one.code}</code>
+    <p>${place(one)} ${one.subject}</p>${one.hint && html`<p><${Prose} text=${one.hint} /></p>`}
+    ${one.excerpt && html`<pre>${one.excerpt}</pre>`}</li>`)}</ul>`;
+}
+
+const place = (one) => [one.file, one.line && `line ${one.line}`, one.column && `column ${one.column}`].filter(Boolean).join(", ");
+
+function Secrets() {
+  const [anew, setAnew] = useState(0);
+  const [found, error, isLoading] = useLoaded((signal) => get("/secrets", {}, signal), [anew]);
+  const [name, setName] = useState("");
+  const [value, setValue] = useState("");
+  const again = () => setAnew((count) => count + 1);
+  const [store, isStoring, storeError, stored] = useAction(async () => {
+    await put(`/secrets/${part(name.trim())}`, { value });
+    setName("");
+    setValue("");
+    again();
+    return name.trim();
+  });
+  return html`<section aria-labelledby="secrets" aria-busy=${isLoading}>
+    <h3 id="secrets">Secrets</h3>
+    <p class="note">The configuration refers to them as <code>${"${secret:NAME}"}</code>. Values are stored and never shown.</p>
+    <${Problem} error=${error} />
+    ${found && found.names.length === 0 && html`<${Empty}>None is stored.<//>`}
+    <ul class="entries">${(found?.names || []).map((one) => html`<li key=${one} class="bar"><code>${one}</code>
+      <${Confirmed} label="Delete …" question=${`Delete the secret ${one}?`} verb="Delete it" act=${async () => { await remove(`/secrets/${part(one)}`); again(); }}>
+        <p>Servers that refer to it will not start any more. It cannot be restored.</p><//></li>`)}</ul>
+    <form class="row" onSubmit=${(event) => { event.preventDefault(); store(); }}>
+      <label>Name <input value=${name} required maxlength="200" autocomplete="off" spellcheck=${false} onInput=${(e) => setName(e.target.value)} placeholder="SERVER/NAME" /></label>
+      <label>Value <input type="password" value=${value} required autocomplete="new-password" onInput=${(e) => setValue(e.target.value)} /></label>
+      <button disabled=${isStoring}>${isStoring ? "Storing …" : "Store"}</button>
+      <span role="status">${stored && `${stored} is stored.`}</span>
+    </form>
+    <${Problem} error=${storeError} />
+  </section>`;
+}

@@ -1,0 +1,78 @@
+"""Take the pictures of the README: the search lab in light, and the overview in dark.
+
+    python scripts/screenshots.py
+
+It needs a browser and the real servers, which `make servers` brings. Look at the pictures then.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts import browser  # noqa: E402
+from tests.e2e.serving import REAL_SERVERS, Home  # noqa: E402
+from tests.page.conftest import NO_NETWORK, gateway  # noqa: E402
+
+PICTURES = ROOT / "specs" / "pictures"
+SIZE = {"width": 1300, "height": 800}
+RULES = [{"pattern": "git_reset", "enabled": False}]
+TRIED = '- pattern: "git_create_*"\n  enabled: false\n'
+CALL = """async (zone) => { await fetch("/api/servers/time/tools/get_current_time/call", {
+  method: "POST", headers: {"content-type": "application/json"},
+  body: JSON.stringify({arguments: {timezone: zone}}),
+}); }"""
+
+
+def write(home: Home) -> None:
+    servers = {
+        "time": {"command": str(REAL_SERVERS / "time" / "bin" / "mcp-server-time")},
+        "git": {"command": str(REAL_SERVERS / "git" / "bin" / "mcp-server-git"), "tags": ["code"]},
+        "calendar": {"command": "calendar-server"},
+    }
+    home.config.write_text(
+        json.dumps({"servers": servers, "toolRules": RULES}, indent=2), encoding="utf-8"
+    )
+
+
+def take_lab(page: Page, origin: str) -> None:
+    page.goto(f"{origin}/#/search?q=create+a+branch")
+    page.locator("textarea").first.fill(TRIED)
+    page.wait_for_timeout(4000)
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
+    page.screenshot(path=PICTURES / "search-lab.png")
+
+
+def take_overview(page: Page, origin: str) -> None:
+    for number in range(40):
+        page.evaluate(CALL, "Asia/Tokyo" if number % 9 else "Nowhere")
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{origin}/#/")
+    page.wait_for_timeout(7000)
+    page.screenshot(path=PICTURES / "overview.png")
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder))
+        write(home)
+        with gateway(home) as served, sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=browser.find(), args=NO_NETWORK)
+            page = chromium.new_page(viewport=SIZE)
+            page.goto(f"{served.origin}/?code={served.code}")
+            page.get_by_text("Connected").wait_for()
+            page.wait_for_timeout(5000)
+            take_lab(page, served.origin)
+            take_overview(page, served.origin)
+
+
+if __name__ == "__main__":
+    main()

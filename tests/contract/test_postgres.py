@@ -1,0 +1,339 @@
+"""What the registry in PostgreSQL promises beyond what every back-end does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, closing
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from discovery_engine.errors import RegistryError, RegistryUnavailableError
+from discovery_engine.registry.backends import open_registry
+from discovery_engine.registry.postgres.database_feed import database_changes
+from discovery_engine.registry.postgres.database_url import DatabaseAddress
+from discovery_engine.registry.postgres.migrations import FOLDER
+from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.trust.decisions import Acceptance, Approval
+from tests import postgres
+from tests.factories import make_part, make_settings
+from tests.postgres import PASSWORD, PostgresServer
+from tests.tcp_proxy import TcpProxy, open_proxy
+
+SCOPE = "/etc/discovery.yaml"
+LATEST = len(list(FOLDER.glob("*.sql")))
+
+
+def registry_at(url: str, *, timeout: float = 60.0, connections: int = 4) -> PostgresRegistry:
+    address = DatabaseAddress.parse(url)
+    return PostgresRegistry(PostgresDatabase(address, max_connections=connections, timeout=timeout))
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> str:
+    return postgres_server.create_database()
+
+
+@pytest.fixture
+def proxy(postgres_server: PostgresServer) -> Iterator[TcpProxy]:
+    with open_proxy(postgres_server.port) as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that the test may stop."""
+    if why := postgres.missing():
+        pytest.skip(why)
+    with postgres.open_server() as server:
+        yield server
+
+
+def through(proxy: TcpProxy, server: PostgresServer) -> str:
+    return server.url(server.create_database().rpartition("/")[2], port=proxy.port)
+
+
+@pytest.mark.requirement("PGS-2")
+def test_gateways_that_start_at_once_make_the_tables_once(url: str) -> None:
+    def start(number: int) -> int:
+        with closing(registry_at(url)) as registry:
+            registry.approve(SCOPE, [Approval(f"s{number}", "1")], at=1.0)
+            return registry.database.version
+
+    with ThreadPoolExecutor(8) as threads:
+        versions = list(threads.map(start, range(8)))
+
+    assert versions == [LATEST] * 8
+    with closing(registry_at(url)) as registry:
+        assert registry.newest_decision() == 8
+
+
+@pytest.mark.requirement("PGS-2")
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_role_without_rights_is_told_the_statement_that_gives_them(
+    postgres_server: PostgresServer, is_made: bool
+) -> None:
+    url = postgres_server.create_database(is_owned=False)
+    with closing(registry_at(url)) as registry:
+        with pytest.raises(RegistryError) as caught:
+            registry.newest_decision()
+        hint = caught.value.hint
+
+        with postgres_server.admin(url.rpartition("/")[2]) as admin:
+            admin.execute(hint.split("`")[1].encode())
+
+        assert registry.newest_decision() == 0
+
+
+@pytest.mark.requirement("PGS-3")
+def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -> None:
+    with closing(registry_at(url)) as registry:
+        registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+        newer = "UPDATE discovery.schema_version SET version = 99, usable_from = %s"
+        registry.database.write(lambda db: db.execute(newer, (LATEST,)))
+
+    with closing(registry_at(url)) as registry:
+        assert registry.approvals(SCOPE) == {"a": {"1"}}
+        registry.database.write(lambda db: db.execute(newer, (99,)))
+
+    with (
+        closing(registry_at(url)) as registry,
+        pytest.raises(RegistryError, match="version 99") as caught,
+    ):
+        registry.approvals(SCOPE)
+    assert "update the program" in caught.value.hint
+
+
+@pytest.mark.requirement("PGS-3", "PGS-21")
+def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_saved(url: str) -> None:
+    with closing(registry_at(url)) as registry:
+        registry.save_settings(SCOPE, make_settings("a", "b"))
+        registry.save_parts(SCOPE, [make_part("a", "x")], revision=1)
+        before = registry.load(SCOPE)
+        registry.database.write(
+            lambda db: db.execute("ALTER TABLE discovery.servers DROP COLUMN saved")
+        )
+        step = "UPDATE discovery.schema_version SET version = 1, usable_from = 1"
+        registry.database.write(lambda db: db.execute(step))
+
+    with closing(registry_at(url)) as registry, closing(registry_at(url)) as other:
+        assert registry.load(SCOPE) == other.load(SCOPE) == before
+        assert registry.database.version == LATEST
+        other.save_parts(SCOPE, [make_part("b", "y")], revision=2)
+        assert [part.server for part in registry.changed_parts(SCOPE)] == ["b"]
+        assert registry.changed_parts(SCOPE) == other.changed_parts(SCOPE) == ()
+
+
+@pytest.mark.requirement("PGS-1")
+def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path) -> None:
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = 'discovery'"
+    with closing(registry_at(url)) as registry, open_sqlite(tmp_path / "registry.db") as file:
+        there = registry.database.read(lambda db: {name for (name,) in db.execute(query)})
+        query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        here = file._database.read(lambda db: {name for (name,) in db.execute(query)})
+
+    # An index is of a machine, and the version of a file stands in its header.
+    assert here - there == {"indexes"}
+    assert there - here == {"schema_version"}
+
+
+@pytest.mark.requirement("PGS-3")
+def test_each_step_names_the_oldest_that_may_use_the_database_after_it() -> None:
+    steps = sorted(FOLDER.glob("*.sql"))
+    for number, step in enumerate(steps, 1):
+        first, *_ = step.read_text("utf-8").splitlines()
+        usable_from = int(first.removeprefix("-- usable from: "))
+        # A gateway of the step before goes on while others are updated.
+        assert number - 1 <= usable_from <= number, step.name
+
+
+@pytest.mark.requirement("PGS-4")
+def test_decisions_of_many_gateways_have_one_order(url: str) -> None:
+    def decide(number: int) -> None:
+        with closing(registry_at(url)) as registry:
+            for turn in range(5):
+                one = Acceptance("a", f"t{turn}", f"m{number}", "f", "{}")
+                registry.accept(SCOPE, [one], at=1.0, if_new=True)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(decide, range(8)))
+
+    with closing(registry_at(url)) as registry:
+        # Of eight that saw a tool first, one decided.
+        assert [one.tool for one in registry.history(SCOPE, "a")] == [f"t{n}" for n in range(5)]
+        assert registry.newest_decision() == 5
+
+
+@pytest.mark.requirement("PGS-5")
+@pytest.mark.parametrize("connections", [1, 4])
+def test_more_threads_than_connections_wait_for_each_other(
+    postgres_server: PostgresServer, url: str, connections: int
+) -> None:
+    name = url.rpartition("/")[2]
+    with closing(registry_at(url, connections=connections)) as registry:
+        with ThreadPoolExecutor(12) as threads:
+            list(threads.map(lambda n: registry.save_era(f"c{n}", {}), range(60)))
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+        with postgres_server.admin() as admin:
+            [count] = admin.execute(query, (name,)).fetchone() or (0,)
+
+    assert count <= connections
+
+
+def terminate(server: PostgresServer, url: str) -> None:
+    """End the connections to a database from the server's side, and wait until they are gone."""
+    name = url.rpartition("/")[2]
+    with server.admin() as admin:
+        query = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"
+        admin.execute(query, (name,))
+
+
+@pytest.mark.requirement("PGS-6")
+def test_connections_that_the_server_ended_are_opened_anew(
+    postgres_server: PostgresServer, url: str
+) -> None:
+    with closing(registry_at(url)) as registry:
+        registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+        terminate(postgres_server, url)
+        registry.approve(SCOPE, [Approval("b", "1")], at=1.0)
+        terminate(postgres_server, url)
+
+        assert registry.approvals(SCOPE).keys() == {"a", "b"}
+
+
+@pytest.mark.requirement("PGS-6")
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_nothing_acknowledged_is_lost_when_the_server_restarts(
+    own_server: PostgresServer, mode: str
+) -> None:
+    with closing(registry_at(own_server.create_database())) as registry:
+        registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+
+        own_server.stop(mode)  # type: ignore[arg-type]
+        with pytest.raises(RegistryUnavailableError):
+            registry.approve(SCOPE, [Approval("b", "1")], at=1.0)
+        own_server.start()
+
+        registry.approve(SCOPE, [Approval("c", "1")], at=1.0)
+        assert registry.approvals(SCOPE).keys() == {"a", "c"}
+
+
+FAULTS: dict[str, Callable[[TcpProxy], None]] = {
+    "silent": TcpProxy.hold,
+    "cut, then gone": TcpProxy.close,
+}
+
+
+@pytest.mark.requirement("PGS-6")
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_database_that_does_not_answer_fails_a_call_in_bounded_time(
+    postgres_server: PostgresServer,
+    proxy: TcpProxy,
+    fault: Callable[[TcpProxy], None],
+    is_open: bool,
+) -> None:
+    with closing(registry_at(through(proxy, postgres_server), timeout=2.0)) as registry:
+        if is_open:
+            registry.approvals(SCOPE)
+        fault(proxy)
+
+        with pytest.raises(RegistryUnavailableError) as caught:
+            registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+
+    assert str(proxy.port) in caught.value.message
+    assert "discovery registry check" in caught.value.hint
+
+
+@pytest.mark.requirement("PGS-6")
+def test_connections_that_are_cut_cost_a_read_nothing(
+    postgres_server: PostgresServer, proxy: TcpProxy
+) -> None:
+    with closing(registry_at(through(proxy, postgres_server))) as registry:
+        registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+        for _ in range(3):
+            proxy.cut()
+            assert registry.approvals(SCOPE) == {"a": {"1"}}
+
+
+@pytest.mark.requirement("PGS-6")
+def test_a_read_only_database_is_read_and_says_so(
+    postgres_server: PostgresServer, url: str
+) -> None:
+    with closing(registry_at(url)) as registry:
+        registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+        name = url.rpartition("/")[2]
+        with postgres_server.admin() as admin:
+            admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
+        terminate(postgres_server, url)
+
+        assert registry.approvals(SCOPE) == {"a": {"1"}}
+        with pytest.raises(RegistryUnavailableError, match="read-only"):
+            registry.approve(SCOPE, [Approval("b", "1")], at=1.0)
+
+
+@pytest.mark.requirement("PGS-7")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda url: url.replace("horse", "hor5e"),
+        lambda url: url.replace("127.0.0.1", "no-such-host.invalid"),
+        lambda url: f"{url}?sslmode=require",
+        lambda url: f"{url}?sslmode=sometimes",
+        lambda url: f"{url}-other",
+    ],
+    ids=["password", "host", "tls", "mode", "database"],
+)
+def test_no_error_has_the_password(url: str, wrong: Callable[[str], str]) -> None:
+    with pytest.raises(RegistryError) as caught, closing(registry_at(wrong(url))) as registry:
+        registry.newest_decision()
+
+    text = f"{caught.value.message} {caught.value.hint}"
+    assert not any(word in text for word in (PASSWORD, "correct%20", "hor5e"))
+    assert caught.value.hint
+
+
+@pytest.mark.requirement("PGS-1")
+def test_a_missing_driver_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("database_url", "postgres_database", "postgres_registry"):
+        monkeypatch.delitem(
+            __import__("sys").modules, f"discovery_engine.registry.postgres.{module}"
+        )
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+
+    with pytest.raises(RegistryError, match="psycopg") as caught:
+        open_registry("postgresql://host/db")
+
+    assert caught.value.hint == "pip install 'mcp-discovery-engine[postgres]'"
+
+
+@pytest.mark.requirement("PGS-8")
+@pytest.mark.anyio
+@pytest.mark.parametrize("look_every", [0.05, 3600.0], ids=["polled", "notified"])
+async def test_a_decision_of_another_gateway_is_noticed(
+    postgres_server: PostgresServer, url: str, look_every: float
+) -> None:
+    with (
+        closing(registry_at(url)) as here,
+        closing(registry_at(url)) as there,
+        anyio.fail_after(60),
+    ):
+        async with aclosing(database_changes(here.database, look_every=look_every)) as changes:
+            await anext(changes)
+            for number in range(3):
+                await anyio.to_thread.run_sync(
+                    lambda n=number: there.approve(SCOPE, [Approval(f"s{n}", "1")], at=1.0)
+                )
+                await anext(changes)
+                assert len(here.approvals(SCOPE)) == number + 1
+            terminate(postgres_server, url)
+            there.approve(SCOPE, [Approval("last", "1")], at=1.0)
+            await anext(changes)
+            assert len(here.approvals(SCOPE)) == 4

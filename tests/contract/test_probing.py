@@ -1,0 +1,116 @@
+"""Whether servers answer now, and how fast: `discovery health --probe`, `engine.probe()`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from click.testing import CliRunner
+
+from discovery_cli.program import cli
+from discovery_engine.call_log.log_entry import LogFilter
+from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.errors import DiscoveryError, UntrustedServerError
+from tests.engines import Folder, broken, good, program
+from tests.servers.programs import fault_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HEA-40")]
+
+
+def fleet(folder: Folder) -> None:
+    folder.write(
+        fault_server(era="legacy", name="old"),
+        fault_server(era="modern", name="new"),
+        broken(good("dead")),
+        fault_server("hang_start", name="late"),
+        good("off", enabled=False),
+    )
+
+
+async def test_every_server_is_asked_at_once_and_none_delays_the_others(folder: Folder) -> None:
+    fleet(folder)
+    async with folder.open() as engine:
+        with anyio.fail_after(30):
+            results = await engine.probe(max_wait=5)
+        pings = await engine.call_log.entries(LogFilter(kinds=("ping",)))
+        states = {one.name: one.state for one in await engine.health()}
+
+    by_name = {one.server: one.to_json() for one in results}
+    assert by_name.keys() == {"old", "new", "dead", "late"}
+    assert by_name["old"]["status"] == by_name["new"]["status"] == "healthy"
+    assert by_name["old"]["latency_ms"] > 0
+    assert by_name["dead"]["code"] == "SERVER_CONNECTION_ERROR"
+    assert (by_name["late"]["status"], by_name["late"]["error"]) == (
+        "unhealthy",
+        "it did not answer within 5 s",
+    )
+    assert states["late"] == "starting"
+    assert {one.server: one.outcome for one in pings} == {
+        "old": "ok",
+        "new": "ok",
+        "dead": "SERVER_CONNECTION_ERROR",
+        "late": "TOOL_EXECUTION_TIMEOUT",
+    }
+
+
+async def test_a_server_that_is_backing_off_is_asked_and_recovers(folder: Folder) -> None:
+    flag = folder.path / "well"
+    folder.write(needs_file(flag))
+    async with folder.open() as engine:
+        for _ in range(3):
+            [ill] = await engine.probe()
+            assert not ill.is_healthy
+        flag.touch()
+        [well] = await engine.probe()
+
+    assert well.is_healthy
+
+
+def needs_file(flag: Path) -> ServerSettings:
+    """A server that starts only once a file is there."""
+    server = good("moody")
+    assert isinstance(server.transport, StdioTransport)
+    command = (server.transport.command, *server.transport.args)
+    return program("moody", "/bin/sh", "-c", '[ -e "$0" ] && exec "$@"', str(flag), *command)
+
+
+async def test_an_answer_resets_the_errors_of_the_server(folder: Folder) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        with pytest.raises(DiscoveryError):
+            await engine.execute("good", "echo", {"text": 7})
+        [before] = await engine.metrics("good")
+        await engine.probe(["good"])
+        [after] = await engine.metrics("good")
+
+    assert (before.total.errors, after.total.errors, after.total.calls) == (1, 0, 1)
+
+
+async def test_what_may_not_be_started_is_not_asked(folder: Folder) -> None:
+    folder.write(good())
+    folder.config.chmod(0o666)  # others may have written it
+    async with folder.open() as engine:
+        assert await engine.probe() == ()
+        with pytest.raises(UntrustedServerError):
+            await engine.probe(["good"])
+
+
+def test_a_person_sees_latencies_and_a_script_gets_the_fields(folder: Folder) -> None:
+    fleet(folder)
+    where = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+
+    shown = CliRunner().invoke(cli, [*where, "health", "--probe", "--timeout", "5"])
+    one = CliRunner().invoke(cli, [*where, "health", "--probe", "old"])
+    form = CliRunner().invoke(cli, [*where, "health", "--probe", "--json", "old", "off"])
+
+    assert shown.exit_code == 7
+    rows = {line.split()[1]: line for line in shown.stdout.splitlines()[1:]}
+    assert " ms" in rows["old"]
+    assert "did not answer within 5 s" in rows["late"]
+    assert "answered in" in one.stdout
+    assert one.exit_code == 0
+    probes = {one["name"]: one["probe"] for one in json.loads(form.stdout)["servers"]}
+    assert probes["old"]["status"] == "healthy"
+    assert probes["off"] is None

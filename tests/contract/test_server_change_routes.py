@@ -1,0 +1,206 @@
+"""Servers added, changed and removed over the API: specs/api.md."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.merge_patch import merge_patch
+from tests.api_server import Api, served
+from tests.engines import Folder, entry, good
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-22")]
+
+SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+NEW = {"name": "new", "entry": {**entry(good("new")), "env": {"LOG_LEVEL": "debug"}}}
+
+
+async def shown(api: Api, path: str, body: JSONObject) -> JSONObject:
+    answer = await api.ask(path, "POST", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def sent(api: Api, path: str, method: str, **options: Any) -> tuple[int, JSONObject]:
+    answer = await api.ask(path, method, **options)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("where", ["file", "registry"])
+async def test_a_server_is_added_as_shown_and_used_at_once(folder: Folder, where: str) -> None:
+    async with served(folder) as api:
+        plan = await shown(api, "/servers/plan", {**NEW, "to": where})
+        before = [one["name"] for one in (await api.get("/servers"))["servers"]]
+        refused = await sent(api, "/servers", "POST", json={**NEW, "to": where, "digest": "no"})
+        added = await sent(
+            api, "/servers", "POST", json={**NEW, "to": where, "digest": plan["digest"]}
+        )
+        tools = await api.get("/servers/new/tools")
+        again = await sent(api, "/servers/plan", "POST", json={**NEW, "to": where})
+
+    assert (plan["where"], plan["written"], plan["verb"]) == (where, False, "add")
+    assert "debug" in plan["diff"]
+    assert before == ["good", "other"]
+    assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
+    assert added[0] == 201
+    assert (added[1]["server"]["name"], added[1]["written"]) == ("new", True)
+    assert tools["tools"]
+    assert again[0] == 409
+
+
+async def test_an_entry_that_changes_after_it_was_shown_is_not_added(folder: Folder) -> None:
+    async with served(folder) as api:
+        plan = await shown(api, "/servers/plan", NEW)
+        other = {"name": "new", "entry": {"command": "/bin/false"}, "digest": plan["digest"]}
+        refused = await sent(api, "/servers", "POST", json=other)
+        known = [one["name"] for one in (await api.get("/servers"))["servers"]]
+
+    assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
+    assert known == ["good", "other"]
+
+
+async def test_a_secret_of_an_entry_is_stored_and_shown_nowhere(folder: Folder) -> None:
+    body = {"name": "new", "entry": {**entry(good("new")), "env": {"GITHUB_TOKEN": SECRET}}}
+    async with served(folder) as api:
+        plan = await shown(api, "/servers/plan", body)
+        added = await sent(api, "/servers", "POST", json={**body, "digest": plan["digest"]})
+        kept = await api.get("/servers/new/entry")
+        names = await api.get("/secrets")
+
+    assert SECRET not in json.dumps([plan, added, kept])
+    assert SECRET not in folder.config.read_text("utf-8")
+    assert kept["entry"]["env"] == {"GITHUB_TOKEN": "${secret:new/GITHUB_TOKEN}"}
+    assert names == {"names": ["new/GITHUB_TOKEN"]}
+
+
+@pytest.mark.parametrize("indent", [None, 1], ids=["in one line", "in lines"])
+async def test_a_secret_that_stands_in_the_file_is_shown_by_no_plan(
+    folder: Folder, indent: int | None
+) -> None:
+    async with served(folder) as api:
+        written = json.loads(folder.config.read_text("utf-8"))
+        written["servers"]["other"]["env"] = {"GITHUB_TOKEN": SECRET, "MODE": "quiet"}
+        written["servers"]["broken"] = {"commnd": "x", "env": {"API_KEY": f"{SECRET}9"}}
+        written["search"] = {"embeddings": {"provider": "none", "apiKey": f"{SECRET}7"}}
+        folder.config.write_text(json.dumps(written, indent=indent), "utf-8")
+        await api.ask("/reload", "POST", json={})
+        entry_of = await api.get("/servers/other/entry")
+        addition = await shown(api, "/servers/plan", NEW)
+        change = await shown(api, "/servers/other/change/plan", {"changes": {"description": "A."}})
+        removal = await shown(api, "/servers/other/remove/plan", {})
+        broken = await shown(api, "/servers/broken/remove/plan", {})
+
+    assert SECRET not in json.dumps([entry_of, addition, change, removal, broken])
+    assert "GITHUB_TOKEN" in removal["diff"]
+    assert "quiet" in removal["diff"]
+    assert "debug" in addition["diff"]
+
+
+@pytest.mark.parametrize("where", ["file", "registry"])
+async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder, where: str) -> None:
+    changes = {"description": "Echoes.", "env": {"A": "1", "LOG_LEVEL": None}, "tags": ["x"]}
+    async with served(folder) as api:
+        new = {**NEW, "to": where}
+        plan = await shown(api, "/servers/plan", new)
+        await api.ask("/servers", "POST", json={**new, "digest": plan["digest"]})
+        change = await shown(api, "/servers/new/change/plan", {"changes": changes})
+        refused = await sent(
+            api, "/servers/new", "PATCH", json={"changes": {}, "digest": change["digest"]}
+        )
+        done = await sent(
+            api, "/servers/new", "PATCH", json={"changes": changes, "digest": change["digest"]}
+        )
+        kept = (await api.get("/servers/new/entry"))["entry"]
+        tools = await api.get("/servers/new/tools")
+        wrong = await sent(
+            api, "/servers/new/change/plan", "POST", json={"changes": {"command": None}}
+        )
+
+    assert (refused[0], done[0]) == (409, 200)
+    assert done[1]["server"]["tags"] == ["x"]
+    assert (kept["description"], list(kept["env"])) == ("Echoes.", ["A"])
+    assert tools["tools"]
+    assert (wrong[0], wrong[1]["code"]) == (409, "CONFIGURATION_ERROR")
+
+
+@pytest.mark.parametrize("where", ["file", "registry"])
+async def test_a_server_is_removed_as_shown(folder: Folder, where: str) -> None:
+    async with served(folder) as api:
+        new = {**NEW, "to": where}
+        plan = await shown(api, "/servers/plan", new)
+        await api.ask("/servers", "POST", json={**new, "digest": plan["digest"]})
+        removal = await shown(api, "/servers/new/remove/plan", {})
+        refused = await sent(api, "/servers/new", "DELETE", params={"digest": "another"})
+        removed = await sent(api, "/servers/new", "DELETE", params={"digest": removal["digest"]})
+        gone = await sent(api, "/servers/new", "GET")
+
+    assert (refused[0], removed[0], gone[0]) == (409, 200, 404)
+    assert removed[1]["written"] is True
+
+
+async def test_a_setup_file_is_registered_as_shown(folder: Folder) -> None:
+    file = folder.path / "setup.json"
+    entries = [{"name": "set", **NEW["entry"]}, {"name": "broken"}]
+    file.write_text(json.dumps(entries), "utf-8")
+    async with served(folder) as api:
+        plan = await shown(api, "/servers/sync/plan", {"path": str(file)})
+        entries.append({"name": "more", "command": "/bin/true"})
+        file.write_text(json.dumps(entries), "utf-8")
+        body = {"path": str(file), "digest": plan["digest"]}
+        refused = await sent(api, "/servers/sync", "POST", json=body)
+        again = await shown(api, "/servers/sync/plan", {"path": str(file)})
+        body["digest"] = again["digest"]
+        done = await sent(api, "/servers/sync", "POST", json=body)
+        tools = await api.get("/servers/set/tools")
+        missing = await sent(api, "/servers/sync/plan", "POST", json={"path": "/nowhere.json"})
+
+    assert plan["registered"] == ["set"]
+    assert [one["name"] for one in plan["errors"]] == ["broken"]
+    assert NEW["entry"]["command"] in plan["plans"][0]["diff"]
+    assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
+    assert (done[0], done[1]["registered"], done[1]["written"]) == (200, ["set", "more"], True)
+    assert tools["tools"]
+    assert missing[0] == 409
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "\u0000", "", "n" * 201, "..", "a b", "\U0001f600", "a:b", "${X}"]
+)
+async def test_a_name_that_no_server_can_have_is_refused(folder: Folder, name: str) -> None:
+    async with served(folder) as api:
+        answer = await api.ask("/servers/plan", "POST", json={**NEW, "name": name})
+
+    assert answer.status_code in (409, 422), answer.text
+    assert answer.json()["message"]
+
+
+PATCHED = [  # of RFC 7396
+    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+    ({"a": "b"}, {"a": None}, {}),
+    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+]
+
+
+@pytest.mark.parametrize(("value", "patch", "merged"), PATCHED)
+def test_a_merge_patch_does_what_its_standard_says(
+    value: JSONObject, patch: JSONObject, merged: JSONObject
+) -> None:
+    assert merge_patch(value, patch) == merged
+
+
+@given(st.dictionaries(st.text(max_size=2), st.integers() | st.none()))
+def test_a_merge_patch_changes_neither_of_its_arguments(patch: JSONObject) -> None:
+    value = {"a": {"b": 1}}
+
+    merge_patch(value, {"a": patch})
+
+    assert value == {"a": {"b": 1}}

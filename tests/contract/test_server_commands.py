@@ -1,0 +1,354 @@
+"""`discovery add`, `remove`, `enable`, `disable` and the list of servers: specs/servers.md."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from tests.contract.discovery import Discovery
+from tests.contract.test_gateways import gateway
+from tests.factories import make_definition
+from tests.forked import Finished, Preloaded
+from tests.servers.programs import eventually
+from tests.told import Told
+
+CONFIG = """\
+# my servers
+servers:
+  a:              # the first
+    command: 'true'
+    enabled: false
+
+  # the second
+  b: {command: 'false', tags: [x, y]}
+log: {level: info}   # end
+"""
+TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+HEAVY = {"yaml", "pydantic", "mcp", "anyio", "asyncio", "rich", "hashlib"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, forked: Preloaded) -> Discovery:
+    (tmp_path / "discovery.yaml").write_text(CONFIG)
+    return Discovery(tmp_path, forked)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told.beside(tmp_path, make_definition("mail", "Send a mail."))
+
+
+def config(home: Discovery) -> str:
+    return (home.home / "discovery.yaml").read_text()
+
+
+def listed(home: Discovery, *words: str) -> list[str]:
+    return [one["name"] for one in home("list", "--json", *words).json["servers"]]
+
+
+def server(home: Discovery, name: str) -> JSONObject:
+    shown = home("list", "--json").json["servers"]
+    return next(one for one in shown if one["name"] == name)
+
+
+@pytest.mark.requirement("OWN-30")
+def test_a_server_is_added_to_the_file_with_everything_else_as_it_was(
+    home: Discovery, told: Told
+) -> None:
+    done = home("add", "post", "--yes", "--tag", "office", "--", *told.command)
+
+    assert done.code == 0, done.err
+    assert "+  post:" in done.out
+    assert f"added post to {home.home / 'discovery.yaml'}" in done.err
+    added = "".join(f"{line[1:]}\n" for line in done.out.splitlines() if line.startswith("+  "))
+    assert config(home) == CONFIG.replace("log:", f"{added}log:")
+    assert (home.home / "discovery.yaml.bak").read_text() == CONFIG
+    assert home("execute", "post:mail").code == 0
+    assert home("remove", "post", "--yes").code == 0
+    assert config(home) == CONFIG
+
+
+@pytest.mark.requirement("OWN-30")
+def test_a_preview_writes_nothing_and_without_a_terminal_yes_is_needed(
+    home: Discovery, told: Told
+) -> None:
+    for words in (["--dry-run"], ["--dry-run", "--json"], [], ["--json"]):
+        for to in ("file", "registry"):
+            done = home("add", "post", "--to", to, *words, "--", *told.command)
+            assert done.code == (0 if "--dry-run" in words else 2)
+    removed = home("remove", "b", "--dry-run")
+
+    assert "-  b: {command: 'false', tags: [x, y]}" in removed.out
+    assert home("remove", "b").code == 2
+    assert config(home) == CONFIG
+    assert listed(home) == ["a", "b"]
+    assert told.starts == 0
+
+
+@pytest.mark.requirement("OWN-30")
+def test_a_question_is_asked_at_a_terminal(home: Discovery, told: Told) -> None:
+    words = ("add", "post", "--to", "registry", "--", *told.command)
+
+    refused = home.at_terminal(*words, typed="n\n", after="runs? [Y/n]")
+    assert "the registry was not changed" in refused.shown
+    assert listed(home) == ["a", "b"]
+
+    assert home.at_terminal(*words, typed="y\n", after="runs? [Y/n]").code == 0
+    assert listed(home) == ["a", "b", "post"]
+
+
+@pytest.mark.requirement("OWN-30")
+def test_the_answer_in_json_says_what_was_written_where(home: Discovery, told: Told) -> None:
+    added = home("add", "b", "--to", "registry", "--yes", "--json", "--", *told.command).json
+    off = home("disable", "b@registry", "--json").json
+    again = home("deactivate", "b@registry", "--json").json
+    on = home("activate", "b@registry", "--json").json
+    in_file = home("enable", "a", "--json").json
+    removed = home("remove", "b@registry", "--yes", "--json").json
+
+    assert (added["name"], added["where"], added["written"]) == ("b@registry", "registry", True)
+    assert added["path"] is None
+    assert (off["status"], off["wanted"], off["state"]) == ("deactivated", False, "disabled")
+    assert (again["status"], again["written"]) == ("not_active", False)
+    assert (on["status"], on["wanted"]) == ("activated", True)
+    assert (in_file["where"], in_file["path"]) == ("file", str(home.home / "discovery.yaml"))
+    assert config(home) == CONFIG.replace("enabled: false", "enabled: true")
+    assert (removed["name"], removed["written"]) == ("b@registry", True)
+    assert listed(home) == ["a", "b"]
+
+
+@pytest.mark.requirement("OWN-31")
+def test_entries_have_all_that_the_options_give(home: Discovery) -> None:
+    options = ["--env", "HOME", "--env", "LEVEL=a=b", "--cwd", "/tmp", "--off", "--to", "registry"]
+    made = home("add", "one", "--yes", *options, "--", "prog", "-y", "--url", "x")
+    headers = ["--header", "X-Team: red", "--header", "Authorization: Bearer ${T}"]
+    web = ["--url", "https://x.example/mcp", "--transport", "sse", "--description", "Of x"]
+    reached = home("add", "web", "--yes", *web, *headers)
+
+    assert (made.code, reached.code) == (0, 0)
+    shown = home("config", "show", "--json").json["configuration"]["servers"]
+    assert shown["one"] == {
+        "command": "prog",
+        "args": ["-y", "--url", "x"],
+        "env": {"HOME": "${HOME}", "LEVEL": "••••"},
+        "cwd": "/tmp",
+        "enabled": False,
+        "source": "registry",
+    }
+    assert shown["web"] == {
+        "url": "https://x.example/mcp",
+        "transport": "sse",
+        "headers": {"X-Team": "••••", "Authorization": "••••${T}"},
+        "description": "Of x",
+    }
+
+
+@pytest.mark.requirement("OWN-31")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x"], "either"),
+        (["x", "--url", "https://x.example", "--", "prog"], "either"),
+        (["x", "--header", "A: b", "--", "prog"], "--header is of no use without --url"),
+        (["x", "--url", "https://x.example", "--env", "A"], "--env is of no use without a program"),
+        (["x", "--url", "https://x.example", "--header", "nothing"], "has no colon"),
+        (["x", "--url", "ftp://x.example"], "is no address"),
+        (["x;reboot", "--", "prog"], "cannot be used for a server"),
+        (["g\u0456thub", "--", "prog"], "'\u0456' is U+0456, and no letter from a to z"),
+        (["x", "prog", "-y"], "what belongs to the program stands behind `--`"),
+        (["b", "--", "prog"], "there is a server 'b' already"),
+        (["c", "--", "prog", "--token", TOKEN], "its arguments carry a secret"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_with_the_reason(
+    home: Discovery, words: list[str], message: str
+) -> None:
+    done = home("add", "--yes", *words)
+
+    assert done.code == 2
+    assert message in done.err
+    assert TOKEN not in done.err
+    assert config(home) == CONFIG
+
+
+@pytest.mark.requirement("OWN-16", "OWN-31")
+def test_a_secret_on_the_command_line_is_kept_encrypted(home: Discovery, told: Told) -> None:
+    words = ["--env", f"MAIL_TOKEN={TOKEN}", "--to", "registry"]
+    done = home("add", "post", "--yes", *words, "--", *told.command)
+
+    assert "post/MAIL_TOKEN is kept encrypted" in done.err
+    assert "${secret:post/MAIL_TOKEN}" in done.out
+    assert TOKEN not in done.out + done.err
+    assert home("execute", "post:mail").code == 0
+    removed = home("remove", "post", "--yes")
+    assert "`discovery secrets delete post/MAIL_TOKEN`" in removed.err
+    kept = [path.read_bytes() for path in home.home.rglob("*") if path.is_file()]
+    assert not any(TOKEN.encode() in content for content in kept)
+
+
+@pytest.mark.requirement("OWN-32")
+def test_the_list_shows_what_is_wanted_and_what_is_observed(home: Discovery, told: Told) -> None:
+    home("add", "post", "--to", "registry", "--yes", "--tag", "office", "--", *told.command)
+    home("disable", "b", "--to", "registry")
+
+    table = home("servers", "--long").out.splitlines()
+    heads = table[0].split()
+    rows = {line.split()[1]: line.split() for line in table[1:]}
+
+    assert " ".join(heads) == "server wanted state tools package source tags added changed"
+    assert rows["a"][2:4] == ["off", "disabled"]
+    assert rows["b"][2:4] == ["off", "disabled"]
+    assert rows["post"][2:4] == ["on", "ready"]
+    assert rows["post"][6:9] == ["-", "registry", "office"]
+    assert rows["post"][9] == rows["post"][10] != "-"
+    assert "it is switched off" in home("list", "--status").out
+    shown = server(home, "post")
+    assert (shown["wanted"], shown["source"], shown["package"]) == (True, "registry", "")
+    assert shown["created_at"] == shown["updated_at"] > 0
+    assert server(home, "b")["wanted"] is False
+
+
+@pytest.mark.requirement("OWN-32")
+def test_a_server_that_fails_stays_wanted(home: Discovery) -> None:
+    home("add", "gone", "--to", "registry", "--yes", "--", "no-such-program")
+
+    home("refresh")
+
+    shown = server(home, "gone")
+    assert (shown["wanted"], shown["status"]) == (True, "failing")
+    assert home("enable", "gone", "--json").json["status"] == "already_active"
+
+
+@pytest.mark.requirement("OWN-33")
+def test_the_list_is_searched_and_restricted(home: Discovery) -> None:
+    home("add", "clock", "--to", "registry", "--yes", "--tag", "Time", "--off", "--", "x")
+
+    assert listed(home, "clock") == ["clock"]
+    assert listed(home, "clok") == ["clock"]
+    assert listed(home, "--tag", "time") == ["clock"]
+    assert listed(home, "--tag", "x", "--tag", "time") == ["b", "clock"]
+    assert listed(home, "--source", "registry") == ["clock"]
+    assert listed(home, "--source", "discovery.yaml") == ["a", "b"]
+    assert listed(home, "--installed") == []
+    none = home("servers", "zebra")
+    assert none.code == 2
+    assert "none of 3 servers fits" in none.err
+
+
+@pytest.mark.requirement("OWN-10")
+def test_a_registered_server_is_part_of_every_look_at_the_configuration(
+    home: Discovery, told: Told
+) -> None:
+    words = ["--env", f"MAIL_TOKEN={TOKEN}", "--to", "registry", "--yes"]
+    home("add", "post", *words, "--", *told.command)
+    home("refresh")
+
+    sources = home("config", "sources", "--json").json["sources"]
+    secrets = home("secrets", "list", "--json").json["secrets"]
+    planned = home("plan", "discovery.yaml")
+
+    assert [(one["type"], one["servers"]) for one in sources] == [
+        ("discovery.yaml", ["a", "b"]),
+        ("registry", ["post"]),
+    ]
+    assert [(one["name"], one["servers"]) for one in secrets] == [("post/MAIL_TOKEN", ["post"])]
+    assert planned.code == 0, planned.out
+    assert home("config", "validate").code == 0
+    assert "post" in home("health").out
+    assert "registry" in home("inspect", "post").out
+
+
+def lines_of(home: Discovery, *words: str) -> Finished:
+    program = (
+        "import sys; started_with = set(sys.modules)\n"
+        "from discovery_cli.main import main\n"
+        "try: main()\n"
+        f"finally: print(*({HEAVY!r} & sys.modules.keys() - started_with), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=home.home,
+        env=home.environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.requirement("OWN-34")
+@pytest.mark.parametrize("words", [["list"], ["list", "-l", "post"], ["search", "mail"]])
+def test_with_registered_servers_reading_commands_load_nothing_more(
+    home: Discovery, told: Told, words: list[str]
+) -> None:
+    home("add", "post", "--to", "registry", "--yes", "--", *told.command)
+    home("disable", "b", "--to", "registry")
+    home("refresh")
+    starts = told.starts
+
+    done = lines_of(home, *words)
+
+    assert "post" in done.out
+    assert done.err.splitlines()[-1] == ""
+    assert told.starts == starts
+
+
+OPEN = """
+import sys, anyio
+from discovery_engine.engine import open_engine
+
+async def main(config, data):
+    async with open_engine(config, data_dir=data) as engine:
+        answer = await engine.search("mail")
+        print(len(answer.hits), *sorted({"pydantic", "yaml"} & set(sys.modules)))
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.mark.requirement("OWN-34")
+def test_with_registered_servers_an_engine_opens_without_a_parser(
+    home: Discovery, told: Told
+) -> None:
+    home("add", "post", "--to", "registry", "--yes", "--", *told.command)
+    home("refresh")
+    words = [sys.executable, "-c", OPEN, str(home.home / "discovery.yaml"), str(home.home / "data")]
+
+    def opened() -> str:
+        return subprocess.run(
+            words, env=home.environ, capture_output=True, text=True, timeout=60, check=True
+        ).stdout.strip()
+
+    assert opened() == "1"
+    home("disable", "post")
+    assert opened() == "0"
+
+
+@pytest.mark.requirement("OWN-20")
+@pytest.mark.anyio
+async def test_a_running_gateway_follows_what_the_commands_change(
+    home: Discovery, told: Told
+) -> None:
+    with gateway(home) as opened:
+
+        def finds(tool: str) -> Callable[[], bool]:
+            asked = {"name": "search_tools", "arguments": {"query": "send a mail"}}
+            return lambda: tool in json.dumps(opened.ask("tools/call", asked))
+
+        for to in ("registry", "file"):
+            home("add", "post", "--to", to, "--yes", "--", *told.command)
+            await eventually(finds("post:mail"))
+            assert opened.call("post:mail")["result"].get("isError") in (None, False)
+            home("disable", "post")
+            await eventually(lambda: not finds("post:mail")())
+            home("enable", "post")
+            await eventually(finds("post:mail"))
+            home("remove", "post", "--yes")
+            await eventually(lambda: not finds("post:mail")())

@@ -1,0 +1,780 @@
+"""What a program in a sandbox can do, judged by what happens outside of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from venv import EnvBuilder
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.config.settings import SandboxSettings, ServerSettings, StdioTransport
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import UnavailableError
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.stdio.reaper import open_reaper
+from discovery_engine.upstream.stdio.sandbox.means import Means, MeansState, find_means
+from discovery_engine.upstream.upstreams import Upstreams
+from tests.servers.programs import (
+    HERE,
+    call,
+    descendants,
+    eventually,
+    fault_server,
+    is_running,
+    upstreams,
+)
+
+pytestmark = pytest.mark.anyio
+
+SERVER = HERE / "trespassing_server.py"
+CANARY = "canary-3f1c9a"
+MANY = 10_000
+OF_ROOT = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/modprobe")
+"""With these root would run code outside of any sandbox."""
+
+
+def finding(means: Means) -> MeansState:
+    [found] = (one for one in find_means(os.environ) if one.means == means)
+    return found
+
+
+@pytest.fixture(params=["landlock", "bubblewrap"])
+def kind(request: pytest.FixtureRequest) -> Means:
+    means: Means = request.param
+    if problem := finding(means).problem:
+        pytest.skip(f"{means}: {problem}")
+    return means
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home folder of the user, with something to steal."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text(CANARY, "utf-8")
+    return home
+
+
+def data_of(home: Path) -> Path:
+    return home.parent / "data"
+
+
+class Trespasser:
+    """A server in a sandbox, which tries what it is told to."""
+
+    def __init__(self, opened: Upstreams, server: ServerSettings) -> None:
+        self._opened = opened
+        self._server = server
+
+    async def __call__(self, tool: str, **arguments: Any) -> str:
+        return await call(self._opened, self._server, tool, **arguments)
+
+    async def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await self("facts"))
+        return found
+
+
+def confined(kind: str, *, name: str = "confined", **grants: Any) -> ServerSettings:
+    read = (str(SERVER), *grants.pop("read", ()))
+    env = grants.pop("env", {})
+    cwd = grants.pop("cwd", None)
+    program = grants.pop("program", sys.executable)
+    sandbox = SandboxSettings(kind, read=read, **grants)  # type: ignore[arg-type]
+    command = ("-I", "-S", str(SERVER))
+    transport = StdioTransport(program, command, env=env, cwd=cwd, sandbox=sandbox)
+    return ServerSettings(ServerName(name), transport)
+
+
+@contextlib.asynccontextmanager
+async def started(home: Path, server: ServerSettings) -> Any:
+    environ = os.environ | {"HOME": str(home)}
+    async with upstreams(environ=environ, data=data_of(home)) as opened:
+        yield Trespasser(opened, server)
+
+
+@pytest.mark.requirement("SBX-10")
+async def test_the_home_folder_is_hidden(kind: Means, home: Path) -> None:
+    async with started(home, confined(kind)) as trespasser:
+        stolen = await trespasser("read", path=str(home / ".ssh" / "id"))
+        listed = await trespasser("listing", path=str(home))
+
+    assert CANARY not in stolen
+    assert ".ssh" not in listed
+
+
+@pytest.mark.requirement("SBX-10")
+async def test_a_link_leads_nowhere_that_is_not_granted(
+    kind: Means, home: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "link").symlink_to(home / ".ssh" / "id")
+
+    async with started(home, confined(kind, write=(str(shared),))) as trespasser:
+        stolen = await trespasser("read", path=str(shared / "link"))
+        moved = await trespasser("rename", path=str(home / ".ssh" / "id"), to=str(shared / "id"))
+
+    assert CANARY not in stolen
+    assert "refused" in moved
+    assert (home / ".ssh" / "id").read_text("utf-8") == CANARY
+
+
+@pytest.mark.requirement("SBX-10")
+async def test_passwords_of_the_system_are_hidden_from_servers_of_root(
+    kind: Means, home: Path
+) -> None:
+    async with started(home, confined(kind)) as trespasser:
+        users = await trespasser("read", path="/etc/passwd")
+        passwords = await trespasser("read", path="/etc/shadow")
+        keys = await trespasser("listing", path="/etc/ssl/private")
+
+    assert "root:" in users
+    assert "root:" not in passwords
+    assert keys == "[]" or keys.startswith("refused")
+
+
+@pytest.mark.requirement("SBX-11")
+async def test_nothing_outside_is_written(kind: Means, home: Path, tmp_path: Path) -> None:
+    read_only = tmp_path / "read-only"
+    read_only.mkdir()
+    (read_only / "file").write_text(CANARY, "utf-8")
+    targets = [home / "x", tmp_path / "x", read_only / "x", Path("/usr/x"), Path("/etc/x")]
+
+    async with started(home, confined(kind, read=(str(read_only),))) as trespasser:
+        assert await trespasser("read", path=str(read_only / "file")) == CANARY
+        for target in (*targets, read_only / "file", home / ".ssh" / "id"):
+            await trespasser("write", path=str(target))
+            await trespasser("truncate", path=str(target))
+
+    assert not any(target.exists() for target in targets)
+    assert (read_only / "file").read_text("utf-8") == CANARY
+    assert (home / ".ssh" / "id").read_text("utf-8") == CANARY
+
+
+@pytest.mark.requirement("SBX-11", "SBX-12")
+async def test_what_is_granted_may_be_read_and_written(
+    kind: Means, home: Path, tmp_path: Path
+) -> None:
+    (home / "notes").mkdir()
+    (home / "notes" / "a").write_text("read me", "utf-8")
+    (tmp_path / "single").write_text("old", "utf-8")
+    grants = ("~/notes", str(tmp_path / "single"))
+
+    async with started(home, confined(kind, write=grants)) as trespasser:
+        text = await trespasser("read", path=str(home / "notes" / "a"))
+        await trespasser("write", path=str(home / "notes" / "b"))
+        await trespasser("write", path=str(tmp_path / "single"))
+
+    assert text == "read me"
+    assert (home / "notes" / "b").read_text("utf-8") == "trespassed"
+    assert (tmp_path / "single").read_text("utf-8") == "trespassed"
+
+
+@pytest.mark.requirement("SBX-12")
+async def test_a_server_keeps_a_home_folder_of_its_own(kind: Means, home: Path) -> None:
+    first, other = confined(kind), confined(kind, name="other")
+
+    async with started(home, first) as trespasser:
+        own = (await trespasser.facts())["environment"]["HOME"]
+        await trespasser("write", path=f"{own}/kept")
+        temporary = (await trespasser.facts())["environment"]["TMPDIR"]
+        assert await trespasser("write", path=f"{temporary}/x") == "written"
+    async with started(home, first) as trespasser:
+        assert await trespasser("read", path=f"{own}/kept") == "trespassed"
+    async with started(home, other) as trespasser:
+        assert "refused" in await trespasser("read", path=f"{own}/kept")
+
+    assert not (await anyio.Path(temporary).exists())
+    assert Path(own).is_relative_to(data_of(home) / "sandboxes")
+    assert (data_of(home) / "sandboxes").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.requirement("SBX-12")
+async def test_a_working_folder_may_be_read_unless_it_shows_the_home_folder(
+    kind: Means, home: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    data_of(home).mkdir()
+    (project / "data").write_text("read me", "utf-8")
+
+    async with started(home, confined(kind, cwd=str(project))) as trespasser:
+        assert await trespasser("read", path="data") == "read me"
+    for shown in (home, tmp_path, data_of(home), Path("/")):
+        async with started(home, confined(kind, cwd=str(shown))) as trespasser:
+            with pytest.raises(UnavailableError, match="its `cwd` is the home folder"):
+                await trespasser.facts()
+    async with started(home, confined(kind, cwd=str(home), read=("~",))) as trespasser:
+        assert (await trespasser.facts())["cwd"] == str(home)
+
+
+@pytest.mark.requirement("SBX-12")
+async def test_interpreters_of_version_managers_are_visible(kind: Means, home: Path) -> None:
+    version = home / ".pyenv" / "versions" / "3" / "bin"
+    version.mkdir(parents=True)
+    (version / "python").symlink_to(sys.executable)
+    (home / ".local" / "share" / "keyrings").mkdir(parents=True)
+    (home / ".local" / "share" / "uv" / "python").mkdir(parents=True)
+
+    async with started(home, confined(kind)) as trespasser:
+        environment = (await trespasser.facts())["environment"]
+        found = await trespasser("listing", path=str(version))
+        hidden = await trespasser("listing", path=str(home / ".local" / "share" / "keyrings"))
+
+    assert found == '["python"]'
+    assert hidden.startswith("refused")
+    assert environment["PYENV_ROOT"] == str(home / ".pyenv")
+    assert environment["UV_PYTHON_INSTALL_DIR"] == str(home / ".local" / "share" / "uv" / "python")
+
+
+def base_folder(name: str, at: Path) -> Path:
+    """A link to the installation of this Python, which `name` leads to."""
+    link = at / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(sys.base_prefix)
+    return link
+
+
+def copied(folder: Path) -> Path:
+    """Its interpreter is a copy: no link leads to the installation."""
+    EnvBuilder(symlinks=False).create(folder)
+    return folder / "bin" / "python"
+
+
+def made_by_uv(folder: Path) -> Path:
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if uv is None:
+        pytest.skip("there is no uv")
+    base = base_folder("pythons/current", folder.parent) / "bin" / "python3"
+    settings = ("--offline", "--no-config", "--no-project", "--python", str(base))
+    subprocess.run([uv, "venv", *settings, str(folder)], check=True, capture_output=True)
+    return folder / "bin" / "python"
+
+
+def behind_links(folder: Path) -> Path:
+    """Its folder is a link, and what is in it names the interpreter by a relative one."""
+    base_folder("versions/3", folder.parent / "pythons")
+    (folder.parent / "pythons" / "current").symlink_to("versions/3")
+    real = folder.parent / "deep" / "below" / "environment"
+    EnvBuilder(symlinks=True).create(real)
+    for name in ("python", "python3"):
+        (real / "bin" / name).unlink()
+    (real / "bin" / "python").symlink_to("../../../../pythons/current/bin/python3")
+    folder.symlink_to("deep/below/environment")
+    return folder / "bin" / "python"
+
+
+def begun_by_a_shell(folder: Path) -> Path:
+    """As pip and uv write it where the path is too long for the first line of a script."""
+    python = copied(folder)
+    server = folder / "bin" / "server"
+    server.write_text(f"#!/bin/sh\n'''exec' '{python}' \"$@\"\n'''\n", "utf-8")
+    server.chmod(0o755)
+    return server
+
+
+@pytest.mark.parametrize("made", [copied, made_by_uv, behind_links, begun_by_a_shell])
+@pytest.mark.requirement("SBX-12")
+async def test_a_virtual_environment_starts_wherever_its_interpreter_is_installed(
+    kind: Means, home: Path, tmp_path: Path, made: Callable[[Path], Path]
+) -> None:
+    program = made(tmp_path / "environment")
+
+    async with started(home, confined(kind, program=str(program))) as trespasser:
+        facts = await trespasser.facts()
+        stolen = await trespasser("read", path=str(home / ".ssh" / "id"))
+
+    assert facts["environment"]["HOME"] != str(home)
+    assert CANARY not in stolen
+
+
+@pytest.mark.requirement("SBX-11")
+async def test_a_granted_path_with_links_means_what_it_means_outside(
+    kind: Means, home: Path, tmp_path: Path
+) -> None:
+    real = tmp_path / "disk" / "notes"
+    real.mkdir(parents=True)
+    (real / "sibling").symlink_to("../notes/a")
+    (home / "notes").symlink_to(real)
+
+    async with started(home, confined(kind, write=("~/notes",))) as trespasser:
+        assert await trespasser("write", path=str(home / "notes" / "a")) == "written"
+        assert await trespasser("read", path=str(home / "notes" / "sibling")) == "trespassed"
+        assert await trespasser("read", path=str(real / "a")) == "trespassed"
+        listed = await trespasser("listing", path=str(tmp_path / "disk"))
+
+    assert (real / "a").read_text("utf-8") == "trespassed"
+    assert listed.startswith("refused") or listed == '["notes"]'
+
+
+@contextlib.contextmanager
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        one.setblocking(False)
+        yield one
+
+
+def was_reached(one: socket.socket) -> bool:
+    try:
+        one.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
+
+
+@pytest.mark.requirement("SBX-13")
+async def test_no_connection_is_made_without_a_grant(kind: Means, home: Path) -> None:
+    with listener() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        udp.setblocking(False)
+        async with started(home, confined(kind)) as trespasser:
+            await trespasser("connect", port=tcp.getsockname()[1])
+            await trespasser("datagram", port=udp.getsockname()[1])
+
+        assert not was_reached(tcp)
+        with pytest.raises(BlockingIOError):
+            udp.recv(100)
+
+
+@pytest.mark.requirement("SBX-13")
+async def test_with_a_grant_it_may_connect(kind: Means, home: Path) -> None:
+    with listener() as tcp:
+        async with started(home, confined(kind, network=True)) as trespasser:
+            answer = await trespasser("connect", port=tcp.getsockname()[1])
+
+        assert answer == "sent"
+        assert was_reached(tcp)
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.requirement("SBX-13")
+async def test_sockets_of_other_programs_are_out_of_reach(
+    kind: Means, home: Path, network: bool
+) -> None:
+    """As those of D-Bus, of Docker or of an SSH agent, which would do anything for it."""
+    named = home / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as in_files, socket.socket(socket.AF_UNIX) as abstract:
+        in_files.bind(str(named))
+        abstract.bind(f"\0discovery-{os.getpid()}")
+        for one in (in_files, abstract):
+            one.listen()
+            one.setblocking(False)
+        async with started(home, confined(kind, network=network)) as trespasser:
+            await trespasser("unix", address=str(named))
+            await trespasser("unix", address=f"@discovery-{os.getpid()}")
+
+        assert not was_reached(in_files)
+        if network and kind == "bubblewrap" and not scopes_sockets():
+            pytest.skip("this kernel confines no abstract sockets beside a network")
+        assert not was_reached(abstract)
+
+
+def scopes_sockets() -> bool:
+    from discovery_engine.upstream.stdio.sandbox import confinement
+
+    return confinement.landlock_version() >= 6
+
+
+@pytest.mark.requirement("SBX-13")
+async def test_a_socket_that_is_granted_may_be_used(kind: Means, home: Path) -> None:
+    named = home / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(named))
+        one.listen()
+        one.setblocking(False)
+        async with started(home, confined(kind, write=("~/agent.sock",))) as trespasser:
+            assert await trespasser("unix", address=str(named)) == "sent"
+
+        assert was_reached(one)
+
+
+@pytest.mark.requirement("SBX-14")
+async def test_ten_thousand_forks_are_stopped(kind: Means, home: Path) -> None:
+    if any("processes" in gap for gap in finding(kind).gaps):
+        pytest.skip(f"{kind} cannot limit the number of processes here: {finding(kind).gaps}")
+    healthy = fault_server(name="healthy")
+
+    async with upstreams(environ=os.environ | {"HOME": str(home)}, data=data_of(home)) as opened:
+        before = descendants()
+        most = 0
+
+        async def count() -> None:
+            nonlocal most
+            while True:
+                most = max(most, len(descendants() - before))
+                assert json.loads(await call(opened, healthy, nonce=most)) == {"nonce": most}
+                await anyio.sleep(0.01)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(count)
+            answer = await call(opened, confined(kind, processes=40), "fork", count=MANY)
+            tasks.cancel_scope.cancel()
+        again = await call(opened, confined(kind, processes=40), "fork", count=10)
+
+    forked, _, refusal = answer.partition(";")
+    assert "Resource temporarily unavailable" in refusal
+    assert 0 < int(forked) < 40
+    assert most <= 40 + 8  # the reaper, bubblewrap, the healthy server
+    assert again == "10"
+
+
+@pytest.mark.requirement("SBX-14")
+async def test_memory_has_a_limit(kind: Means, home: Path) -> None:
+    async with started(home, confined(kind, memory_mib=256)) as trespasser:
+        small = await trespasser("allocate", mib=16)
+        large = await trespasser("allocate", mib=1024)
+
+    assert small == str(16 << 20)
+    assert large.startswith("refused: MemoryError")
+
+
+def tracer_of(pid: int) -> str:
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    return status.partition("TracerPid:\t")[2].partition("\n")[0]
+
+
+def limits_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/limits").read_text("ascii")
+
+
+@pytest.mark.requirement("SBX-15")
+async def test_another_servers_process_is_out_of_reach(kind: Means, home: Path) -> None:
+    secret = {"TOKEN": CANARY}
+    victim = fault_server(name="victim", env=secret)
+
+    async with upstreams(environ=os.environ | {"HOME": str(home)}, data=data_of(home)) as opened:
+        await opened.list_tools(victim)
+        pid = opened.sessions()[victim.name].pid
+        assert pid is not None
+        trespasser = Trespasser(opened, confined(kind))
+        environment = await trespasser("read", path=f"/proc/{pid}/environ")
+        root = await trespasser("listing", path=f"/proc/{pid}/root{home}/.ssh")
+        await trespasser("trace", pid=pid)
+        tracer = tracer_of(pid)
+        before = limits_of(pid)
+        await trespasser("limit", pid=pid)
+        is_unlimited = limits_of(pid) == before
+        await trespasser("kill", pid=pid)
+        is_alive = is_running(pid)
+
+    assert CANARY not in environment
+    assert "refused" in root
+    assert tracer == "0"
+    assert is_unlimited
+    if not any("signals" in gap for gap in finding(kind).gaps):
+        assert is_alive
+
+
+@pytest.mark.requirement("SBX-15")
+async def test_two_confined_servers_cannot_read_each_other(kind: Means, home: Path) -> None:
+    victim = confined(kind, name="victim", env={"TOKEN": CANARY})
+
+    async with upstreams(environ=os.environ | {"HOME": str(home)}, data=data_of(home)) as opened:
+        await opened.list_tools(victim)
+        pids = descendants()
+        trespasser = Trespasser(opened, confined(kind))
+        stolen = [await trespasser("read", path=f"/proc/{pid}/environ") for pid in pids]
+
+    assert not any(CANARY in text for text in stolen)
+
+
+@pytest.mark.requirement("SBX-16")
+async def test_no_privileges_are_left_or_gained(kind: Means, home: Path) -> None:
+    async with started(home, confined(kind)) as trespasser:
+        status = (await trespasser.facts())["status"]
+        namespace = await trespasser("run", argv=["/usr/bin/unshare", "-Ur", "true"])
+        keyring = await trespasser("keyring")
+        switches = [await trespasser("opens", path=path) for path in OF_ROOT]
+
+    assert all("refused" in one for one in switches)
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+    assert {int(status[name], 16) for name in ("CapPrm", "CapEff", "CapAmb")} == {0}
+    assert not namespace.startswith("0")
+    assert keyring.startswith("refused")
+
+
+@pytest.mark.requirement("SBX-17")
+async def test_every_process_ends_with_the_session(kind: Means, home: Path) -> None:
+    before = descendants()
+
+    async with started(home, confined(kind)) as trespasser:
+        for _ in range(3):
+            await trespasser("daemon")
+        left = descendants() - before
+        assert len(left) >= 5  # the reaper, the server, its three
+    await eventually(lambda: not any(map(is_running, left)))
+
+
+@pytest.mark.requirement("SBX-17")
+async def test_with_bubblewrap_nothing_outlives_the_session(home: Path) -> None:
+    if problem := finding("bubblewrap").problem:
+        pytest.skip(f"bubblewrap: {problem}")
+    server = confined("bubblewrap")
+
+    async with upstreams(environ=os.environ | {"HOME": str(home)}, data=data_of(home)) as opened:
+        await opened.list_tools(fault_server())  # and the reaper
+        before = descendants()
+        await call(opened, server, "daemon")
+        started_there = descendants() - before
+        await opened.close(server.name)
+        await eventually(lambda: not any(map(is_running, started_there)))
+
+    assert len(started_there) >= 3  # bubblewrap, the server, its daemon
+
+
+@pytest.mark.requirement("SBX-17")
+async def test_nothing_confined_outlives_a_gateway_that_is_killed(kind: Means, home: Path) -> None:
+    server = confined(kind)
+    assert isinstance(server.transport, StdioTransport)
+    with gateway(server.transport, home) as process:
+        started_there = descendants(process.pid)
+        process.kill()
+        process.wait()
+        await eventually(lambda: not any(map(is_running, started_there)))
+
+    assert len(started_there) >= 3  # the reaper, the server, its daemon
+
+
+@contextlib.contextmanager
+def gateway(transport: StdioTransport, home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds a session with a confined server, which has started a daemon."""
+    assert transport.sandbox is not None
+    command = [sys.executable, "-m", "tests.servers.confining_gateway", str(data_of(home))]
+    command += [transport.sandbox.kind, *transport.sandbox.read]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=HERE.parent.parent) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.requirement("SBX-17", "UPS-24")
+async def test_the_reaper_stays_small_with_confined_programs(kind: Means, home: Path) -> None:
+    environ = os.environ | {"HOME": str(home)}
+    async with upstreams(environ=environ, data=data_of(home)) as opened:
+        for number in range(3):
+            await opened.list_tools(confined(kind, name=f"server{number}"))
+        [reaper] = (pid for pid in children() if b"reaper_program" in command_line(pid))
+        memory = resident(reaper)
+
+    assert memory < 12 * 1024
+
+
+def children() -> list[int]:
+    texts = [one.read_text("ascii") for one in Path("/proc/self/task").glob("*/children")]
+    return [int(pid) for text in texts for pid in text.split()]
+
+
+def command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def resident(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return int(next(line for line in lines if "VmRSS" in line).split()[1])
+
+
+def control_groups(pid: int) -> list[Path]:
+    return list(Path("/sys/fs/cgroup").glob(f"**/discovery-{pid}"))
+
+
+@pytest.mark.requirement("SBX-17")
+async def test_control_groups_are_removed(kind: Means, home: Path) -> None:
+    async with started(home, confined(kind)) as trespasser:
+        await trespasser("daemon")
+        pids = descendants()
+        groups = [group for pid in pids for group in control_groups(pid)]
+    if not groups:
+        pytest.skip("this user has no control groups")
+
+    await eventually(lambda: not any(group.exists() for group in groups))
+
+
+@pytest.mark.requirement("SBX-10", "SBX-13", "SBX-15")
+async def test_without_namespaces_nothing_more_is_possible(home: Path) -> None:
+    if problem := finding("landlock").problem:
+        pytest.skip(f"landlock: {problem}")
+    with listener() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        udp.setblocking(False)
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("read", {"path": str(home / ".ssh" / "id")}),
+            ("connect", {"port": tcp.getsockname()[1]}),
+            ("datagram", {"port": udp.getsockname()[1]}),
+            ("fork", {"count": MANY}),
+        ]
+        command = [sys.executable, "-m", "tests.servers.unprivileged_gateway"]
+        command += [str(data_of(home)), json.dumps(calls)]
+        root = HERE.parent.parent
+        done = await anyio.run_process(command, cwd=root, env=os.environ | {"HOME": str(home)})
+
+        assert not was_reached(tcp)
+        with pytest.raises(BlockingIOError):
+            udp.recv(100)
+    stolen, *_, forked = json.loads(done.stdout)
+    assert CANARY not in stolen
+    if not any("processes" in gap for gap in finding("landlock").gaps):
+        assert "refused" in forked
+
+
+@pytest.mark.requirement("SBX-17")
+async def test_the_pipes_are_those_of_any_program(kind: Means, home: Path) -> None:
+    async with started(home, confined(kind)) as trespasser:
+        facts = await trespasser.facts()
+        assert "here" in trespasser._opened.states()[ServerName("confined")].stats.stderr
+
+    assert facts["descriptors"] == 4  # and the one of the listing
+    assert facts["core"] == 0
+
+
+@pytest.mark.requirement("SBX-17")
+async def test_a_server_that_is_asked_to_stop_may_do_so_itself(kind: Means, home: Path) -> None:
+    script = home / "stopping.py"
+    code = SERVER.read_text("utf-8").replace(
+        'if __name__ == "__main__":',
+        'if __name__ == "__main__":\n'
+        "    import time\n"
+        '    farewell = lambda *_: (write("stopped"), os._exit(0))\n'
+        "    signal.signal(signal.SIGTERM, farewell)\n"
+        "    sys.stdin.buffer.close = lambda: None\n",
+    )
+    script.write_text(code + "\n    time.sleep(600)\n", "utf-8")
+    server = confined(kind, read=(str(script),))
+    assert isinstance(server.transport, StdioTransport)
+    transport = replace(server.transport, args=("-I", "-S", str(script)))
+
+    async with started(home, replace(server, transport=transport)) as trespasser:
+        own = (await trespasser.facts())["cwd"]
+
+    assert (Path(own) / "stopped").exists()
+
+
+def leaving(mark: Path) -> Path:
+    """A library that makes a file as soon as it is loaded."""
+    source, library = mark.with_suffix(".c"), mark.with_suffix(".so")
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("there is no C compiler")
+    source.write_text(
+        "#include <fcntl.h>\n__attribute__((constructor)) static void run(void)"
+        f' {{ open("{mark}", O_CREAT | O_WRONLY, 0600); }}\n',
+        "utf-8",
+    )
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+@pytest.mark.requirement("SBX-18")
+async def test_variables_cannot_load_code_before_the_sandbox(kind: Means, home: Path) -> None:
+    mark = home / "mark"
+    library = leaving(mark)
+    grants = {"read": (str(library),), "env": {"LD_PRELOAD": str(library)}}
+
+    async with started(home, confined(kind, **grants)) as trespasser:
+        await trespasser.facts()
+
+    assert not mark.exists()
+
+
+@pytest.mark.requirement("SBX-19")
+async def test_a_grant_that_does_not_exist_is_named(kind: Means, home: Path) -> None:
+    async with started(home, confined(kind, read=("~/gone",))) as trespasser:
+        with pytest.raises(UnavailableError) as caught:
+            await trespasser.facts()
+
+    assert caught.value.code == "SERVER_NEEDS_CONFIG"
+    assert str(home / "gone") in caught.value.detail
+
+
+@pytest.mark.requirement("SBX-12")
+async def test_the_data_folder_with_the_secrets_cannot_be_granted(kind: Means, home: Path) -> None:
+    for grants in ({"read": ("..",)}, {"write": (str(data_of(home)),)}, {"read": ("/",)}):
+        data_of(home).mkdir(exist_ok=True)
+        server = replace(confined(kind, **grants), origin=Origin(str(home / "discovery.yaml")))
+        async with started(home, server) as trespasser:
+            with pytest.raises(UnavailableError, match="holds the data folder"):
+                await trespasser.facts()
+
+
+@pytest.mark.requirement("SBX-20")
+async def test_auto_takes_what_is_there(home: Path) -> None:
+    expected = next((one.means for one in find_means(os.environ) if one.is_usable), None)
+    if expected is None:
+        pytest.skip("this system has no means")
+
+    async with started(home, confined("auto")) as trespasser:
+        await trespasser.facts()
+        [stats] = trespasser._opened.sessions().values()
+
+    assert stats.sandbox.startswith(expected)
+
+
+@pytest.mark.requirement("SBX-20")
+async def test_a_means_that_is_named_and_missing_starts_nothing(home: Path, tmp_path: Path) -> None:
+    environ = {"HOME": str(home), "PATH": str(tmp_path)}
+    server = confined("bubblewrap")
+    before = descendants()
+
+    async with upstreams(environ=environ, data=data_of(home)) as opened:
+        with pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(server)
+
+    assert caught.value.code == "SERVER_NEEDS_CONFIG"
+    assert "install it: `apt install bubblewrap`" in caught.value.hint
+    assert descendants() == before
+
+
+@pytest.mark.requirement("SBX-19")
+async def test_a_program_that_cannot_be_confined_is_not_started(home: Path) -> None:
+    mark = home / "mark"
+
+    async with open_reaper() as reaper:
+        program = await reaper.start_program(
+            ["/usr/bin/touch", str(mark)], env={}, cwd=None, confinement=["kind=landlock"]
+        )
+        code = await program.wait()
+        stderr = await program.stderr.receive(1000)
+        await program.aclose()
+
+    assert code == 126
+    assert stderr.startswith(b"discovery: not started in its sandbox: ")
+    assert not mark.exists()
+
+
+@pytest.mark.requirement("SBX-30", "SBX-31")
+async def test_docker_gets_the_options_that_confine(home: Path, tmp_path: Path) -> None:
+    """A client without a daemon: what it is asked to do is what the container would be."""
+    client, asked = tmp_path / "docker", tmp_path / "asked"
+    client.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >>{asked}\nexit 1\n', "utf-8")
+    client.chmod(0o755)
+    sandbox = SandboxSettings("auto", read=("~",), memory_mib=64)
+    transport = StdioTransport(str(client), ("run", "-i", "--rm", "image"), sandbox=sandbox)
+    server = ServerSettings(ServerName("image"), transport)
+    privileged = replace(transport, args=("run", "--privileged", "image"))
+
+    async with started(home, server) as trespasser:
+        with pytest.raises(UnavailableError, match="exited"):
+            await trespasser.facts()
+    words = asked.read_text("utf-8").splitlines()
+    async with started(home, replace(server, transport=privileged)) as trespasser:
+        with pytest.raises(UnavailableError, match="lead out of the container") as caught:
+            await trespasser.facts()
+
+    assert {"--network=none", "--memory=64m", "--cap-drop=ALL"} <= set(words)
+    assert f"--volume={home}:{home}:ro" in words
+    assert words[-3:] == ["-i", "--rm", "image"]
+    assert caught.value.detail == "--privileged"
+    assert "--privileged" not in asked.read_text("utf-8")

@@ -1,0 +1,137 @@
+"""From "I need a server for X" to a working tool, as a person does it: with the real npx and uvx.
+
+The registry is on this machine and speaks the official API; the packages are real ones, from
+wherever npm and uv are configured to look.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.commands import Shell
+from tests.e2e.serving import REAL_SERVERS
+from tests.forked import Preloaded
+from tests.servers.mcp_registry_server import listed, registry_server
+from tests.servers.programs import none_left_running
+
+pytestmark = pytest.mark.e2e
+UV = REAL_SERVERS / "uv" / "bin"
+NPM_PACKAGE, PYTHON_PACKAGE = "@modelcontextprotocol/server-everything", "mcp-server-time"
+_PROBE = 60.0  # seconds
+
+
+@pytest.fixture
+def person(tmp_path: Path, forked: Preloaded) -> Iterator[Shell]:
+    """Somebody with an empty home, whose npm and uv are configured as where the tests run."""
+    config = tmp_path / "discovery.yaml"
+    config.write_text("servers: {}\n", "utf-8")
+    with none_left_running():
+        yield Shell(config, tmp_path, forked, cwd=tmp_path)
+
+
+def environ() -> dict[str, str]:
+    npmrc = os.environ.get("NPM_CONFIG_USERCONFIG", str(Path.home() / ".npmrc"))
+    path = f"{UV}{os.pathsep}{os.environ.get('PATH', '')}"
+    uv = Path.home() / ".config" / "uv" / "uv.toml"
+    own = {"PATH": path, "NPM_CONFIG_USERCONFIG": npmrc}
+    return own | ({"UV_CONFIG_FILE": str(uv)} if uv.exists() else {})
+
+
+def newest(*command: str) -> str:
+    """What a package manager prints; skips the test if it prints nothing."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            env=os.environ | environ(),
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=_PROBE,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        pytest.skip(f"{command[0]} cannot be asked: {error}")
+    if done.returncode or not done.stdout.strip():
+        pytest.skip(f"`{' '.join(command)}` finds nothing: {done.stderr.strip()[-200:]}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def entry(name: str, kind: str, identifier: str, version: str, **members: Any) -> Any:
+    package = {"registryType": kind, "identifier": identifier, "version": version, **members}
+    return listed(name, version=version, packages=[package], description=f"Test of {identifier}")
+
+
+def answer(person: Shell, *words: str) -> str:
+    done = person.run(words, **environ())
+    assert done.code == 0, done.err
+    return done.out
+
+
+@pytest.mark.node
+@pytest.mark.requirement("INS-1", "INS-20", "INS-43")
+@pytest.mark.skipif(shutil.which("npx") is None, reason="npx is not installed")
+def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:
+    version = newest("npm", "view", NPM_PACKAGE, "version")
+    token = {"name": "DEMO_TOKEN", "isSecret": True, "isRequired": True}
+    name = "io.github.modelcontextprotocol/everything"
+    everything = entry(name, "npm", NPM_PACKAGE, version, environmentVariables=[token])
+    with registry_server(everything) as registry:
+        person.config.write_text(json.dumps(configuration(registry.url)), "utf-8")
+        assert name in answer(person, "marketplace", "search", "everything")
+        assert "DEMO_TOKEN" in answer(person, "marketplace", "show", name)
+
+        refused = person.run(["marketplace", "install", name, "--yes"], **environ())
+        words = ["marketplace", "install", name, "--secret", "DEMO_TOKEN", "--yes"]
+        done = person.run(words, stdin="hunter-2\n", **environ())
+
+    assert (refused.code, "DEMO_TOKEN" in refused.err) == (6, True)
+    assert done.code == 0, done.err
+    assert f"starts   npx -y {NPM_PACKAGE}@{version}\n" in done.out
+    assert "5" in answer(person, "execute", "everything:get-sum", "a=2", "b=3")
+    assert '"DEMO_TOKEN": "hunter-2"' not in done.out + person.config.read_text()
+    answer(person, "marketplace", "uninstall", "everything", "--yes", "--secrets", "delete")
+    assert json.loads(answer(person, "list", "--json"))["servers"] == []
+
+
+@pytest.mark.requirement("INS-1", "INS-20", "INS-30")
+@pytest.mark.skipif(not (UV / "uvx").exists(), reason="`make servers` would bring uv")
+def test_a_person_finds_installs_and_uses_a_python_server(person: Shell) -> None:
+    line = newest(
+        *("uv", "pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate"),
+        str(requirement(person.home)),
+    )
+    version = line.partition("==")[2]
+    zone = {"type": "named", "name": "--local-timezone", "default": "Europe/Zurich"}
+    name = "io.github.modelcontextprotocol/time"
+    time = entry(name, "pypi", PYTHON_PACKAGE, version, packageArguments=[zone])
+    with registry_server(time) as registry:
+        person.config.write_text(json.dumps(configuration(registry.url)), "utf-8")
+        done = person.run(["marketplace", "install", name, "--yes"], **environ())
+        assert done.code == 0, done.err
+        checked = person.run(["marketplace", "update", "--check"], **environ())
+
+    starts = f"starts   uvx {PYTHON_PACKAGE}=={version} --local-timezone Europe/Zurich\n"
+    assert starts in done.out
+    assert f"{PYTHON_PACKAGE} {version} sha256:" in done.out
+    assert checked.code == 0, checked.out
+    told = answer(person, "execute", "time:get_current_time", "timezone=Europe/Zurich")
+    assert json.loads(told)["timezone"] == "Europe/Zurich"
+
+
+def configuration(registry: str) -> dict[str, Any]:
+    sources = [{"type": "mcp-registry", "id": "here", "url": registry}]
+    return {"servers": {}, "marketplace": {"sources": sources}}
+
+
+def requirement(folder: Path) -> Path:
+    path = folder / "wanted.in"
+    path.write_text(f"{PYTHON_PACKAGE}\n", "utf-8")
+    return path

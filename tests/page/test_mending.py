@@ -1,0 +1,74 @@
+"""What a new user meets first, and how the page mends it: specs/page.md."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.serving import Home, fault_entry
+from tests.page.conftest import gateway
+from tests.page.test_page import violations
+
+
+class FoundHome(Home):
+    """A configuration that is found in the folder, not named: its owner has to approve it."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        own = {"DISCOVERY_DATA_DIR": str(self.folder / "data"), "HOME": str(self.folder)}
+        return {**os.environ, **own}
+
+
+@pytest.mark.requirement("PAGE-33")
+def test_servers_that_wait_are_shown_in_full_and_approved_on_the_page(
+    home: Home, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DISCOVERY_CONFIG", raising=False)
+    found = FoundHome(home.folder)
+    found.write({"good": fault_entry(env={"COLOUR": "<b>blue</b>"}), "other": fault_entry()})
+    with gateway(found) as served, served.opened(chromium) as opened:
+        page = opened.page
+        waiting = page.get_by_role("region", name="Waits for your approval")
+        expect(waiting.locator("li")).to_have_count(2)
+        expect(waiting).to_contain_text("fault_server.py")
+        expect(waiting).to_contain_text("COLOUR=")
+        assert violations(page) == []
+        waiting.get_by_role("button", name="Approve good").click()
+        expect(waiting.locator("ul.entries > li")).to_have_count(1)
+        waiting.get_by_role("button", name="Approve other").click()
+        expect(waiting).not_to_be_visible()
+        opened.go("servers")
+        expect(page.get_by_role("row", name="good")).to_contain_text("ready", timeout=20_000)
+
+
+@pytest.mark.requirement("PAGE-38")
+def test_a_missing_secret_is_stored_under_the_name_that_the_entry_has(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({"needy": fault_entry(env={"TOKEN": "${secret:MY_TOKEN}"})})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        page.get_by_role("link", name="Give its secrets").click()
+        item = page.get_by_role("dialog").locator("li", has_text="MY_TOKEN")
+        expect(item).to_contain_text("missing")
+        item.get_by_role("button", name="Give it a value").click()
+        page.get_by_label("Value").fill("s3cr3t-value")
+        page.get_by_role("button", name="Store").click()
+        expect(page.get_by_text("The server is connected.")).to_be_visible(timeout=20_000)
+        expect(item).to_contain_text("stored")
+        assert "s3cr3t" not in page.content()
+        assert violations(page) == []
+        opened.go("")
+        expect(page.get_by_text("Nothing. Every server answers")).to_be_visible(timeout=20_000)
+
+
+@pytest.mark.requirement("PAGE-2")
+def test_a_malformed_address_leaves_the_page_whole(home: Home, chromium: Browser) -> None:
+    home.write({"good": fault_entry()})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        opened.go("tools/%zz")
+        opened.page.reload()
+        expect(opened.page.get_by_role("link", name="Overview")).to_be_visible()
+        opened.faults[:] = [fault for fault in opened.faults if "404" not in fault]

@@ -1,0 +1,529 @@
+"""The page in a real browser: specs/page.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.serving import FAULT_SERVER, Home, fault_entry
+from tests.page.conftest import Gateway, Opened, gateway
+from tests.servers.mcp_registry_server import listed, registry_server
+
+THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
+AREAS = [
+    "",
+    "servers",
+    "servers/good",
+    "tools",
+    "tools/good/echo",
+    "search?q=echo+a+text",
+    "logs",
+    "metrics",
+    "metrics?minutes=1440",
+    "settings",
+]
+ASKING = """
+import anyio
+from discovery_engine.engine import open_engine
+
+async def ask():
+    async with open_engine("discovery.yaml") as engine:
+        await engine.requests.submit("deactivate", "good", client="agent")
+
+anyio.run(ask)
+"""
+WEATHER = "io.github.demo/weather"
+SOLD = ["marketplace", "marketplace/io.github.demo%2Fweather?q=weather"]
+RULES = [{"pattern": "pid", "enabled": False}]
+
+
+def write(home: Home, **sections: Any) -> None:
+    missing = {"command": "no-such-program"}
+    home.write({"good": fault_entry(), "missing": missing}, toolRules=RULES, **sections)
+
+
+@contextmanager
+def marketplace(home: Home, *entries: Any) -> Iterator[None]:
+    """A registry with a server that is at an address."""
+    remote = {"type": "streamable-http", "url": "https://weather.example.com/mcp"}
+    markup = "Weather <b>of</b> today"
+    weather = listed(WEATHER, description=markup, packages=[], remotes=[remote])
+    with registry_server(weather, *entries) as registry:
+        source = {"type": "mcp-registry", "id": "here", "url": registry.url}
+        write(home, marketplace={"sources": [source]})
+        yield
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
+
+
+def settled(page: Page) -> None:
+    page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+
+
+@pytest.mark.requirement("PAGE-1")
+def test_the_printed_address_opens_the_page_once(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as served:
+        with served.opened(chromium) as opened:
+            assert opened.page.url == f"{served.origin}/"
+            cookie = opened.page.context.cookies()[0]
+            assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+            assert opened.page.evaluate("document.cookie") == ""
+        again = chromium.new_page()
+        again.goto(f"{served.origin}/?code={served.code}")
+        expect(again.get_by_label("Token")).to_be_visible()
+        again.get_by_label("Token").fill("wrong")
+        again.get_by_role("button", name="Open").click()
+        assert "invalid_token" in again.content()
+        again.goto(f"{served.origin}/")
+        token = (home.folder / "data" / "http-token").read_text("ascii").strip()
+        again.get_by_label("Token").fill(token)
+        again.get_by_role("button", name="Open").click()
+        expect(again.get_by_text("Connected")).to_be_visible()
+        again.context.close()
+
+
+@pytest.mark.requirement("PAGE-2")
+@THEMES
+def test_every_area_is_accessible_and_whole_in_both_themes(
+    home: Home, chromium: Browser, theme: str
+) -> None:
+    with (
+        marketplace(home),
+        gateway(home) as served,
+        served.opened(chromium, color_scheme=theme) as opened,
+    ):
+        for area in [*AREAS, *SOLD]:
+            opened.go(area)
+            settled(opened.page)
+            assert violations(opened.page) == [], area
+
+
+@pytest.mark.requirement("PAGE-2")
+def test_nothing_is_cut_at_360_pixels(home: Home, chromium: Browser) -> None:
+    narrow = {"width": 360, "height": 700}
+    with (
+        marketplace(home),
+        gateway(home) as served,
+        served.opened(chromium, viewport=narrow) as opened,
+    ):
+        for area in [*AREAS, *SOLD]:
+            opened.go(area)
+            settled(opened.page)
+            assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360, area
+
+
+@pytest.mark.requirement("PAGE-35")
+@THEMES
+def test_areas_and_parts_of_a_server_are_one_row_that_scrolls_at_360_pixels(
+    home: Home, chromium: Browser, theme: str
+) -> None:
+    write(home)
+    narrow = {"width": 360, "height": 700}
+    with (
+        gateway(home) as served,
+        served.opened(chromium, viewport=narrow, color_scheme=theme) as opened,
+    ):
+        page = opened.page
+        for address, row in (("settings", "Areas"), ("servers/good/export", "Parts of good")):
+            opened.go(address)
+            page.reload()
+            settled(page)
+            links = page.get_by_role("navigation", name=row).get_by_role("link")
+            tops = links.evaluate_all("all => all.map((one) => one.getBoundingClientRect().top)")
+            assert len(tops) > 7
+            assert max(tops) - min(tops) < 5
+            current = page.get_by_role("navigation", name=row).locator("[aria-current]")
+            expect(current).to_be_in_viewport()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            assert violations(page) == []
+
+
+@pytest.mark.requirement("PAGE-3")
+def test_the_overview_names_what_needs_attention_with_the_next_step(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        item = opened.page.locator("li", has=opened.page.get_by_role("link", name="missing"))
+        expect(item).to_contain_text("is not on the PATH")
+        expect(item).to_contain_text("install it")
+        item.get_by_role("link", name="missing").click()
+        expect(opened.page.get_by_role("dialog", name="missing")).to_be_visible()
+        opened.page.keyboard.press("Escape")
+        expect(opened.page).to_have_url(f"{served.origin}/#/servers")
+
+
+@pytest.mark.requirement("PAGE-4")
+def test_the_search_lab_shows_what_each_word_adds(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        opened.page.keyboard.press("/")
+        opened.page.get_by_label("Request").fill("echo a text")
+        hit = opened.page.locator(".hits li").first
+        expect(hit).to_contain_text("good:echo")
+        hit.locator("summary").click()
+        expect(hit).to_contain_text(re.compile("'echo' is .* name"))
+        assert opened.page.url.endswith("#/search?q=echo%20a%20text")
+        opened.page.get_by_label("Request").fill("buy a sailing boat in Naples")
+        expect(opened.page.locator(".decision")).to_contain_text("none")
+
+
+@pytest.mark.requirement("PAGE-5")
+def test_a_tool_is_tried_by_keyboard_alone_and_a_rule_says_why_another_is_off(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("tools/good/echo")
+        page.get_by_label("text").focus()
+        page.keyboard.type("from the page")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("The tool answered:")).to_be_visible()
+        expect(page.locator("dialog")).to_contain_text("from the page")
+        opened.go("tools/good/pid")
+        expect(page.locator("dialog")).to_contain_text("decides: disabled")
+        page.get_by_role("button", name="Call", exact=True).click()
+        expect(page.get_by_role("alert")).to_contain_text("TOOL_DISABLED")
+        # The browser reports the refused call as an error of its own.
+        assert [fault for fault in opened.faults if "409" not in fault] == []
+        opened.faults.clear()
+
+
+def call(opened: Opened, tool: str, **arguments: Any) -> None:
+    address = f"{opened.origin}/api/servers/good/tools/{tool}/call"
+    opened.page.evaluate(
+        """([address, body]) => fetch(address, {
+            method: "POST", headers: {"content-type": "application/json"}, body })""",
+        [address, json.dumps({"arguments": arguments})],
+    )
+
+
+@pytest.mark.requirement("PAGE-10")
+def test_calls_appear_in_the_log_as_they_happen_and_open_in_full(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("logs")
+        expect(page.get_by_text("Nothing was called yet")).to_be_visible()
+        call(opened, "echo", text="<b>first</b>")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.get_by_role("button", name="Pause").click()
+        call(opened, "echo", text="second")
+        expect(page.get_by_text("Paused; 1 further call")).to_be_visible()
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("tbody tr")).to_have_count(2)
+        page.get_by_label("Text").fill("first")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.get_by_role("link", name="good:echo").press("Enter")
+        expect(page.get_by_role("dialog", name="good:echo")).to_contain_text("<b>first</b>")
+        page.reload()
+        expect(page.get_by_role("dialog", name="good:echo")).to_contain_text("<b>first</b>")
+        page.keyboard.press("Escape")
+        expect(page).to_have_url(f"{served.origin}/#/logs?text=first")
+
+
+@pytest.mark.requirement("PAGE-10")
+def test_the_log_is_cleared_after_a_question_alone(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        call(opened, "echo", text="first")
+        opened.go("logs")
+        page.get_by_role("button", name="Clear").click()
+        assert violations(page) == []
+        page.keyboard.press("Escape")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.get_by_role("button", name="Clear").click()
+        page.get_by_role("button", name="Delete it").click()
+        expect(page.get_by_text("Nothing was called yet")).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE-11")
+def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("metrics")
+        expect(page.get_by_text("No call was counted yet")).to_be_visible()
+        call(opened, "echo", text="first")
+        call(opened, "pid")
+        refused = page.locator("tr.group", has_text="unknown or disabled tools")
+        expect(refused).to_contain_text("▲ 1")
+        expect(page.get_by_role("img", name="good 1 call, 0 errors")).to_be_visible()
+        assert violations(page) == []
+        refused.get_by_role("button", name="Reset").click()
+        page.get_by_role("button", name="Reset", exact=True).click()
+        expect(refused).not_to_contain_text("▲")
+        page.get_by_role("link", name="echo", exact=True).click()
+        expect(page.locator("tbody tr")).to_have_count(1)
+        # The browser reports the refused call as an error of its own.
+        assert [fault for fault in opened.faults if "409" not in fault] == []
+        opened.faults.clear()
+
+
+@pytest.mark.requirement("PAGE-30")
+def test_charts_show_calls_over_time_with_a_table_of_the_same_figures(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        empty = page.get_by_text("No call in this time; try a tool.")
+        expect(empty).to_be_visible()
+        expect(page.locator("canvas")).to_have_count(0)
+        call(opened, "echo", text="first")
+        opened.go("metrics?minutes=720")
+        chart = page.get_by_role("img", name="Calls over time: 1 call, 0 errors")
+        expect(chart).to_be_visible()
+        expect(chart.locator("canvas")).to_have_count(2)
+        page.get_by_text("As a table (1 span with calls)").click()
+        row = page.locator("details tbody tr")
+        expect(row).to_have_count(1)
+        expect(row.locator("td").first).to_have_text("1")
+        call(opened, "echo", text="second")
+        twice = page.get_by_role("img", name="Calls over time: 2 calls")
+        expect(twice).to_be_visible(timeout=20_000)
+        page.get_by_role("link", name="week").click()
+        expect(twice).to_be_visible()
+        page.emulate_media(color_scheme="dark")
+        assert violations(page) == []
+
+
+@pytest.mark.requirement("PAGE-31")
+def test_the_overview_has_the_last_hour_the_tokens_that_are_spared_and_the_last_load(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        call(opened, "echo", text="first")
+        hour = page.get_by_role("region", name="The last hour")
+        expect(hour.get_by_role("img", name="Calls over time: 1 call")).to_be_visible(
+            timeout=20_000
+        )
+        page.locator("summary", has_text=re.compile(r"^of \d+$")).click()
+        expect(page.get_by_text("Tokens are estimated.")).to_be_visible()
+        home.config.write_text("servers:\n  good: {command: 5}\nnonsense: 1\n", "utf-8")
+        attention = page.get_by_role("region", name="Needs attention")
+        expect(attention).to_contain_text("discovery.yaml:3:1", timeout=15_000)
+        assert violations(page) == []
+
+
+@pytest.mark.requirement("PAGE-12")
+def test_the_marketplace_shows_what_an_entry_would_run_and_how_to_install_it(
+    home: Home, chromium: Browser
+) -> None:
+    others = [listed(f"io.github.demo/other-{number}") for number in range(25)]
+    with (
+        marketplace(home, *others),
+        gateway(home) as served,
+        served.opened(chromium, permissions=["clipboard-read", "clipboard-write"]) as opened,
+    ):
+        page = opened.page
+        opened.go("marketplace")
+        expect(page.locator(".entries li")).to_have_count(20)
+        page.get_by_role("button", name="More").click()
+        expect(page.locator(".entries li")).to_have_count(26)
+        page.keyboard.press("/")
+        page.keyboard.type("weather")
+        expect(page.locator(".entries li")).to_have_count(1)
+        page.get_by_role("link", name=WEATHER).press("Enter")
+        dialog = page.get_by_role("dialog", name=WEATHER)
+        expect(dialog).to_contain_text("Weather <b>of</b> today")
+        expect(dialog.locator("pre").first).to_have_text("https://weather.example.com/mcp")
+        dialog.get_by_role("button", name="Copy").click()
+        expect(dialog.get_by_text("Copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == f"discovery marketplace install {WEATHER}"
+        page.keyboard.press("Escape")
+        expect(page).to_have_url(f"{served.origin}/#/marketplace?q=weather")
+        expect(page.get_by_role("row", name="here")).to_contain_text("26")
+
+
+@pytest.mark.requirement("PAGE-13")
+def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    asked = home.folder / "asked.py"
+    asked.write_text(ASKING, "utf-8")
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        subprocess.run([sys.executable, str(asked)], env=home.environ, cwd=home.folder, check=True)
+        opened.go("settings")
+        expect(page.get_by_text("Switches the server good off.")).to_be_visible()
+        page.get_by_role("button", name="Accept …").click()
+        accept = page.get_by_role("button", name="Accept", exact=True)
+        expect(accept).to_be_enabled()
+        assert violations(page) == []
+        accept.click()
+        expect(page.get_by_text("None waits")).to_be_visible()
+        page.get_by_label("Name").fill("good/TOKEN")
+        page.get_by_label("Value").fill("s3cr3t-value")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("good/TOKEN is stored.")).to_be_visible()
+        assert "s3cr3t" not in page.content()
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete it").click()
+        expect(page.get_by_text("None is stored.")).to_be_visible()
+        opened.go("servers")
+        expect(page.get_by_role("row", name="good")).to_contain_text("disabled")
+
+
+@pytest.mark.requirement("PAGE-13")
+def test_settings_name_problems_of_the_configuration_with_their_line(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("settings")
+        home.config.write_text("servers:\n  good: {command: 5}\nnonsense: 1\n", "utf-8")
+        page.get_by_role("button", name="Read it again").click()
+        section = page.get_by_role("region", name="Configuration")
+        expect(section).to_contain_text("line 3, column 1")
+        opened.faults.clear()  # the browser reports a refusal as an error of its own
+
+
+@pytest.mark.requirement("PAGE-14")
+def test_a_server_is_switched_and_shows_resources_and_prompts(
+    home: Home, chromium: Browser
+) -> None:
+    world = home.folder / "world.json"
+    prompt = {"name": "review", "description": "<b>Review</b>", "arguments": [{"name": "text"}]}
+    resource = {"uri": "file:///readme", "name": "readme"}
+    tool = {"name": "look", "inputSchema": {"type": "object"}}
+    world.write_text(json.dumps({"tools": [tool], "resources": [resource], "prompts": [prompt]}))
+    program = str(FAULT_SERVER.with_name("offering_server.py"))
+    offers = {"command": sys.executable, "args": ["-I", "-S", program, str(world)]}
+    home.write({"offers": offers})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("servers/offers")
+        dialog = page.get_by_role("dialog", name="offers")
+        dialog.get_by_role("link", name="Resources").press("Enter")
+        dialog.get_by_role("button", name="Read").press("Enter")
+        expect(dialog.get_by_role("status")).to_contain_text("file:///readme")
+        dialog.get_by_role("link", name="Prompts").press("Enter")
+        expect(dialog).to_contain_text("<b>Review</b>")
+        dialog.get_by_label("text").fill("a text")
+        dialog.get_by_role("button", name="Get its messages").press("Enter")
+        expect(dialog.locator(".messages")).to_contain_text('"text": "a text"')
+        assert violations(page) == []
+        dialog.get_by_role("link", name="State").press("Enter")
+        dialog.get_by_role("button", name="Disable").press("Enter")
+        expect(dialog).to_contain_text("disabled")
+        dialog.get_by_role("button", name="Enable").press("Enter")
+        expect(dialog.get_by_role("button", name="Disable")).to_be_visible()
+        expect(dialog).to_contain_text(re.compile("ready|idle"))
+
+
+@pytest.mark.requirement("PAGE-6")
+def test_a_lost_connection_is_shown_and_mends_itself(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as first:
+        port = int(first.origin.rpartition(":")[2])
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(f"{first.origin}/?code={first.code}")
+        page.get_by_text("Connected").wait_for()
+    expect(page.get_by_text("Connection lost")).to_be_visible(timeout=20_000)
+    with gateway(home, port):
+        # Sessions end with their gateway: the new one asks for its token.
+        expect(page.get_by_label("Token")).to_be_visible(timeout=40_000)
+    context.close()
+
+
+@pytest.mark.requirement("PAGE-7")
+def test_texts_of_a_server_are_text(home: Home, chromium: Browser) -> None:
+    markup = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
+    override = {"server": "good", "pattern": "echo", "description": markup}
+    entry = fault_entry(description=markup, tags=[markup])
+    home.write({"good": entry}, overrides=[override])
+    with gateway(home) as served, served.opened(chromium) as opened:
+        for area in ("", "servers", "servers/good", "tools", "tools/good/echo", "search?q=echo"):
+            opened.go(area)
+            settled(opened.page)
+            assert "owned" not in opened.page.title()
+            assert opened.page.locator("img").count() == 0
+        opened.go("tools/good/echo")
+        expect(opened.page.locator(".description")).to_contain_text("<img src=x")
+
+
+def refused(served: Gateway, path: str, **headers: str) -> int:
+    try:
+        with urlopen(Request(served.origin + path, headers=headers)) as answer:
+            return answer.status
+    except HTTPError as error:
+        return error.code
+
+
+@pytest.mark.requirement("PAGE-8")
+def test_without_a_session_only_the_form_is_served_and_no_path_leads_elsewhere(home: Home) -> None:
+    write(home)
+    with gateway(home) as served:
+        assert refused(served, "/") == 401
+        names = (
+            "app.js",
+            "modules/preact.js",
+            "modules.json",
+            "../page_app.py",
+            "%2e%2e/page_app.py",
+        )
+        for name in (*names, "..%2fpage_app.py", "/etc/passwd", "static/app.js", ""):
+            assert refused(served, f"/page/{name}") == 404, name
+        with urlopen(served.origin + "/page/style.css") as style:
+            assert style.headers["x-content-type-options"] == "nosniff"
+        try:
+            urlopen(served.origin)
+        except HTTPError as error:
+            policy = error.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.requirement("PAGE-9")
+def test_the_page_takes_at_most_150_kilobytes(home: Home, chromium: Browser) -> None:
+    write(home)
+    sizes: list[int] = []
+    with gateway(home) as served:
+        context = chromium.new_context()
+        page = context.new_page()
+        page.on("response", lambda one: sizes.append(int(one.headers.get("content-length", 0))))
+        page.goto(f"{served.origin}/?code={served.code}")
+        page.get_by_text("Connected").wait_for()
+        context.close()
+    assert sum(sizes) <= 150 * 1024
+
+
+def test_modules_of_other_projects_are_pinned_without_an_address() -> None:
+    from scripts.page_modules import FOLDER, MANIFEST
+
+    manifest = json.loads(MANIFEST.read_text("utf-8"))
+    assert "http" not in MANIFEST.read_text("utf-8")
+    for package in manifest["packages"]:
+        assert package["integrity"].startswith("sha512-")
+        assert package["licence"]
+        assert all(len(file["sha256"]) == 64 for file in package["files"])
+    assert not os.path.relpath(FOLDER, MANIFEST.parent).startswith("..")

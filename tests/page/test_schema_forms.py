@@ -1,0 +1,270 @@
+"""Forms that are made from JSON Schemas, as pure functions in a browser: specs/page.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from playwright.sync_api import Browser
+
+from discovery_engine.tools.arguments import mistakes_in
+from discovery_server.page import page_app
+
+FORMS = Path(page_app.__file__).parent / "static" / "forms"
+LOAD = """async (sources) => {
+    const loaded = {};
+    for (const [name, source] of sources) {
+        let text = source;
+        for (const [other, { address }] of Object.entries(loaded))
+            text = text.replaceAll(`"./${other}"`, JSON.stringify(address));
+        const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+        loaded[name] = { address, module: await import(address) };
+    }
+    window.check = loaded["schema_check.js"].module;
+    window.field = loaded["schema_field.js"].module;
+}"""
+FILL = Path(__file__).with_name("fill_form.js").read_text("utf-8")
+
+
+@pytest.fixture
+def ask(chromium: Browser) -> Iterator[Callable[..., Any]]:
+    page = chromium.new_page()
+    page.goto("about:blank")
+    sources = [
+        [name, (FORMS / name).read_text("utf-8")] for name in ("schema_check.js", "schema_field.js")
+    ]
+    page.evaluate(LOAD, sources)
+    yield page.evaluate
+    page.close()
+
+
+TWO = {"oneOf": [{"type": "string"}, {"type": "string", "format": "date"}]}
+DATES = {"type": "object", "properties": {"a": TWO}, "required": ["a"]}
+NAMES = st.sampled_from(["a", "b", "constructor", "__proto__", "with space"])
+COUNTS = st.integers(0, 3)
+
+
+def options(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=keywords)
+
+
+def joined(*parts: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.tuples(*parts).map(
+        lambda found: {key: one for part in found for key, one in part.items()}
+    )
+
+
+def typed(name: str, **keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return joined(st.just({"type": name}), options(**keywords))
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.sampled_from(["a", "ab"]))
+LEAVES = st.one_of(
+    typed(
+        "string",
+        minLength=COUNTS,
+        maxLength=st.integers(2, 12),
+        pattern=st.sampled_from(["^a", "b$", "[0-9]"]),
+    ),
+    typed("string", format=st.sampled_from(["date", "email", "uri", "date-time"])),
+    typed("string", contentEncoding=st.just("base64")),
+    typed("integer", minimum=st.integers(-3, 3), maximum=st.integers(1, 20), multipleOf=st.just(2)),
+    typed("number", exclusiveMinimum=st.integers(-3, 3), exclusiveMaximum=st.integers(3, 9)),
+    typed("boolean", default=st.booleans()),
+    typed("null"),
+    st.builds(lambda values: {"enum": values}, st.lists(VALUES, min_size=1, max_size=4)),
+    st.builds(lambda value: {"const": value}, VALUES),
+    st.just({"type": ["string", "null"]}),
+    st.just({"type": ["integer", "boolean"]}),
+    st.just({"$ref": "#/$defs/point"}),
+    st.just({"$ref": "#/$defs/tree"}),
+)
+
+
+def larger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    lists = joined(
+        typed(
+            "array",
+            minItems=st.integers(0, 2),
+            maxItems=st.integers(2, 4),
+            uniqueItems=st.booleans(),
+        ),
+        st.builds(lambda item: {"items": item}, inner),
+    )
+    branches = st.lists(inner, min_size=1, max_size=3)
+    return st.one_of(
+        lists,
+        objects(inner),
+        st.builds(lambda some: {"anyOf": some}, branches),
+        st.builds(lambda some: {"oneOf": some}, branches),
+        st.builds(lambda some: {"anyOf": [*some, {"type": "null"}], "default": None}, branches),
+        st.builds(lambda some: {"allOf": some}, st.lists(objects(LEAVES), min_size=1, max_size=2)),
+    )
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def made(properties: dict[str, Any], required: list[str], others: Any) -> dict[str, Any]:
+        needed = [name for name in required if name in properties]
+        closed = {} if others is None else {"additionalProperties": others}
+        return {"type": "object", "properties": properties, "required": needed, **closed}
+
+    return st.builds(
+        made,
+        st.dictionaries(NAMES, inner, max_size=4),
+        st.lists(NAMES, unique=True, max_size=3),
+        st.sampled_from([None, False, {"type": "string"}]),
+    )
+
+
+DEFINED = {
+    "point": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+    "tree": {
+        "type": "object",
+        "properties": {"of": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+    },
+}
+SCHEMAS = objects(st.recursive(LEAVES, larger, max_leaves=6)).map(
+    lambda schema: {**schema, "$defs": DEFINED}
+)
+
+
+@pytest.mark.requirement("PAGE-25")
+def test_what_a_form_takes_for_right_fits_the_schema_and_what_it_takes_for_wrong_does_not(
+    ask: Callable[..., Any],
+) -> None:
+    seen: set[str] = set()
+
+    @settings(
+        max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(schema=SCHEMAS, choices=st.lists(st.integers(0, 11), min_size=1, max_size=12))
+    @example(schema=DATES, choices=[0])
+    def fill(schema: Any, choices: list[int]) -> None:
+        found = ask(FILL, [schema, choices])
+        seen.update(found["kinds"])
+        if "raw" in found["kinds"] or found["isUnfinished"]:
+            return
+        value = json.loads(found["value"])
+        errors = [error.message for error in Draft202012Validator(schema).iter_errors(value)]
+        if not found["mistakes"]:
+            assert errors == []
+            assert mistakes_in(schema, value) == ()
+        elif not any("such as" in one["message"] for one in found["mistakes"]):  # of a format
+            assert errors
+
+    fill()
+    assert seen >= {"text", "number", "choice", "const", "list", "group", "variants", "null"}
+
+
+KEYWORDS = [
+    *(
+        "type",
+        "properties",
+        "items",
+        "enum",
+        "const",
+        "oneOf",
+        "anyOf",
+        "allOf",
+        "$ref",
+        "required",
+    ),
+    *("additionalProperties", "minItems", "default", "format", "pattern", "title", "examples"),
+    *("minLength", "minimum", "multipleOf", "not", "if", "dependentRequired", "enumNames"),
+]
+ANYTHING = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-2, 9),
+        st.text(max_size=3),
+        st.sampled_from(["object", "array", "string", "null", "#", "#/items", "#/oneOf/0", "["]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(st.sampled_from(KEYWORDS), NAMES), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.requirement("PAGE-25")
+def test_whatever_a_server_calls_a_schema_makes_a_form_or_is_written_as_json(
+    ask: Callable[..., Any],
+) -> None:
+    @settings(
+        max_examples=400, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(schema=ANYTHING, value=ANYTHING, choices=st.lists(st.integers(0, 11), min_size=1))
+    def fill(schema: Any, value: Any, choices: list[int]) -> None:
+        assert "kinds" in ask(FILL, [schema, choices])
+        assert isinstance(ask("([s, v]) => check.mistakesOf(s, v).length", [schema, value]), int)
+
+    fill()
+
+
+def described(kind: str, schema: Any) -> Any:
+    return pytest.param(schema, kind, id=f"{kind} {json.dumps(schema)[:60]}")
+
+
+@pytest.mark.requirement("PAGE-25")
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        described("text", {"type": "string"}),
+        described("text", {"format": "date"}),
+        described("text", {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}),
+        described("choice", {"enum": ["a", 1, None]}),
+        described("choice", {"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}),
+        described("several", {"type": "array", "uniqueItems": True, "items": {"enum": ["a"]}}),
+        described("variants", {"oneOf": [{"type": "string"}, {"properties": {"a": {}}}]}),
+        described("variants", {"type": ["string", "integer"]}),
+        described("file", {"type": "string", "contentEncoding": "base64"}),
+        described("group", {"$ref": "#/$defs/point"}),
+        described("group", {"type": "object", "additionalProperties": {"type": "string"}}),
+        described("group", {"allOf": [{"$ref": "#/$defs/point"}, {"properties": {"y": {}}}]}),
+        described("group", {"properties": {"a": {}}, "oneOf": [{"required": ["a"]}, {}]}),
+        described("raw", {}),
+        described("raw", True),
+        described("raw", {"type": "object"}),
+        described("raw", {"type": "array"}),
+        described("raw", {"type": "object", "patternProperties": {"^x": {}}}),
+        described("raw", {"type": "object", "properties": {"a": {}}, "if": {}, "then": {}}),
+        described("raw", {"type": "array", "prefixItems": [{"type": "string"}]}),
+        described("raw", {"$ref": "https://elsewhere.example/schema"}),
+        described("raw", {"$ref": "#/$defs/circle"}),
+        described("raw", {"oneOf": [{"type": "string"}], "anyOf": [{"type": "string"}]}),
+        described("raw", {"type": "string", "not": {"const": "a"}}),
+    ],
+)  # fmt: skip
+def test_a_schema_is_asked_for_as_a_field_and_as_json_where_a_form_would_lie(
+    ask: Callable[..., Any], schema: Any, kind: str
+) -> None:
+    root = {"$defs": {**DEFINED, "circle": {"$ref": "#/$defs/circle"}}}
+    assert ask("([schema, root]) => field.fieldOf(schema, root, 1).kind", [schema, root]) == kind
+
+
+@pytest.mark.requirement("PAGE-25")
+def test_recursive_schemas_and_hostile_patterns_end(ask: Callable[..., Any]) -> None:
+    endless = {"type": "object", "properties": {"of": {"$ref": "#"}}, "required": ["of"]}
+    assert "of" in ask("(schema) => field.initial(schema, schema, true)", endless)
+    slow = {"type": "string", "pattern": "(a+)+$"}
+    assert ask("([schema, text]) => check.mistakesOf(schema, text)", [slow, "a" * 60 + "b"]) == []
+
+
+@pytest.mark.requirement("PAGE-26")
+def test_what_is_unfinished_stands_in_the_json_as_it_was_typed(ask: Callable[..., Any]) -> None:
+    text = ask(
+        """() => field.jsonText({
+            a: field.numberIn("12x", true), b: [field.jsonIn("{")], c: "d" })"""
+    )
+    assert text == '{\n  "a": 12x,\n  "b": [\n    {\n  ],\n  "c": "d"\n}'
+    large = ask("""() => field.numberIn("9007199254740993", true).why""")
+    assert large == "has more digits than can be sent exactly"
+    assert ask("""() => field.jsonIn("[9007199254740993]").why""") is not None
