@@ -12,11 +12,8 @@ gateway has; listings, vectors and counts of uses wait in a bounded outbox.
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -24,8 +21,9 @@ from typing import TYPE_CHECKING, TypeVar
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.availability import Availability
-from discovery_engine.registry.outbox import Outbox
+from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import RegistryHealth
+from discovery_engine.registry.waiting_writes import WaitingWrites
 from discovery_engine.trust.decisions import Decisions, with_accepted
 
 if TYPE_CHECKING:
@@ -43,8 +41,6 @@ if TYPE_CHECKING:
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -72,43 +68,29 @@ class SharedRegistry:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._remote = remote
-        self._copy = copy
+        self._copy = LocalCopy(remote, copy)
         self._local = local
         self._met = folder / _MET
-        self.availability = Availability(remote.database.address.name, clock)
-        self.outbox = Outbox()
-        self._uses = Outbox()
-        self._delivery = threading.Lock()
-        self._first_seen: dict[tuple[str, str, str], tuple[Acceptance, float]] = {}
-        """What was accepted at first sight and is not written yet: by scope, server and tool."""
-        self._copied = copy.newest_decision()
-        """The number of the newest decision that the copy has."""
-        self._fetched: dict[str, dict[bytes, bytes]] = {}
-        """Vectors by model that came from the database, until a scope says that it uses them."""
-        self._saves = 0
-        """How often this process has saved anything of a catalog."""
-        self._copying = threading.Lock()
-        self._is_copying = False
-        """Whether copying the decisions is queued."""
-        self._background: ThreadPoolExecutor | None = None
         self._has_met = self._met.exists()
         self._opened_at = time.time()
+        self._waiting = WaitingWrites()
+        self.availability = Availability(remote.database.address.name, clock)
 
     # What all gateways see; the copy while the database does not answer.
 
     def load(self, scope: str) -> Snapshot | None:
-        saves = self._saves
+        saves = self._copy.saves
         snapshot, is_live = self._found(lambda store: store.load(scope))
         if snapshot and is_live:
-            self._later(lambda: self._copy_snapshot(scope, snapshot, saves))
+            self._copy.copy_snapshot(scope, snapshot, saves)
         return snapshot
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
-        if len(self.outbox):
+        if self._waiting.has_bookkeeping:
             return ()  # what this gateway listed last waits still, and would be undone
         parts = self._read(lambda store: store.changed_parts(scope))
         if parts:
-            self._in_copy(lambda copy: copy.save_parts(scope, parts, revision=0))
+            self._copy.write(lambda copy: copy.save_parts(scope, parts, revision=0))
         return parts
 
     def load_settings(self, scope: str) -> Settings | None:
@@ -118,14 +100,14 @@ class SharedRegistry:
         number, is_live = self._found(lambda store: store.newest_decision())
         if not is_live:
             # Never a number of the database: those of others, made meanwhile, must be read.
-            return -1 - number - len(self._first_seen) if self._first_seen else number
-        if number != self._copied:
-            self._later(self._copy_decisions)
+            seen = self._waiting.first_seen_count
+            return -1 - number - seen if seen else number
+        self._copy.copy_decisions_later(number)
         return number
 
     def decisions(self, scope: str) -> Decisions:
         found, is_live = self._found(lambda store: store.decisions(scope))
-        return found if is_live else with_accepted(found, self._seen(scope))
+        return found if is_live else with_accepted(found, self._waiting.first_seen(scope))
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
         return self._read(lambda store: store.approvals(scope))
@@ -134,7 +116,7 @@ class SharedRegistry:
         found, is_live = self._found(lambda store: store.accepted(scope, server))
         if is_live:
             return found
-        seen = [one for one in self._seen(scope) if one.server == server]
+        seen = [one for one in self._waiting.first_seen(scope) if one.server == server]
         return with_accepted(Decisions(accepted={server: found}), seen).accepted[server]
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
@@ -142,7 +124,7 @@ class SharedRegistry:
 
     def lost_at(self, scope: str) -> float | None:
         lost, is_live = self._found(lambda store: store.lost_at(scope))
-        # Without having met the database nobody knows what its owner withholds.
+        # Before the first answer of the database it is unknown what its owner withholds.
         return self._opened_at if not (is_live or self._has_met) else lost
 
     def servers_mark(self, scope: str) -> str:
@@ -157,7 +139,7 @@ class SharedRegistry:
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         found, is_live = self._found(lambda store: store.vectors(model, digests))
         if is_live:
-            self._fetched.setdefault(model, {}).update(found)
+            self._copy.note_vectors(model, found)
         return found
 
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
@@ -169,7 +151,7 @@ class SharedRegistry:
     def written_requests(self) -> tuple[WrittenRequests, ...]:
         found, is_live = self._found(lambda store: store.written_requests())
         if is_live:
-            self._later(lambda: self._copy_requests(found))
+            self._copy.copy_requests(found)
         return found
 
     async def changes(self) -> AsyncGenerator[None]:
@@ -181,7 +163,7 @@ class SharedRegistry:
     # Bookkeeping, which may wait.
 
     def save_settings(self, scope: str, settings: Settings) -> None:
-        self._saves += 1
+        self._copy.skip_older_snapshots()
         self._local.save_settings(own_catalog_key_of(settings), settings)
         self._kept(("settings", scope), lambda store: store.save_settings(scope, settings))
 
@@ -193,13 +175,13 @@ class SharedRegistry:
         def save(store: Registry) -> None:
             store.save_parts(scope, new, revision=revision, decided=decided)
 
-        self._saves += 1
-        self._in_copy(save)
-        if not len(self.outbox) and self.availability.may_try():
+        self._copy.skip_older_snapshots()
+        self._copy.write(save)
+        if not self._waiting.has_bookkeeping and self.availability.may_try():
             with suppress(RegistryError):
                 return self._asked(save)
         for part in new:
-            self._add_part(scope, part, revision)
+            self._waiting.add_part(scope, part, revision)
         return None
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
@@ -209,9 +191,7 @@ class SharedRegistry:
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         used = frozenset(digests)
-        fetched = self._fetched.pop(model, {})
-        found = {digest: data for digest, data in fetched.items() if digest in used}
-        self._in_copy(lambda copy: copy.save_vectors(scope, model, found))
+        self._copy.save_noted_vectors(scope, model, used)
         self._kept(("kept", scope), lambda store: store.keep_vectors(scope, model, used))
         return 0
 
@@ -219,17 +199,17 @@ class SharedRegistry:
         def count(store: Registry) -> None:
             store.count_use(scope, key, at=at)
 
-        self._in_copy(count)
-        self._uses.add((scope, key, object()), count)
+        self._copy.write(count)
+        self._waiting.add_use(scope, key, count)
         self._try_to_deliver()
 
     # Decisions and all else that is acknowledged.
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else tuple(servers)
-        self._saves += 1
+        self._copy.skip_older_snapshots()
         count = self._asked(lambda store: store.forget(scope, names))
-        self._in_copy(lambda copy: copy.forget(scope, names))
+        self._copy.write(lambda copy: copy.forget(scope, names))
         return count
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
@@ -253,7 +233,7 @@ class SharedRegistry:
         if self.availability.may_try():
             with suppress(RegistryError):
                 count = self._asked(accept)
-                self._later(self._copy_decisions)
+                self._copy.copy_decisions_later()
                 return count
         return self._accept_for_now(scope, new, at)
 
@@ -298,15 +278,14 @@ class SharedRegistry:
 
     @property
     def health(self) -> RegistryHealth:
-        waiting = len(self.outbox) + len(self._uses) + len(self._first_seen)
-        dropped = self.outbox.dropped + self._uses.dropped
-        return RegistryHealth(self.availability.error, self.availability.since, waiting, dropped)
+        error, since = self.availability.error, self.availability.since
+        return RegistryHealth(error, since, len(self._waiting), self._waiting.dropped)
 
     # What is of this machine.
 
     @property
     def indexes(self) -> SqliteRegistry:
-        return self._copy
+        return self._copy.store
 
     def load_era(self, connection: str) -> JSONObject | None:
         return self._local.load_era(connection)
@@ -329,13 +308,10 @@ class SharedRegistry:
         self._local.release_lease(lease)
 
     def close(self) -> None:
-        if len(self.outbox) or len(self._uses) or self._first_seen:
+        if len(self._waiting):
             self._try_to_deliver()
-        with self._delivery:
-            background, self._background = self._background, None
-        if background:
-            background.shutdown()
-        for store in (self._remote, self._copy, self._local):
+        self._copy.finish()
+        for store in (self._remote, self._copy.store, self._local):
             store.close()
 
     def _found(self, ask: Callable[[Registry], T]) -> tuple[T, bool]:
@@ -343,7 +319,7 @@ class SharedRegistry:
         if self.availability.may_try():
             with suppress(RegistryError):
                 return self._asked(ask), True
-        return ask(self._copy), False
+        return ask(self._copy.store), False
 
     def _read(self, ask: Callable[[Registry], T]) -> T:
         found, _ = self._found(ask)
@@ -357,7 +333,7 @@ class SharedRegistry:
         """
         try:
             if was_out := self.availability.error is not None:
-                self._deliver()  # first, so that what is read then has it
+                self._waiting.deliver(self._remote)  # first, so that what is read then has it
             found = ask(self._remote)
         except RegistryError as error:
             self.availability.failed(error)
@@ -368,7 +344,7 @@ class SharedRegistry:
             with suppress(OSError):
                 self._met.touch()
         if was_out:
-            self._later(self._copy_decisions)
+            self._copy.copy_decisions_later()
         return found
 
     def _decided(self, decide: Callable[[Registry], T]) -> T:
@@ -379,102 +355,21 @@ class SharedRegistry:
             raise RegistryUnavailableError(message, hint=error.hint) from error
         # At once, so that it is in force here if the database goes away next.
         with suppress(RegistryError):
-            self._copy_decisions()
+            self._copy.copy_decisions()
         return result
 
     def _kept(self, key: tuple[object, ...], write: Callable[[Registry], object]) -> None:
-        self._in_copy(write)
-        self.outbox.add(key, write)
+        self._copy.write(write)
+        self._waiting.add(key, write)
         self._try_to_deliver()
 
-    def _add_part(self, scope: str, part: ServerPart, revision: int) -> None:
-        def save(store: Registry) -> None:
-            store.save_parts(scope, [part], revision=revision)
-
-        self.outbox.add(("part", scope, part.server), save)
-
     def _accept_for_now(self, scope: str, found: Iterable[Acceptance], at: float) -> int:
-        count = 0
-        for one in found:
-            key = scope, one.server, one.tool
-            if key in self._first_seen or one.tool in self._copy.accepted(scope, one.server):
-                continue
-            self._first_seen[key] = one, at
-            count += 1
-        return count
-
-    def _seen(self, scope: str) -> list[Acceptance]:
-        return [one for (of, *_), (one, _) in list(self._first_seen.items()) if of == scope]
+        known = self._copy.store.accepted
+        new = [one for one in found if one.tool not in known(scope, one.server)]
+        return self._waiting.accept(scope, new, at)
 
     def _try_to_deliver(self) -> None:
         """Write what waits, if the database answers."""
         if self.availability.may_try():
             with suppress(RegistryError):
-                self._asked(lambda _: self._deliver())
-
-    def _deliver(self) -> None:
-        """Write what waits.
-
-        Raises:
-            RegistryError: If the database does not answer.
-        """
-        with self._delivery:
-            for key, (one, at) in list(self._first_seen.items()):
-                self._remote.accept(key[0], [one], at=at, if_new=True)
-                del self._first_seen[key]
-            self.outbox.deliver(self._remote)
-            self._uses.deliver(self._remote)
-
-    def _later(self, work: Callable[[], object]) -> None:
-        """Bring the copy up to date, without keeping anybody waiting."""
-        if work == self._copy_decisions:
-            if self._is_copying:
-                return  # what is queued copies all decisions until then
-            self._is_copying = True
-
-        def run() -> None:
-            try:
-                work()
-            except RegistryError as error:
-                logger.debug("The copy of the registry is not up to date: %s", error)
-
-        with self._delivery:
-            if self._background is None:
-                self._background = ThreadPoolExecutor(1, "registry-copy")
-            self._background.submit(run)
-
-    def _in_copy(self, write: Callable[[Registry], object]) -> None:
-        try:
-            write(self._copy)
-        except RegistryError as error:
-            logger.info("The copy of the registry cannot be written: %s", error)
-
-    def _copy_snapshot(self, scope: str, snapshot: Snapshot, saves: int) -> None:
-        if saves != self._saves:
-            return  # the copy has what this process has saved since
-        known = self._copy.load(scope)
-        parts = snapshot.catalog.parts
-        old = known.catalog.parts if known else {}
-        new = [part for name, part in parts.items() if old.get(name) != part]
-        self._copy.save_settings(scope, snapshot.settings)
-        self._copy.save_parts(
-            scope, new, revision=snapshot.catalog.revision, decided=snapshot.decided
-        )
-
-    def _copy_decisions(self) -> None:
-        self._is_copying = False
-        with self._copying:
-            number = self._remote.newest_decision()
-            if number == self._copied:
-                return
-            if number < self._copied:
-                # An older backup took its place: nobody knows what was decided since.
-                self._remote.report_loss(at=time.time())
-            export = self._remote.export_decisions()
-            self._copy.import_decisions(export)
-            self._copied = export.number
-
-    def _copy_requests(self, found: tuple[WrittenRequests, ...]) -> None:
-        if set(self._copy.written_requests()) != set(found):
-            self._copy.forget_requests()
-            self._copy.save_requests(found)
+                self._asked(self._waiting.deliver)

@@ -134,7 +134,7 @@ def test_what_was_saved_since_is_not_replaced_in_the_copy_by_what_was_loaded_bef
     with closing(gateway.open()) as store:
         fill(store)
         held = threading.Event()
-        store._later(held.wait)
+        store._copy._later(held.wait)
         store.load(SCOPE)
         store.save_parts(SCOPE, [make_part("a", "newer")], revision=4)
         held.set()
@@ -217,8 +217,8 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_counted(gateway: Gateway) 
         for number in range(1500):
             store.save_vectors(SCOPE, "m", {str(number).encode(): b"1"})
 
-        assert len(store.outbox) == 1000
-        assert store.outbox.dropped == 501
+        assert store.health.waiting == 1000
+        assert store.health.dropped == 501
 
 
 @pytest.mark.requirement("PGS-11")
@@ -233,7 +233,7 @@ def test_what_the_database_refuses_holds_nothing_up(gateway: Gateway) -> None:
         gateway.wait_out()
         store.newest_decision()
 
-        assert store.outbox.dropped == 1
+        assert store.health.dropped == 1
         assert store.vectors("m", [b"3"]) == {b"3": b"three"}
 
 

@@ -1,0 +1,145 @@
+"""The copy of a registry on this machine: what was last seen of the database, and how it is kept.
+
+It is brought up to date in one background thread, in the order of the calls, and a failure to write
+it is logged only: the database has what was written.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from discovery_engine.errors import RegistryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+    from discovery_engine.registry.protocols import Registry, Snapshot
+    from discovery_engine.registry.sqlite.registry import SqliteRegistry
+    from discovery_engine.search.examples.written import WrittenRequests
+
+logger = logging.getLogger(__name__)
+
+
+class LocalCopy:
+    """What this machine last saw of a database; closes neither.
+
+    Args:
+        remote: The database.
+        store: That of the copy.
+    """
+
+    def __init__(self, remote: PostgresRegistry, store: SqliteRegistry) -> None:
+        self._remote = remote
+        self.store = store
+        self._newest = store.newest_decision()
+        """The number of the newest decision that the copy has."""
+        self._fetched: dict[str, dict[bytes, bytes]] = {}
+        """Vectors by model that came from the database, until a scope says that it uses them."""
+        self._saves = 0
+        """How often this process has saved anything of a catalog."""
+        self._copying = threading.Lock()
+        self._is_copying = False
+        """Whether copying the decisions is queued."""
+        self._turn = threading.Lock()
+        self._background: ThreadPoolExecutor | None = None
+
+    def write(self, write: Callable[[Registry], object]) -> None:
+        try:
+            write(self.store)
+        except RegistryError as error:
+            logger.info("The copy of the registry cannot be written: %s", error)
+
+    @property
+    def saves(self) -> int:
+        """Changes whenever this process saves anything of a catalog."""
+        return self._saves
+
+    def skip_older_snapshots(self) -> None:
+        """What was read of the database before now is not copied over what is saved now."""
+        self._saves += 1
+
+    def copy_snapshot(self, scope: str, snapshot: Snapshot, saves: int) -> None:
+        """In the background; `saves` is that before the snapshot was read of the database."""
+
+        def copy() -> None:
+            if saves == self._saves:  # else the copy has what this process has saved since
+                self._save_snapshot(scope, snapshot)
+
+        self._later(copy)
+
+    def copy_requests(self, found: tuple[WrittenRequests, ...]) -> None:
+        """In the background."""
+
+        def copy() -> None:
+            if set(self.store.written_requests()) != set(found):
+                self.store.forget_requests()
+                self.store.save_requests(found)
+
+        self._later(copy)
+
+    def note_vectors(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Vectors that the database had; the copy gets those that a scope uses."""
+        self._fetched.setdefault(model, {}).update(vectors)
+
+    def save_noted_vectors(self, scope: str, model: str, used: frozenset[bytes]) -> None:
+        fetched = self._fetched.pop(model, {})
+        found = {digest: data for digest, data in fetched.items() if digest in used}
+        self.write(lambda store: store.save_vectors(scope, model, found))
+
+    def copy_decisions_later(self, newest: int | None = None) -> None:
+        """In the background, unless it is queued already, or the copy has the `newest` one."""
+        if not self._is_copying and newest != self._newest:
+            self._is_copying = True  # what is queued copies all decisions until then
+            self._later(self.copy_decisions)
+
+    def copy_decisions(self) -> None:
+        """Copy all decisions of the database, if any was made since.
+
+        Raises:
+            RegistryError: If the database does not answer, or the copy cannot be written.
+        """
+        self._is_copying = False
+        with self._copying:
+            number = self._remote.newest_decision()
+            if number == self._newest:
+                return
+            if number < self._newest:
+                # An older backup took its place, and the decisions made since are lost.
+                self._remote.report_loss(at=time.time())
+            export = self._remote.export_decisions()
+            self.store.import_decisions(export)
+            self._newest = export.number
+
+    def finish(self) -> None:
+        """Wait for what is queued."""
+        with self._turn:
+            background, self._background = self._background, None
+        if background:
+            background.shutdown()
+
+    def _later(self, work: Callable[[], object]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except RegistryError as error:
+                logger.debug("The copy of the registry is not up to date: %s", error)
+
+        with self._turn:
+            if self._background is None:
+                self._background = ThreadPoolExecutor(1, "registry-copy")
+            self._background.submit(run)
+
+    def _save_snapshot(self, scope: str, snapshot: Snapshot) -> None:
+        known = self.store.load(scope)
+        parts = snapshot.catalog.parts
+        old = known.catalog.parts if known else {}
+        new = [part for name, part in parts.items() if old.get(name) != part]
+        self.store.save_settings(scope, snapshot.settings)
+        self.store.save_parts(
+            scope, new, revision=snapshot.catalog.revision, decided=snapshot.decided
+        )
