@@ -180,6 +180,16 @@ class PartRow(Struct, frozen=True):
     """JSON of all but tools; NULL if there is nothing else."""
 
 
+def is_same_listing(known: PartRow, new: PartRow) -> bool:
+    """Whether two rows hold the same but for the time at which it was listed."""
+    if replace(known, part="") != replace(new, part=""):
+        return False
+    known_fields, new_fields = json.loads(known.part), json.loads(new.part)
+    known_fields.pop("listed_at", None)
+    new_fields.pop("listed_at", None)
+    return bool(known_fields == new_fields)
+
+
 def part_to_row(part: ServerPart) -> PartRow:
     tools = [entry.tool for entry in part.entries]
     numbers = {verdict: number for number, verdict in enumerate(part.verdicts)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry.codec import without_secrets
+from discovery_engine.fleet.refresh_job import RefreshClaim
+from discovery_engine.registry.codec import is_same_listing, part_to_row, without_secrets
 from discovery_engine.registry.leases import Lease
+from discovery_engine.registry.memory_queue import MemoryQueue
 from discovery_engine.registry.preset_records import Preset
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.protocols import SaveOutcome, Snapshot
 from discovery_engine.registry.records import (
     AcceptanceRecord,
     ApprovalRecord,
@@ -39,12 +41,15 @@ from discovery_engine.trust.decisions import (
 )
 
 
-class MemoryRegistry:
+class MemoryRegistry(MemoryQueue):
     """Starts with the decisions that are `known`, and nothing else."""
 
     health = None
 
-    def __init__(self, known: EffectiveDecisions | None = None) -> None:
+    def __init__(
+        self, known: EffectiveDecisions | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(clock)
         self._decided = EffectiveDecisions() if known is None else known
         self._number = len(self._decided)
         self._snapshots: dict[str, Snapshot] = {}
@@ -59,7 +64,6 @@ class MemoryRegistry:
         self._leases: dict[str, Lease] = {}
         self._agent_requests: dict[str, dict[str, AgentRequest]] = {}
         self._presets: dict[str, dict[tuple[str, str, str], Preset]] = {}
-        self._turn = threading.Lock()
 
     def load(self, scope: str) -> Snapshot | None:
         return self._snapshots.get(scope)
@@ -313,7 +317,7 @@ class MemoryRegistry:
 
     def renew_lease(self, lease: Lease) -> Lease | None:
         with self._turn:
-            if not self._is_held(lease):
+            if not self._has(lease):
                 return None
             renewed = replace(lease, renewals=lease.renewals + 1)
             self._leases[lease.name] = renewed
@@ -321,13 +325,33 @@ class MemoryRegistry:
 
     def release_lease(self, lease: Lease) -> None:
         with self._turn:
-            if self._is_held(lease):
+            if self._has(lease):
                 self._leases[lease.name] = replace(lease, holder="")
+
+    def save_claimed(
+        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+    ) -> SaveOutcome:
+        with self._turn:
+            if not self._is_held(claim):
+                return "lost"
+            known = self._catalog(claim.scope).part(claim.server)
+            if known.listed_at and is_same_listing(part_to_row(known), part_to_row(part)):
+                return "unchanged"
+            self.save_parts(claim.scope, [part], revision=revision, decided=decided)
+            return "saved"
+
+    def accept_claimed(
+        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+    ) -> int | None:
+        with self._turn:
+            if not self._is_held(claim):
+                return None
+            return self.accept(scope, found, at=at, if_new=True)
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _is_held(self, lease: Lease) -> bool:
+    def _has(self, lease: Lease) -> bool:
         known = self._leases.get(lease.name)
         return known is not None and (known.holder, known.fence) == (lease.holder, lease.fence)
 

@@ -16,6 +16,7 @@ cannot be used.
     LeaseStore      what one process at a time may hold
     AgentRequestStore   what agents asked the owner for
     PresetStore     arguments of tools that the owner keeps under names
+    RefreshQueue    which servers workers list next, and what they may write about them
     IndexStore      the search index; only a back-end on this machine, for this user, has one
     Registry        all but the last, which it may have
 """
@@ -23,7 +24,7 @@ cannot be used.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -36,6 +37,7 @@ from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
 
 if TYPE_CHECKING:
     from discovery_engine.errors import RegistryError
+    from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.request_records import AgentRequest
@@ -280,6 +282,90 @@ class PresetStore(Protocol):
         """Delete a preset by server, tool and name; returns whether there was one."""
 
 
+SaveOutcome: TypeAlias = Literal["saved", "unchanged", "lost"]
+
+
+class RefreshQueue(Protocol):
+    """The servers of a scope as jobs of workers; `fleet.refresh_job` and `fleet.schedule` say how.
+
+    All times are those of the store's own clock, so clocks of workers that differ do not matter. A
+    worker that was paused until another one claimed its server can write nothing about it any
+    more: every verb with a `claim` reads and writes in one transaction.
+    """
+
+    def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
+        """All jobs of a scope, in the order of their servers."""
+
+    def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
+        """Make a job for each of these servers, and drop all others of the scope.
+
+        A new one is due at once, and so is one that is reached in another way than before; one
+        with a reason is disabled until it has none. Returns how many jobs are different by it.
+        """
+
+    def claim_refreshes(
+        self, scope: str, holder: str, *, limit: int, lease: float
+    ) -> tuple[RefreshJob, ...]:
+        """Claim up to `limit` jobs for `lease` seconds, of which no other worker gets any.
+
+        Those that are due and those whose lease has ended; the highest priority first, then the
+        one that has waited longest. Each claim raises the fence of its job. One that
+        workers were lost with again and again is dead instead, and not returned.
+        """
+
+    def extend_claims(
+        self, claims: Iterable[RefreshClaim], *, lease: float
+    ) -> frozenset[RefreshClaim]:
+        """The heartbeat: claims last for `lease` seconds from now; returns those still valid."""
+
+    def finish_refresh(self, claim: RefreshClaim, *, tool_count: int, due_in: float) -> bool:
+        """Note a success; False, and nothing is written, if the claim is not valid any more."""
+
+    def fail_refresh(
+        self, claim: RefreshClaim, code: str, message: str, *, retry_in: float | None
+    ) -> bool:
+        """Note a failure, tried again in `retry_in` seconds, or dead with None; as above."""
+
+    def return_claims(self, claims: Iterable[RefreshClaim]) -> int:
+        """Let others claim these jobs, as if they had not been; returns how many were held."""
+
+    def save_claimed(
+        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+    ) -> SaveOutcome:
+        """As `save_parts` for the claimed server, while the claim is valid.
+
+        A listing that is as it is saved already, but for its time, is `unchanged`: nothing is
+        written, and no gateway has anything to fetch.
+        """
+
+    def accept_claimed(
+        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+    ) -> int | None:
+        """As `accept` with `if_new`, while the claim is valid; None if it is not any more.
+
+        `scope` is that of the decisions, which may have another name than that of the jobs.
+        """
+
+    def retry_refreshes(
+        self, scope: str, servers: Collection[str] | None = None
+    ) -> tuple[ServerName, ...]:
+        """Have servers tried again now that failed, with all attempts before them; all with None.
+
+        Returns those it concerns.
+        """
+
+    def hasten_refreshes(
+        self, scope: str, servers: Collection[str] | None = None, *, priority: int = 0
+    ) -> tuple[ServerName, ...]:
+        """Have servers listed now, however lately they were; returns those it concerns.
+
+        A job that is processed is due again when it ends; one that is dead or disabled stays so.
+        """
+
+    def seconds_until_refresh(self, scope: str) -> float | None:
+        """Seconds until a job can be claimed, 0 if one can be now; None if none ever can."""
+
+
 class IndexStore(Protocol):
     """The search index of a scope's snapshot, in a form that only its own process may trust.
 
@@ -310,6 +396,7 @@ class Registry(
     LeaseStore,
     AgentRequestStore,
     PresetStore,
+    RefreshQueue,
     Protocol,
 ):
     @property

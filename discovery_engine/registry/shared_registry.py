@@ -23,6 +23,7 @@ from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.availability import Availability
 from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import RegistryHealth
+from discovery_engine.registry.shared_queue import SharedQueue
 from discovery_engine.registry.waiting_writes import WaitingWrites
 from discovery_engine.trust.decisions import Decisions, with_accepted
 
@@ -47,7 +48,7 @@ T = TypeVar("T")
 _MET = "met"  # beside the copy: the database has answered once, so the copy is of something
 
 
-class SharedRegistry:
+class SharedRegistry(SharedQueue):
     """Made by `backends.open_shared`; closes the three that it was given.
 
     Args:

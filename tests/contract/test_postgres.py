@@ -115,6 +115,7 @@ def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_save
         registry.save_settings(SCOPE, make_settings("a", "b"))
         registry.save_parts(SCOPE, [make_part("a", "x")], revision=1)
         before = registry.load(SCOPE)
+        registry.database.write(lambda db: db.execute("DROP TABLE discovery.refresh_jobs"))
         registry.database.write(
             lambda db: db.execute("ALTER TABLE discovery.servers DROP COLUMN saved")
         )

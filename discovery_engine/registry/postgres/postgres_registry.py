@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from typing import TYPE_CHECKING, TypeVar
 
 from discovery_engine.registry.codec import (
+    is_same_listing,
     part_from_row,
     part_to_row,
     settings_from_text,
@@ -22,6 +23,7 @@ from discovery_engine.registry.postgres import (
     era_queries,
     lease_queries,
     preset_queries,
+    refresh_queries,
     registered_queries,
     request_queries,
     trust_queries,
@@ -30,6 +32,7 @@ from discovery_engine.registry.postgres import (
     world_queries,
 )
 from discovery_engine.registry.postgres.database_feed import CHANNEL, database_changes
+from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
 from discovery_engine.registry.records import EVERY_SCOPE
 
 if TYPE_CHECKING:
@@ -38,10 +41,11 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
+    from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.preset_records import Preset
-    from discovery_engine.registry.protocols import Snapshot
+    from discovery_engine.registry.protocols import SaveOutcome, Snapshot
     from discovery_engine.registry.records import DecisionExport
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
@@ -57,7 +61,7 @@ T = TypeVar("T")
 _UNKNOWN = -1  # the number of no save
 
 
-class PostgresRegistry:
+class PostgresRegistry(PostgresQueue):
     """Opens the database with the first call; `close` it."""
 
     indexes = None
@@ -276,6 +280,46 @@ class PostgresRegistry:
 
     def release_lease(self, lease: Lease) -> None:
         self.database.write(lambda db: lease_queries.release(db, lease))
+
+    def save_claimed(
+        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+    ) -> SaveOutcome:
+        row = part_to_row(part)
+
+        def outcome(db: Connection, *, lock: bool) -> SaveOutcome:
+            if not refresh_queries.is_held(db, claim, lock=lock):
+                return "lost"
+            stored = world_queries.row_of(db, claim.scope, part.server)
+            return "unchanged" if stored and is_same_listing(stored, row) else "saved"
+
+        # Where nothing has changed no row is locked either: that would be written.
+        found = self.database.read(lambda db: outcome(db, lock=False))
+        if found != "saved":
+            return found
+
+        def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            nonlocal found
+            if (found := outcome(db, lock=True)) == "saved":
+                judged = decided if is_known else None
+                rows = {part.server: row}
+                world_queries.save_parts(db, claim.scope, rows, revision, judged)
+                _notify(db)
+
+        self._save(claim.scope, save)
+        return found
+
+    def accept_claimed(
+        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+    ) -> int | None:
+        new = tuple(found)
+
+        def accept(db: Connection, number: int) -> tuple[int | None, int]:
+            if not refresh_queries.is_held(db, claim, lock=True):
+                return None, 0
+            count = trust_queries.accept(db, scope, new, at, number, if_new=True)
+            return count, count
+
+        return self._decide(accept)
 
     def scopes(self) -> frozenset[str]:
         return frozenset(self.database.read(world_queries.scopes))

@@ -80,6 +80,18 @@ def locked_save(connection: Connection, scope: str) -> int | None:
     return row[0] if row else None
 
 
+def row_of(connection: Connection, scope: str, server: str) -> PartRow | None:
+    """What is saved of one server; None if it was never listed."""
+    query = """
+        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
+        FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id
+        JOIN discovery.scopes ON scopes.id = servers.scope
+        WHERE scopes.key = %s AND servers.key = %s
+        """
+    row = connection.execute(query, (key_of(scope), key_of(server))).fetchone()
+    return PartRow(*row) if row else None
+
+
 def save_settings(
     connection: Connection, scope: str, settings: str, servers: Collection[ServerName]
 ) -> None:

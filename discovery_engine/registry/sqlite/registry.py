@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,11 +15,12 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import (
+    is_same_listing,
     part_to_row,
     settings_from_text,
     settings_to_text,
 )
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.protocols import SaveOutcome, Snapshot
 from discovery_engine.registry.sqlite import (
     agent_request_table,
     decision_tables,
@@ -26,6 +28,7 @@ from discovery_engine.registry.sqlite import (
     index_table,
     lease_table,
     preset_table,
+    refresh_table,
     request_table,
     server_tables,
     snapshot_tables,
@@ -36,14 +39,20 @@ from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_hand
 from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.registry.sqlite.journal import JournalHead
+from discovery_engine.registry.sqlite.sqlite_queue import SqliteQueue
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 if TYPE_CHECKING:
+    from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.preset_records import Preset
-    from discovery_engine.registry.records import DecisionExport, EffectiveDecisions
+    from discovery_engine.registry.records import (
+        AcceptanceRecord,
+        DecisionExport,
+        EffectiveDecisions,
+    )
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.search.examples.written import WrittenRequests
@@ -60,6 +69,7 @@ def open_sqlite(
     patience: float | None = None,
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
     busy: BusyHandler | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> SqliteRegistry:
     """The registry at `path`, made with its folder if it is not there.
 
@@ -71,6 +81,7 @@ def open_sqlite(
         patience: The most seconds to wait for other processes before it can be read.
         sqlite_version: Of the SQLite in use.
         busy: Taken at it; those of the process if None.
+        clock: Unix time in seconds, for the refresh queue.
 
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
@@ -85,17 +96,19 @@ def open_sqlite(
             log=DecisionLog(place, busy, patience=patience),
             is_thorough=is_thorough,
             patience=patience,
-        )
+        ),
+        clock=clock,
     )
 
 
-class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
+class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
 
     health = None
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database = database
+        self._clock = clock
         self._saves: dict[str, int | None] = {}
         """The last save of each scope after which this object knew all that is saved of it."""
 
@@ -308,6 +321,44 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
 
     def release_lease(self, lease: Lease) -> None:
         self._database.write(lambda db: lease_table.release(db, lease))
+
+    def save_claimed(
+        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+    ) -> SaveOutcome:
+        row = part_to_row(part)
+
+        def outcome(db: sqlite3.Connection) -> SaveOutcome:
+            if not refresh_table.is_held(db, claim):
+                return "lost"
+            stored = snapshot_tables.row_of(db, claim.scope, part.server)
+            return "unchanged" if stored and is_same_listing(stored, row) else "saved"
+
+        if (found := self._database.read(outcome)) != "saved":
+            return found
+        found = "lost"
+
+        def save(db: sqlite3.Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            nonlocal found
+            if (found := outcome(db)) == "saved":
+                snapshot_tables.save_parts(
+                    db, claim.scope, {part.server: row}, revision, decided if is_known else None
+                )
+
+        self._save(claim.scope, save)
+        return found
+
+    def accept_claimed(
+        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+    ) -> int | None:
+        kept = tuple(found)
+
+        def accept(db: sqlite3.Connection) -> tuple[int | None, list[AcceptanceRecord]]:
+            if not refresh_table.is_held(db, claim):
+                return None, []
+            new = decision_tables.accept(db, scope, kept, at, if_new=True)
+            return len(new), new
+
+        return self._database.decide(accept)
 
     def _save(self, scope: str, work: Callable[[sqlite3.Connection, bool], None]) -> None:
         """Save with `work`, which is given whether all that is saved of the scope is known."""

@@ -70,6 +70,17 @@ def scopes(connection: sqlite3.Connection) -> list[str]:
     return [from_column(name) for (name,) in connection.execute(query)]
 
 
+def row_of(connection: sqlite3.Connection, scope: str, server: str) -> PartRow | None:
+    """What is saved of one server; None if it was never listed."""
+    query = """
+        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
+        FROM servers JOIN listings ON listings.server = servers.id
+        JOIN scopes ON scopes.id = servers.scope WHERE scopes.name = ? AND servers.name = ?
+        """
+    row = connection.execute(query, (as_text(scope), as_text(server))).fetchone()
+    return PartRow(*row) if row else None
+
+
 def save_settings(
     connection: sqlite3.Connection, scope: str, settings: str, servers: list[ServerName]
 ) -> None:

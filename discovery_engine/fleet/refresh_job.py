@@ -1,0 +1,89 @@
+"""A refresh job: one server of one scope, which workers list again and again.
+
+    pending      never listed yet
+    processing   claimed by a worker, until its lease ends
+    enabled      listed; due again later
+    error        the last attempt failed; tried again later
+    dead         failed too often: nothing is tried until its owner says so
+    disabled     switched off, or not to be started
+
+Times are Unix times in seconds by the clock of the store, whoever reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine.tools.model import ServerName
+
+JobState: TypeAlias = Literal["pending", "processing", "enabled", "error", "dead", "disabled"]
+WAITING: frozenset[JobState] = frozenset({"pending", "enabled", "error"})
+"""The states in which a job is claimed once it is due."""
+
+
+class RefreshTarget(Struct, frozen=True):
+    """A server that a configuration names, and whether it is to be listed."""
+
+    server: ServerName
+    connection: str = ""
+    """The fingerprint of how it is reached; with another one it is listed at once."""
+    reason: str = ""
+    """Why it must not be listed; empty if it may be."""
+    code: str = ""
+    """The code of that reason."""
+
+
+class RefreshClaim(Struct, frozen=True):
+    """A worker's right to write about one server, valid until another claim of it is made."""
+
+    scope: str
+    server: ServerName
+    holder: str
+    """The worker, by a name that no other ever has."""
+    fence: int
+
+
+class RefreshJob(Struct, frozen=True):
+    scope: str
+    server: ServerName
+    created_at: float
+    due_at: float
+    """When it is to be listed; while it is processed, when it was."""
+    state: JobState = "pending"
+    priority: int = 0
+    """Of those that are due the highest comes first."""
+    attempts: int = 0
+    """Claims since the last success."""
+    holder: str = ""
+    """The worker that holds it; empty unless it is processed."""
+    fence: int = 0
+    """The number of claims so far."""
+    claimed_at: float | None = None
+    lease_until: float | None = None
+    """When another worker may claim it; None unless it is processed."""
+    listed_at: float | None = None
+    """When it was last listed with success, whether or not anything had changed."""
+    tool_count: int | None = None
+    """Its tools at that time."""
+    error_code: str = ""
+    error_message: str = ""
+    """Why the last attempt failed, or why it is disabled."""
+    connection: str = ""
+
+    @property
+    def claim(self) -> RefreshClaim:
+        return RefreshClaim(self.scope, self.server, self.holder, self.fence)
+
+    @property
+    def claimable_at(self) -> float | None:
+        """When a worker may claim it; None for one that no worker may."""
+        if self.state == "processing":
+            return self.lease_until
+        return self.due_at if self.state in WAITING else None
+
+    def is_held_by(self, claim: RefreshClaim) -> bool:
+        """Whether a claim is valid still: the lease may have ended, but nobody else has claimed."""
+        held = self.state, self.holder, self.fence
+        return held == ("processing", claim.holder, claim.fence)

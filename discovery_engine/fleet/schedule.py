@@ -1,0 +1,176 @@
+"""The schedule of refresh jobs: when each is due, who is next, and every step of a job's life.
+
+Pure functions of a job and the present time, with the source of random numbers as an argument: the
+back-ends of the registry take these steps in a transaction, with the time of their own clock, and
+a simulation takes the same ones with a virtual clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+
+from msgspec.structs import replace
+
+from discovery_engine.fleet.refresh_job import (
+    WAITING,
+    JobState,
+    RefreshJob,
+    RefreshTarget,
+)
+
+INTERVAL = 24 * 3600.0  # seconds from a success to the next listing
+SHORTEST_INTERVAL = 60.0  # seconds; a `ttlMs` of 0 means "do not cache", not "without pause"
+FIRST_BACKOFF = 30.0  # seconds: the most before the second attempt
+LONGEST_BACKOFF = 3600.0
+MOST_ATTEMPTS = 8
+LEASE = 60.0  # seconds that a claim lasts without a heartbeat
+ANNOUNCED = 5
+"""The priority of a server that has announced a change."""
+REQUESTED = 10
+"""The priority of a server that a person wants to be listed now."""
+WORKER_LOST = "WORKER_LOST"
+LOST_REASON = "the worker that listed it ended without a result, in each of the last {} attempts"
+
+
+def interval_after(ttl: float | None, interval: float = INTERVAL) -> float:
+    """Seconds until a server is listed again that was listed now, with this time to live."""
+    return interval if ttl is None else min(interval, max(ttl, SHORTEST_INTERVAL))
+
+
+def backoff_after(attempts: int, random: Callable[[], float]) -> float | None:
+    """Seconds until the next attempt, after this many failed; None if there is to be none.
+
+    Exponential, with full jitter: servers that fail together are not tried together. `random` gives
+    numbers from 0 to 1.
+    """
+    if attempts >= MOST_ATTEMPTS:
+        return None
+    return random() * longest_backoff(attempts)
+
+
+def longest_backoff(attempts: int) -> float:
+    """The most seconds until the next attempt, after this many failed."""
+    doublings = max(attempts - 1, 0)
+    return min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(doublings, 64))
+
+
+def next_jobs(jobs: Iterable[RefreshJob], limit: int, now: float) -> list[RefreshJob]:
+    """The jobs to claim: of those that are due the highest priority first, then the oldest."""
+    due = [job for job in jobs if job.claimable_at is not None and job.claimable_at <= now]
+    return nsmallest(limit, due, key=_claim_order)
+
+
+def claimed_in_order(jobs: Iterable[RefreshJob]) -> tuple[RefreshJob, ...]:
+    """What a claim returned in the order of the queue, without what is dead by it."""
+    claimed = (job for job in jobs if job.state == "processing")
+    return tuple(sorted(claimed, key=lambda job: (-job.priority, job.due_at, job.server)))
+
+
+def seconds_until_next(jobs: Iterable[RefreshJob], now: float) -> float | None:
+    """Seconds until a job can be claimed, 0 if one can be now; None if none ever can."""
+    times = [job.claimable_at for job in jobs if job.claimable_at is not None]
+    return max(min(times) - now, 0.0) if times else None
+
+
+def planned(job: RefreshJob | None, scope: str, target: RefreshTarget, now: float) -> RefreshJob:
+    """The job of a server that the configuration names; the same object if nothing changes."""
+    if job is None:
+        job = RefreshJob(scope, target.server, now, now, connection=target.connection)
+    if target.reason:
+        refused = job.state, job.error_code, job.error_message
+        if refused == ("disabled", target.code, target.reason):
+            return job
+        return replace(
+            _released(job, "disabled"), error_code=target.code, error_message=target.reason
+        )
+    is_other = job.connection != target.connection
+    if job.state != "disabled" and not is_other:
+        return job
+    # Another entry under the same name: what failed says nothing about it.
+    renewed = replace(job, connection=target.connection, attempts=0, due_at=now)
+    if job.state == "processing":
+        return renewed
+    return replace(_released(renewed, "pending"), error_code="", error_message="")
+
+
+def claimed(job: RefreshJob, holder: str, lease: float, now: float) -> RefreshJob:
+    """The next claim; instead of it `dead` if too many workers were lost with this server."""
+    if job.state == "processing" and job.attempts >= MOST_ATTEMPTS:
+        reason = LOST_REASON.format(job.attempts)
+        return replace(_released(job, "dead"), error_code=WORKER_LOST, error_message=reason)
+    return replace(
+        job,
+        state="processing",
+        attempts=job.attempts + 1,
+        holder=holder,
+        fence=job.fence + 1,
+        claimed_at=now,
+        lease_until=now + lease,
+    )
+
+
+def extended(job: RefreshJob, lease: float, now: float) -> RefreshJob:
+    """After a heartbeat of its worker."""
+    return replace(job, lease_until=now + lease)
+
+
+def succeeded(job: RefreshJob, tool_count: int, due_in: float, now: float) -> RefreshJob:
+    """Due again in so many seconds; at once if that was asked for while it was processed."""
+    is_wanted = job.claimed_at is not None and job.due_at > job.claimed_at
+    return replace(
+        _released(job, "enabled"),
+        due_at=now if is_wanted else now + due_in,
+        priority=job.priority if is_wanted else 0,
+        attempts=0,
+        listed_at=now,
+        tool_count=tool_count,
+        error_code="",
+        error_message="",
+    )
+
+
+def failed(
+    job: RefreshJob, code: str, message: str, retry_in: float | None, now: float
+) -> RefreshJob:
+    """To be tried again in so many seconds; with None it is dead."""
+    state: JobState = "dead" if retry_in is None else "error"
+    due_at = now + (retry_in or 0.0)
+    return replace(
+        _released(job, state), due_at=due_at, priority=0, error_code=code, error_message=message
+    )
+
+
+def given_back(job: RefreshJob) -> RefreshJob:
+    """As it was before it was claimed, but for its fence."""
+    attempts = max(job.attempts - 1, 0)
+    return replace(_released(job, _resting_state(job)), attempts=attempts)
+
+
+def hastened(job: RefreshJob, priority: int, now: float) -> RefreshJob:
+    """Due now; the same object for one that is dead or disabled."""
+    if job.state in WAITING or job.state == "processing":
+        due_at = now if job.state == "processing" else min(job.due_at, now)
+        return replace(job, due_at=due_at, priority=max(job.priority, priority))
+    return job
+
+
+def retried(job: RefreshJob, now: float) -> RefreshJob:
+    """Due now, with all attempts before it; the same object if it has neither failed nor died."""
+    if job.state not in ("dead", "error"):
+        return job
+    return replace(job, state="error", attempts=0, due_at=now, priority=REQUESTED)
+
+
+def _released(job: RefreshJob, state: JobState) -> RefreshJob:
+    return replace(job, state=state, holder="", claimed_at=None, lease_until=None)
+
+
+def _resting_state(job: RefreshJob) -> JobState:
+    if job.error_code:
+        return "error"
+    return "pending" if job.listed_at is None else "enabled"
+
+
+def _claim_order(job: RefreshJob) -> tuple[int, float, float, str]:
+    return -job.priority, job.claimable_at or 0.0, job.created_at, job.server

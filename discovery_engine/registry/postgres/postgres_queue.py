@@ -1,0 +1,49 @@
+"""The refresh queue of a registry in PostgreSQL; `registry.protocols` has its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from discovery_engine.fleet import schedule
+from discovery_engine.registry.postgres import refresh_queries
+from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from discovery_engine.fleet.refresh_job import RefreshJob, RefreshTarget
+    from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+
+
+class PostgresQueue(RefreshSteps):
+    """The part of `PostgresRegistry` that needs nothing but the database."""
+
+    database: PostgresDatabase
+
+    def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
+        return tuple(self.database.read(lambda db: refresh_queries.load(db, scope)))
+
+    def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
+        wanted: dict[str, RefreshTarget] = {target.server: target for target in targets}
+        return self.database.write(lambda db: refresh_queries.plan(db, scope, wanted))
+
+    def claim_refreshes(
+        self, scope: str, holder: str, *, limit: int, lease: float
+    ) -> tuple[RefreshJob, ...]:
+        claim = partial(refresh_queries.claim, scope=scope, holder=holder, limit=limit, lease=lease)
+        return schedule.claimed_in_order(self.database.write(claim))
+
+    def seconds_until_refresh(self, scope: str) -> float | None:
+        return self.database.read(lambda db: refresh_queries.seconds_until_next(db, scope))
+
+    def _take_step(self, chosen: Chosen, step: Step) -> list[RefreshJob]:
+        def take(db: Connection) -> list[RefreshJob]:
+            return [
+                job
+                for scope, servers in chosen.items()
+                for job in refresh_queries.step(db, scope, servers, step)
+            ]
+
+        return self.database.write(take)

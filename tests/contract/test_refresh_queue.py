@@ -1,0 +1,326 @@
+"""The refresh queue: what every back-end of the registry promises to workers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.catalog import ServerPart
+from discovery_engine.fleet import schedule
+from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.protocols import Registry
+from discovery_engine.tools.model import ServerName
+from discovery_engine.trust.decisions import Acceptance
+from tests.factories import make_part, make_settings
+from tests.postgres import PostgresServer
+
+SCOPE = "/home/someone/discovery.yaml"
+HOUR = 3600.0
+
+
+def plan(store: Registry, *names: str, scope: str = SCOPE) -> int:
+    return store.plan_refreshes(scope, [RefreshTarget(ServerName(name)) for name in names])
+
+
+def claim(store: Registry, holder: str = "w", *, limit: int = 1, lease: float = HOUR) -> list[str]:
+    return [job.server for job in claims(store, holder, limit=limit, lease=lease)]
+
+
+def claims(
+    store: Registry, holder: str = "w", *, limit: int = 1, lease: float = HOUR
+) -> tuple[RefreshJob, ...]:
+    return store.claim_refreshes(SCOPE, holder, limit=limit, lease=lease)
+
+
+def held(store: Registry, holder: str = "w", *, lease: float = HOUR) -> RefreshClaim:
+    [job] = claims(store, holder, lease=lease)
+    return job.claim
+
+
+def job_of(store: Registry, name: str) -> RefreshJob:
+    [found] = [job for job in store.refresh_jobs(SCOPE) if job.server == name]
+    return found
+
+
+def listed(store: Registry, name: str = "a") -> ServerPart | None:
+    snapshot = store.load(SCOPE)
+    return snapshot.catalog.parts.get(ServerName(name)) if snapshot else None
+
+
+@pytest.mark.requirement("FLT-1")
+def test_a_scope_has_one_job_for_each_server_of_its_configuration(store: Registry) -> None:
+    assert plan(store, "b", "a", "\udc80") == 3
+    assert plan(store, "a", scope="other") == 1
+    assert plan(store, "b", "a", "\udc80") == 0
+
+    jobs = {job.server: job.state for job in store.refresh_jobs(SCOPE)}
+    assert jobs == {"a": "pending", "b": "pending", "\udc80": "pending"}
+
+    assert plan(store, "a") == 2
+    assert [job.server for job in store.refresh_jobs(SCOPE)] == ["a"]
+    assert [job.server for job in store.refresh_jobs("other")] == ["a"]
+
+
+@pytest.mark.requirement("FLT-1")
+def test_a_server_that_is_switched_off_is_disabled_until_it_is_switched_on(store: Registry) -> None:
+    off = RefreshTarget(ServerName("a"), reason="it is switched off", code="DISABLED_BY_OWNER")
+    plan(store, "a")
+    running = held(store)
+
+    assert store.plan_refreshes(SCOPE, [off]) == 1
+    assert store.plan_refreshes(SCOPE, [off]) == 0
+    job = job_of(store, "a")
+    assert (job.state, job.error_code, job.error_message) == ("disabled", off.code, off.reason)
+    assert not store.finish_refresh(running, tool_count=1, due_in=HOUR)
+    assert store.hasten_refreshes(SCOPE) == store.retry_refreshes(SCOPE) == ()
+    assert claim(store) == []
+
+    plan(store, "a")
+    assert (job_of(store, "a").state, job_of(store, "a").error_code) == ("pending", "")
+    assert claim(store) == ["a"]
+
+
+@pytest.mark.requirement("FLT-1")
+def test_a_server_that_is_reached_in_another_way_is_due_at_once(store: Registry) -> None:
+    plan(store, "a")
+    store.fail_refresh(held(store), "X", "broken", retry_in=None)
+    assert claim(store) == []
+
+    store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"), connection="another")])
+
+    assert claim(store) == ["a"]
+
+
+@pytest.mark.requirement("FLT-2")
+def test_no_two_workers_get_the_same_job(store: Registry) -> None:
+    plan(store, *"abcdefgh")
+
+    first, second = claim(store, "one", limit=5), claim(store, "two", limit=5)
+
+    assert (len(first), len(second)) == (5, 3)
+    assert sorted(first + second) == [*"abcdefgh"]
+    assert claim(store, "three") == []
+
+
+@pytest.mark.requirement("FLT-2")
+def test_workers_in_many_threads_share_the_jobs_without_a_double(store: Registry) -> None:
+    names = [f"s{number:03}" for number in range(120)]
+    plan(store, *names)
+
+    def work(number: int) -> list[str]:
+        found: list[str] = []
+        while batch := claim(store, f"w{number}", limit=3):
+            found += batch
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        found = [name for names in threads.map(work, range(4)) for name in names]
+
+    assert sorted(found) == names
+
+
+@pytest.mark.requirement("FLT-2")
+def test_of_what_is_due_the_highest_priority_comes_first_and_then_the_oldest(
+    store: Registry,
+) -> None:
+    plan(store, "old")
+    plan(store, "old", "urgent", "late")
+    store.finish_refresh(held(store), tool_count=0, due_in=0.0)  # of the oldest
+    store.hasten_refreshes(SCOPE, ["urgent"], priority=schedule.REQUESTED)
+
+    assert [claim(store) for _ in range(4)] == [["urgent"], ["late"], ["old"], []]
+
+
+@pytest.mark.requirement("FLT-3")
+def test_a_job_whose_lease_has_ended_is_claimed_by_another_worker(store: Registry) -> None:
+    plan(store, "a")
+
+    first = held(store, "one", lease=0.0)
+    second = held(store, "two")
+
+    assert second.fence > first.fence
+    assert job_of(store, "a").holder == "two"
+    assert claim(store, "three") == []
+
+
+@pytest.mark.requirement("FLT-3")
+def test_a_heartbeat_keeps_a_claim_and_names_those_that_are_lost(store: Registry) -> None:
+    plan(store, "a", "b")
+    kept, lost = (job.claim for job in claims(store, "one", limit=2, lease=0.0))
+    store.extend_claims([kept], lease=HOUR)
+    assert [job.server for job in claims(store, "two", limit=2)] == [lost.server]
+
+    assert store.extend_claims([kept, lost], lease=HOUR) == {kept}
+    assert store.extend_claims([], lease=HOUR) == frozenset()
+
+
+@pytest.mark.requirement("FLT-4")
+def test_a_worker_that_lost_its_claim_can_write_nothing(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    plan(store, "a")
+    paused = held(store, "one", lease=0.0)
+    part = make_part("a", "x")
+    seen = Acceptance("a", "x", "meaning", "fingerprint", "{}")
+    held(store, "two")
+
+    assert store.save_claimed(paused, part, revision=1) == "lost"
+    assert store.accept_claimed(paused, SCOPE, [seen], at=1.0) is None
+    assert not store.finish_refresh(paused, tool_count=1, due_in=HOUR)
+    assert not store.fail_refresh(paused, "X", "broken", retry_in=1.0)
+    assert store.return_claims([paused]) == 0
+
+    assert listed(store) is None or not listed(store).entries  # type: ignore[union-attr]
+    assert store.decisions(SCOPE).accepted == {}
+    assert (job_of(store, "a").state, job_of(store, "a").holder) == ("processing", "two")
+
+
+@pytest.mark.requirement("FLT-4")
+def test_what_is_written_under_a_claim_is_written_as_without_one(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    plan(store, "a")
+    mine = held(store)
+    seen = Acceptance("a", "x", "meaning", "fingerprint", "{}")
+
+    assert store.save_claimed(mine, make_part("a", "x"), revision=7) == "saved"
+    assert store.accept_claimed(mine, "decisions", [seen], at=1.0) == 1
+    assert store.accept_claimed(mine, "decisions", [seen], at=2.0) == 0
+
+    assert listed(store) == make_part("a", "x")
+    assert store.history("decisions", "a") == (seen,)
+    snapshot = store.load(SCOPE)
+    assert snapshot
+    assert snapshot.catalog.revision == 7
+
+
+@pytest.mark.requirement("FLT-8")
+def test_an_unchanged_listing_writes_no_listing(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    plan(store, "a")
+    mine, part = held(store), make_part("a", "x", "y")
+    assert store.save_claimed(mine, part, revision=1) == "saved"
+    before = store.load(SCOPE)
+
+    later = replace(part, listed_at=2000.0)
+    assert store.save_claimed(mine, later, revision=2) == "unchanged"
+    assert store.load(SCOPE) == before
+
+    assert store.save_claimed(mine, make_part("a", "x"), revision=3) == "saved"
+    assert store.save_claimed(mine, later, revision=4) == "saved"
+    assert listed(store) == later
+
+
+@pytest.mark.requirement("FLT-5")
+def test_a_success_ends_a_claim_and_is_due_again_later(store: Registry) -> None:
+    plan(store, "a")
+    mine = held(store)
+
+    assert store.finish_refresh(mine, tool_count=0, due_in=HOUR)
+    assert not store.finish_refresh(mine, tool_count=5, due_in=HOUR)
+
+    job = job_of(store, "a")
+    assert (job.state, job.tool_count, job.attempts, job.holder) == ("enabled", 0, 0, "")
+    assert job.listed_at is not None
+    assert job.due_at == pytest.approx(job.listed_at + HOUR)
+    assert claim(store) == []
+    assert HOUR - 300 < (store.seconds_until_refresh(SCOPE) or 0) <= HOUR
+
+
+@pytest.mark.requirement("FLT-6")
+def test_a_failure_is_tried_again_later_and_then_never_until_its_owner_says_so(
+    store: Registry,
+) -> None:
+    plan(store, "a")
+    store.fail_refresh(held(store), "X", "broken\x00", retry_in=0.0)
+    failed = job_of(store, "a")
+    assert (failed.state, failed.attempts, failed.error_message) == ("error", 1, "broken\x00")
+
+    store.fail_refresh(held(store), "X", "broken", retry_in=None)
+    assert (job_of(store, "a").state, job_of(store, "a").attempts) == ("dead", 2)
+    assert claim(store) == []
+    assert store.seconds_until_refresh(SCOPE) is None
+    assert store.hasten_refreshes(SCOPE) == ()
+
+    assert store.retry_refreshes(SCOPE, ["a", "unknown"]) == ("a",)
+    assert store.seconds_until_refresh(SCOPE) == 0
+    assert held(store).server == "a"
+    assert job_of(store, "a").attempts == 1
+
+
+@pytest.mark.requirement("FLT-7")
+def test_a_server_that_workers_are_lost_with_is_dead_in_the_end(store: Registry) -> None:
+    plan(store, "a", "b")
+    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
+    for number in range(schedule.MOST_ATTEMPTS):
+        assert claim(store, f"w{number}", lease=0.0) == ["b"]
+
+    assert claim(store, "last") == []
+    job = job_of(store, "b")
+    assert (job.state, job.error_code, job.holder) == ("dead", schedule.WORKER_LOST, "")
+    assert f"{schedule.MOST_ATTEMPTS} attempts" in job.error_message
+    assert store.retry_refreshes(SCOPE) == ("b",)
+    assert claim(store) == ["b"]
+
+
+@pytest.mark.requirement("FLT-9")
+def test_a_claim_that_is_given_back_is_claimed_at_once_and_was_no_attempt(store: Registry) -> None:
+    plan(store, "a", "b", "c")
+    one, two, three = (job.claim for job in claims(store, limit=3))
+    store.finish_refresh(two, tool_count=1, due_in=0.0)
+    store.fail_refresh(three, "X", "broken", retry_in=0.0)
+    again = [job.claim for job in claims(store, "two", limit=2)]
+
+    assert store.return_claims([one, *again]) == 3
+
+    states = {job.server: (job.state, job.attempts) for job in store.refresh_jobs(SCOPE)}
+    assert sorted(states.values()) == [("enabled", 0), ("error", 1), ("pending", 0)]
+    assert len(claim(store, "three", limit=3)) == 3
+
+
+@pytest.mark.requirement("FLT-5")
+def test_a_server_that_is_wanted_now_is_due_now_and_once_more_if_it_was_listed_meanwhile(
+    store: Registry,
+) -> None:
+    plan(store, "a", "b")
+    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)  # a
+    mine = held(store)  # b
+
+    assert store.hasten_refreshes(SCOPE, priority=schedule.REQUESTED) == ("a", "b")
+    assert claim(store, limit=2) == ["a"]
+    store.finish_refresh(mine, tool_count=1, due_in=HOUR)
+
+    assert job_of(store, "b").priority == schedule.REQUESTED
+    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
+    assert job_of(store, "b").priority == 0
+    assert claim(store) == []
+
+
+@pytest.mark.requirement("FLT-2", "FLT-4")
+@pytest.mark.parametrize("back_end", ["sqlite", "postgresql"])
+def test_workers_of_several_processes_see_one_queue(
+    back_end: str, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    is_file = back_end == "sqlite"
+    url = sqlite_url(tmp_path / "registry.db") if is_file else postgres_server.create_database()
+    names = [f"s{number:03}" for number in range(60)]
+    with ExitStack() as at_end:
+        stores = [at_end.enter_context(closing(open_registry(url))) for _ in range(4)]
+        plan(stores[0], *names)
+
+        def work(store: Registry) -> list[str]:
+            found: list[str] = []
+            while jobs := claims(store, f"w{id(store)}", limit=2):
+                for job in jobs:
+                    assert store.finish_refresh(job.claim, tool_count=1, due_in=HOUR)
+                    found.append(job.server)
+            return found
+
+        with ThreadPoolExecutor(4) as threads:
+            found = [name for done in threads.map(work, stores) for name in done]
+
+        assert sorted(found) == names
+        assert {job.state for job in stores[0].refresh_jobs(SCOPE)} == {"enabled"}

@@ -1,0 +1,157 @@
+"""The schedule of refresh jobs: properties of pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.fleet import schedule
+from discovery_engine.fleet.refresh_job import JobState, RefreshJob, RefreshTarget
+from discovery_engine.tools.model import ServerName
+
+TIMES = st.floats(0.0, 1e9)
+STATES: list[JobState] = ["pending", "processing", "enabled", "error", "dead", "disabled"]
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> RefreshJob:
+    state = draw(st.sampled_from(STATES))
+    is_processed = state == "processing"
+    return RefreshJob(
+        "scope",
+        ServerName(draw(st.sampled_from("abcdefgh"))),
+        draw(TIMES),
+        draw(TIMES),
+        state,
+        draw(st.integers(0, 10)),
+        draw(st.integers(0, schedule.MOST_ATTEMPTS)),
+        "w" if is_processed else "",
+        draw(st.integers(0, 99)),
+        draw(TIMES) if is_processed else None,
+        draw(TIMES) if is_processed else None,
+        draw(st.none() | TIMES),
+    )
+
+
+@pytest.mark.requirement("FLT-6")
+@given(st.integers(1, 1000), st.floats(0.0, 1.0))
+def test_a_pause_is_within_its_bound_and_ends_with_the_last_attempt(
+    attempts: int, drawn: float
+) -> None:
+    pause = schedule.backoff_after(attempts, lambda: drawn)
+
+    assert (pause is None) is (attempts >= schedule.MOST_ATTEMPTS)
+    assert pause is None or pause == drawn * schedule.longest_backoff(attempts)
+    assert schedule.longest_backoff(attempts) <= schedule.LONGEST_BACKOFF
+
+
+@pytest.mark.requirement("FLT-6")
+def test_the_longest_pauses_double_from_half_a_minute_to_an_hour() -> None:
+    longest = [schedule.longest_backoff(attempts) for attempts in range(1, 10)]
+
+    assert longest == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+
+
+@pytest.mark.requirement("FLT-5")
+@given(st.none() | st.floats(0.0, 1e9))
+def test_a_server_may_ask_to_be_listed_sooner_but_not_without_pause(ttl: float | None) -> None:
+    due_in = schedule.interval_after(ttl)
+
+    assert schedule.SHORTEST_INTERVAL <= due_in <= schedule.INTERVAL
+    if ttl is not None and schedule.SHORTEST_INTERVAL <= ttl <= schedule.INTERVAL:
+        assert due_in == ttl
+
+
+@pytest.mark.requirement("FLT-2")
+@given(st.lists(jobs(), max_size=8), st.integers(1, 4), TIMES)
+def test_the_next_jobs_are_due_and_no_job_before_them_is_left_out(
+    known: list[RefreshJob], limit: int, now: float
+) -> None:
+    chosen = schedule.next_jobs(known, limit, now)
+
+    due = [job for job in known if (job.claimable_at or math.inf) <= now or job.claimable_at == 0]
+    assert len(chosen) == min(limit, len(due))
+    left = [job for job in due if job not in chosen]
+    for later in left:
+        assert all(
+            (-one.priority, one.claimable_at) <= (-later.priority, later.claimable_at)
+            for one in chosen
+        )
+
+
+@pytest.mark.requirement("FLT-4")
+@given(jobs(), TIMES)
+def test_every_claim_raises_the_fence_or_ends_in_a_reason(job: RefreshJob, now: float) -> None:
+    after = schedule.claimed(job, "next", 60.0, now)
+
+    if after.state == "dead":
+        assert job.state == "processing"
+        assert job.attempts >= schedule.MOST_ATTEMPTS
+        assert after.error_code == schedule.WORKER_LOST
+        assert after.claimable_at is None
+    else:
+        assert after.claim == schedule.claimed(job, "next", 60.0, now).claim
+        assert (after.fence, after.lease_until) == (job.fence + 1, now + 60.0)
+        assert not after.is_held_by(job.claim)
+
+
+STEPS: list[Callable[[RefreshJob, float], RefreshJob]] = [
+    lambda job, now: schedule.claimed(job, "w", 60.0, now),
+    lambda job, now: schedule.extended(job, 60.0, now) if job.lease_until is not None else job,
+    lambda job, now: schedule.succeeded(job, 0, 60.0, now),
+    lambda job, now: schedule.failed(job, "C", "why", 30.0, now),
+    lambda job, now: schedule.failed(job, "C", "why", None, now),
+    lambda job, _: schedule.given_back(job),
+    lambda job, now: schedule.hastened(job, 5, now),
+    schedule.retried,
+    lambda job, now: schedule.planned(job, "scope", RefreshTarget(job.server), now),
+    lambda job, now: schedule.planned(job, "scope", RefreshTarget(job.server, "other"), now),
+    lambda job, now: schedule.planned(job, "scope", RefreshTarget(job.server, "", "off"), now),
+]
+
+
+@pytest.mark.requirement("FLT-1", "FLT-3")
+@given(jobs(), st.lists(st.tuples(st.sampled_from(STEPS), TIMES), max_size=12))
+def test_after_any_steps_a_job_is_held_or_waits_or_says_why_it_does_not(
+    job: RefreshJob, steps: list[tuple[Callable[[RefreshJob, float], RefreshJob], float]]
+) -> None:
+    for step, now in steps:
+        after = step(job, now)
+        assert after.fence >= job.fence
+        job = after
+
+        is_held = job.state == "processing"
+        assert is_held == bool(job.holder) == (job.lease_until is not None)
+        assert (job.claimable_at is None) == (job.state in ("dead", "disabled"))
+
+
+@pytest.mark.requirement("FLT-5")
+def test_what_is_announced_while_a_server_is_listed_is_listed_after_that() -> None:
+    job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), 0.0)
+    job = schedule.claimed(job, "w", 60.0, 10.0)
+    announced = schedule.hastened(job, schedule.ANNOUNCED, 11.0)
+
+    after = schedule.succeeded(announced, 3, 3600.0, 12.0)
+    undisturbed = schedule.succeeded(job, 3, 3600.0, 12.0)
+
+    assert (after.due_at, after.priority) == (12.0, schedule.ANNOUNCED)
+    assert (undisturbed.due_at, undisturbed.priority) == (3612.0, 0)
+
+
+@pytest.mark.requirement("FLT-7")
+def test_a_server_that_workers_are_lost_with_is_dead_after_the_last_attempt() -> None:
+    job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), 0.0)
+    for at in range(schedule.MOST_ATTEMPTS):
+        job = schedule.claimed(job, f"w{at}", 0.0, float(at))
+        assert job.state == "processing"
+
+    job = schedule.claimed(job, "last", 0.0, 99.0)
+
+    assert (job.state, job.error_code) == ("dead", schedule.WORKER_LOST)
+    assert "8 attempts" in job.error_message
+    again = schedule.retried(job, 100.0)
+    assert (again.claimable_at, again.attempts) == (100.0, 0)
