@@ -100,6 +100,10 @@ class CallsInFlight:
             question.end(call)
 
     @property
+    def is_empty(self) -> bool:
+        return not self._calls
+
+    @property
     def want_messages(self) -> bool:
         """Whether a client wants the server's log messages."""
         return any(call.client.log_level for call in self._calls)

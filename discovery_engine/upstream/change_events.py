@@ -7,6 +7,7 @@ from discovery_engine.limits import URI_LENGTH
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.tools.model import ServerName
 
+UPDATED = "notifications/resources/updated"
 _LIST_CHANGED = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts")
 )
@@ -29,7 +30,7 @@ class ChangeEvents:
         if notification.method in _LIST_CHANGED and not self._is_published:
             self._is_published = True
             self._events.publish(ToolsChanged(self._server))
-        elif notification.method == "notifications/resources/updated":
+        elif notification.method == UPDATED:
             uri = (notification.params or {}).get("uri")
             if isinstance(uri, str) and len(uri) <= URI_LENGTH:
                 self._events.publish(ResourceUpdated(self._server, uri))

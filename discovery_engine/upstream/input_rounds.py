@@ -26,6 +26,10 @@ from discovery_engine.upstream.requests import UpstreamRequest
 _MOST_ROUNDS = 20
 _MOST_PASSED = 100  # questions of one result; of a call no more are asked
 _INPUT_REQUIRED = "input_required"
+_LATER_HINT = (
+    "call it again once those calls are over; `session: per_client` for the server gives each"
+    " client a session of its own"
+)
 
 Send = Callable[[UpstreamRequest], Awaitable[JSONObject]]
 
@@ -81,6 +85,13 @@ def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError 
     names = [name for name in CAPABILITIES if name in (wanted or ())]
     if wanted and not names:  # an extension: nothing that its client could be asked for
         return None
+    if names and call.capabilities.keys() >= set(names):
+        return InputRequiredError(
+            call.server,
+            "input during the call",
+            f"calls of others use its session, which was opened without `{'` and `'.join(names)}`",
+            hint=_LATER_HINT,
+        )
     capability = " and ".join(names) or "the capability"
     return InputRequiredError(
         call.server,

@@ -44,7 +44,7 @@ class RequestSender:
             RequestNotProcessed: If the server provably did not process it.
             UpstreamError: As `Upstreams.send`.
         """
-        session = self._sessions.for_call(server, call)
+        session = await self._sessions.ready_for(server, call)
         with session.calls.including(call):
             async with session.lease() as rpc:
                 if (level := call.client.log_level) is not None:

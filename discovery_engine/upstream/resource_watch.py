@@ -1,6 +1,8 @@
 """Keeps one server asked for the updates of resources, in either era, as long as any is watched.
 
-A server that is lost is asked again when it is back. A watched server keeps its session.
+A server that is lost is asked again when it is back, and at once if a call needed another session.
+In the handshake era each resource counts as updated once it is watched again: what happened in
+between is not known. A watched server keeps its session.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
+from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+from discovery_engine.upstream.change_events import UPDATED
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.session import Session
 
@@ -75,19 +79,21 @@ class ResourceWatch:
         """Keep the server asked, until nothing is watched."""
         try:
             while self._wanted:
-                await self._keep_asked()
-                if self._wanted:
+                is_replaced = await self._keep_asked()
+                if self._wanted and not is_replaced:
                     await self._pause()
         finally:
             self._is_running = False
 
-    async def _keep_asked(self) -> None:
+    async def _keep_asked(self) -> bool:
+        """Ask over one session, to its end; whether there is another one already."""
+        session = self._open_session()
         try:
-            session = self._open_session()
             async with session.lease() as rpc:
                 await self._serve(session, rpc)
         except UpstreamError as error:
             self._fail(error)
+        return session.is_replaced
 
     async def _pause(self) -> None:
         seconds = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
@@ -101,10 +107,12 @@ class ResourceWatch:
         if not rpc.info.declares("resources", "subscribe"):
             reason = "it does not notify of updates of resources"
             raise UpstreamProtocolError(self.server.name, reason, METHOD_NOT_FOUND)
-        follow = self._listen if rpc.info.is_modern else self._subscribe
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_when_retired, session, tasks.cancel_scope)
-            await follow(rpc)
+            if rpc.info.is_modern:
+                await self._listen(rpc)
+            else:
+                await self._subscribe(session, rpc)
             tasks.cancel_scope.cancel()
 
     async def _listen(self, rpc: RpcClient) -> None:
@@ -125,14 +133,17 @@ class ResourceWatch:
         await anyio.sleep(_PAUSES[1])
         self._changed.set()
 
-    async def _subscribe(self, rpc: RpcClient) -> None:
+    async def _subscribe(self, session: Session, rpc: RpcClient) -> None:
         """In the handshake era: a request for each resource."""
         subscribed: set[str] = set()
+        known = {uri for uri, promise in self._wanted.items() if promise.is_settled}
         while self._wanted or subscribed:
             self._changed = anyio.Event()
             for uri in [uri for uri in self._wanted if uri not in subscribed]:
                 if await self._subscribe_to(rpc, uri):
                     subscribed.add(uri)
+                    if uri in known:
+                        session.changes.publish(Notification(UPDATED, {"uri": uri}))
             for uri in [uri for uri in subscribed if uri not in self._wanted]:
                 await self._request(rpc, "resources/unsubscribe", uri)
                 subscribed.remove(uri)

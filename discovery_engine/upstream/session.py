@@ -118,6 +118,8 @@ class Session:
         self._used_at = self._loop.time()
         self._is_counted = False
         self._loss: UnavailableError | None = None
+        self.is_replaced = False
+        """Whether another session of the server took its place, and has what this one has not."""
 
     @property
     def is_retired(self) -> bool:
@@ -152,12 +154,26 @@ class Session:
     def declares(self, capabilities: Capabilities) -> bool:
         """Whether a caller with these needs no new session.
 
-        That is the case as long as others use this one, which would end with it.
+        That is the case, too, while its era is not known, and while calls of others run on it.
+        Lists are read to their end over a session that was replaced, and watches follow to the
+        next one.
         """
         rpc = self._rpc.value
-        is_replaceable = rpc is not None and not rpc.info.is_modern and not self._users
+        is_replaceable = rpc is not None and not rpc.info.is_modern and self.calls.is_empty
+        return not is_replaceable or self._has_declared(capabilities)
+
+    def may_lack(self, capabilities: Capabilities) -> bool:
+        """Whether it depends on the era, which is not known yet, if it `declares` them."""
+        return not self._rpc.is_settled and not self._has_declared(capabilities)
+
+    def _has_declared(self, capabilities: Capabilities) -> bool:
         mine = of_questions(self.capabilities)
-        return not is_replaceable or merged(mine, of_questions(capabilities)) == mine
+        return merged(mine, of_questions(capabilities)) == mine
+
+    def replace(self) -> None:
+        """Retire it: another session takes its place."""
+        self.is_replaced = True
+        self.retire()
 
     def roots_changed(self, client: Client) -> None:
         """Notify the server if the client has called it, and the roots that it gets are its own."""

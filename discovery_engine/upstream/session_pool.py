@@ -83,6 +83,22 @@ class SessionPool:
         declared = self._expected if is_shared else {}
         return self._session((server.name, None), server, needed={}, declared=declared)
 
+    async def ready_for(self, server: ServerSettings, call: Call) -> Session:
+        """As `for_call`, for a call that its server may ask something in the middle of.
+
+        A session that is just being opened, to list tools for instance, may have declared too
+        little, which is known once its era is.
+
+        Raises:
+            UnavailableError: If connecting fails.
+        """
+        session = self.for_call(server, call)
+        if not session.may_lack(call.capabilities):
+            return session
+        async with session.lease():
+            pass
+        return self.for_call(server, call)
+
     def for_call(self, server: ServerSettings, call: Call) -> Session:
         """The shared session, or the client's own.
 
@@ -120,7 +136,7 @@ class SessionPool:
         if session is not None:
             if _serves(session, server) and session.declares(needed):
                 return session
-            session.retire()
+            session.replace()
             declared = merged(session.capabilities, declared)
         if self._context.questions_of(server.name).roots is not None:
             declared = merged(declared, _OWNERS_ROOTS)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -15,12 +15,14 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import Limits, ServerSettings, StdioTransport, Timeouts
 from discovery_engine.errors import InputRequiredError, UpstreamError
+from discovery_engine.events import EventBus, ResourceUpdated
 from discovery_engine.rpc.client import CallbackClient, Continuation
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionSettings
 from discovery_engine.upstream.history import Policy
+from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import (
     HERE,
@@ -357,6 +359,79 @@ async def test_a_session_is_opened_anew_once_for_what_its_caller_can_be_asked() 
 
     assert pids[0] != pids[1]
     assert len(set(pids[1:])) == 1
+
+
+def opened_session(opened: Upstreams, server: ServerSettings) -> Session:
+    """A session as a background listing opens it, before any client is known."""
+    return opened._sessions.for_listing(server)
+
+
+@WORLDS
+@pytest.mark.requirement("QST-41")
+async def test_a_call_that_finds_its_session_connecting_gets_one_that_declares_enough(
+    kind: str, era: str
+) -> None:
+    with everything(kind, era) as server, anyio.fail_after(60):
+        async with upstreams() as opened:
+            opened_session(opened, server)
+            roots = text_of(await opened.call(server, "test_roots", {}, caller=Person()))
+
+    assert roots == "file:///project/here"
+
+
+@pytest.mark.requirement("QST-41")
+@pytest.mark.parametrize("sessions", ["shared", "per_client"])
+async def test_a_call_that_finds_its_session_being_listed_gets_one_that_declares_enough(
+    sessions: Literal["shared", "per_client"],
+) -> None:
+    with everything("stdio", "handshake", session=sessions) as server, anyio.fail_after(60):
+        async with upstreams() as opened:
+            session = opened_session(opened, server)
+            async with session.lease() as rpc:
+                roots = text_of(await opened.call(server, "test_roots", {}, caller=Person()))
+                listed = await rpc.list_page("tools/list", None)
+
+    assert roots == "file:///project/here"
+    assert listed["tools"]  # over the session that was replaced
+
+
+@pytest.mark.requirement("QST-41", "RES-40")
+async def test_a_watch_follows_to_the_session_that_declares_enough() -> None:
+    watched, events = "test://watched-resource", EventBus()
+    with (
+        everything("stdio", "handshake") as server,
+        anyio.fail_after(60),
+        events.subscribe(ResourceUpdated) as updates,
+    ):
+        async with upstreams(events=events) as opened:
+            await opened.watch(server, watched)
+            roots = text_of(await opened.call(server, "test_roots", {}, caller=Person()))
+            again = await anext(updates)
+            await opened.call(server, "test_change_lists", {}, caller=Person())
+            changed = await anext(updates)
+
+    assert roots == "file:///project/here"
+    assert again == changed == ResourceUpdated(server.name, watched)
+
+
+@pytest.mark.requirement("QST-41")
+async def test_a_call_that_fails_because_another_one_runs_says_so() -> None:
+    running = anyio.Event()
+
+    async def begun(*_: object) -> None:
+        running.set()
+
+    with everything("stdio", "handshake") as server, anyio.fail_after(60):
+        async with upstreams() as opened, anyio.create_task_group() as tasks:
+            wait = partial(opened.call, server, "test_wait", {}, on_progress=begun)
+            tasks.start_soon(wait)
+            await running.wait()
+            with pytest.raises(InputRequiredError) as raised:
+                await opened.call(server, "test_roots", {}, caller=Person())
+            tasks.cancel_scope.cancel()
+
+    assert "opened without `roots`" in raised.value.message
+    assert "once those calls are over" in raised.value.hint
 
 
 @pytest.mark.requirement("QST-45")
