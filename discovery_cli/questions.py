@@ -65,7 +65,7 @@ class Run(Protocol):
 
 @contextmanager
 def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
-    """A block in which `--answer`, or the person at the terminal, can be asked; None if nobody can.
+    """A block in which `--answer`, or the person at the terminal, can be asked; None if neither.
 
     Raises:
         UsageError: If `--answer` is no JSON object.
@@ -179,7 +179,7 @@ class _Person:
                     self._interrupts.hang_up()
             except anyio.get_cancelled_exc_class():
                 if not scope.cancel_called:  # it is withdrawn, or took too long
-                    self._terminal.write("\nnobody waits for this answer any more")
+                    self._terminal.write("\nthis answer is no longer needed")
                 raise
         self._terminal.write("")
         if not sys.stdin.isatty():

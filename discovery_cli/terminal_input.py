@@ -16,7 +16,7 @@ class TerminalClosedError(Exception):
     def __init__(self, *, is_gone: bool) -> None:
         super().__init__("the terminal was closed")
         self.is_gone = is_gone
-        """Nobody can read or type there any more."""
+        """The terminal is gone: it can neither be read nor written."""
 
 
 class TerminalInput:

@@ -278,7 +278,7 @@ class EventBus:
         return bool(self._subscriptions)
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether anybody subscribes to events of a kind."""
+        """Whether there are subscribers to events of a kind."""
         return any(kind in one.kinds for one in self._subscriptions)
 
     def publish(self, event: Event) -> None:

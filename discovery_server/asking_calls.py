@@ -1,7 +1,7 @@
 """Calls that ask their client something, in the era without requests to clients.
 
 The question is the answer to the call. The call itself goes on in a task of its own, parked until
-the client sends the call again with its responses. Whatever nobody continues is cancelled.
+the client sends the call again with its responses. A call that is not continued is cancelled.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class AskingCall:
             self._output = None
 
     def park(self, seconds: float) -> None:
-        """It is cancelled if nobody continues it within so many seconds."""
+        """It is cancelled unless it is continued within so many seconds."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds, self._scope.cancel)
 

@@ -89,13 +89,13 @@ class ClientConnection:
             is_shared: Whether others have that id, too, because nothing is known of any of them.
             era: That of all its requests; None if the first one decides.
             modern: Shared calls since 2026-07-28, if a client may continue them over another
-                connection; whoever shares them closes them.
+                connection; the owner of shared ones closes them.
             on_end: Called after each request that had to wait for its answer.
         """
         self._gateway = gateway
         self._client = client
         self._listener: object = self if client is None or is_shared else client
-        self._nobody = CallbackClient(id=client)
+        self._silent = CallbackClient(id=client)
         """The client of a request that is answered at once: it is asked nothing."""
         self._modern = modern or ModernCalls()
         self._shares_modern = modern is not None
@@ -260,7 +260,7 @@ class ClientConnection:
             self._era = era_of(method, params, is_initialized=self._is_initialized)
         self._is_probed = is_probe
         version = self._era.version_of(method, params)
-        checked = ClientRequest(method, params, version, self._nobody, session=self._session)
+        checked = ClientRequest(method, params, version, self._silent, session=self._session)
         result = self._gateway.answer(checked)
         if isinstance(self._era, HandshakeEra):
             if method == "initialize":

@@ -86,7 +86,7 @@ async def serve_task(
 async def _presented(
     state: JSONObject, request: TaskRequest, scheduler: FairScheduler
 ) -> JSONObject:
-    """A state whose questions are ones that the client can answer, in words that show who asks."""
+    """A state with questions that the client can answer; their words name the server."""
     if "inputRequests" not in state:
         return state
     capabilities = askable(request.params)

@@ -75,7 +75,7 @@ def _has_many_parts(message: bytes) -> bool:
 def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:
     """How many parts and texts there are up to the end of each slice of `step` bytes.
 
-    Brackets and colons of a text, such as code, are no parts of the message. Whoever has read
+    Brackets and colons of a text, such as code, are no parts of the message. A caller that has read
     enough goes no further: two million brackets are too many after 64 KiB of their 4 MB.
     """
     parts = quotes = 0

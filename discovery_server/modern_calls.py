@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from discovery_server.client_stream import ClientStream
     from discovery_server.gateway import ClientRequest, Gateway
 
-_GRACE = 30.0  # seconds that a call is kept when nobody has answered its question in time
+_GRACE = 30.0  # seconds that a call is kept when its question was not answered in time
 _PASSED_ON = 3600.0  # seconds for which the state of another server is kept; it has its own limit
 
 

@@ -1,7 +1,7 @@
 """A server's question as its client is given it: with the server's name in front, and cleaned.
 
-The person or the model that reads it must see who asks, and that the words are a server's. What
-must come back unchanged (names, values, an address) is not touched.
+The person or the model that reads it must see which server asks, and that the words are its own.
+What must come back unchanged (names, values, an address) is not touched.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class ResourceFeed(Protocol):
         """
 
     async def unwatch(self, uri: str) -> None:
-        """Nobody wants the updates of a resource any more."""
+        """No subscriber wants the updates of a resource any more."""
 
 
 class Subscriber:
@@ -166,7 +166,7 @@ class Subscriptions:
         """No subscriber.
 
         Args:
-            changing: The lists that can change; of no other anybody is notified.
+            changing: The lists that can change; clients are notified of no others.
             feed: Watches resources; without it there are no updates of them.
             total: Counts these subscribers together with others of the same process.
         """

@@ -44,7 +44,7 @@ source_option = click.option(
     help="Only this source, as `marketplace sources` names it; may be repeated.",
 )
 offline_option = click.option(
-    "--offline", is_flag=True, help="Ask nobody; use what was copied before."
+    "--offline", is_flag=True, help="Send no request; use what was copied before."
 )
 
 

@@ -58,8 +58,8 @@ def reachable_classes(host: str, *, is_private: bool) -> frozenset[AddressClass]
     """What a host that the owner configured may lead to.
 
     An address leads to its own class, `localhost` to this machine, a name of a private network
-    anywhere but to what is reserved, and any other name to the internet alone: whoever answers for
-    the name could otherwise lead it into the owner's network.
+    anywhere but to what is reserved, and any other name to the internet alone: a name server of
+    strangers could otherwise lead it into the owner's network.
 
     Args:
         host: Name or literal address, without brackets.

@@ -290,7 +290,7 @@ class LogDatabase:
         return connection
 
     def _set_aside(self) -> None:
-        """Keep one damaged file for whoever wants to look at it; the lock is held."""
+        """Keep one damaged file for an examination; the lock is held."""
         for suffix in _FILES:
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").replace(f"{self.path.with_name(DAMAGED)}{suffix}")

@@ -1,4 +1,4 @@
-"""Writes entries from a thread, a few times a second; nobody who adds one ever waits.
+"""Writes entries from a thread, a few times a second; a caller that adds one never waits.
 
 The queue is bounded. What comes while it is full is dropped and counted, and the count is written
 when there is room. The thread starts with the first entry.

@@ -2,7 +2,7 @@
 
 Every part that finds something constructs a `Diagnostic`, or a subclass that carries more. The
 code says what kind of thing it is; `codes` has the one table of them, with the severity of each.
-It is loaded only by who asks for a severity: most commands show none.
+It is loaded only where a severity is needed: most commands show none.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ class ScopedEngine:
             continuation: Its answers to an `input_required` result of the same call.
             max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
             on_unchecked: Called with the reason before arguments are sent that cannot be checked.
-            by: Who makes the call, for the call log; whoever has opened the engine if None.
+            by: Who makes the call, for the call log; the opener of the engine if None.
 
         Raises:
             NotFoundError, DisabledError, ServerStartingError: As `details`.

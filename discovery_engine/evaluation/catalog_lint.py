@@ -190,7 +190,7 @@ def _crowded(entries: Iterable[Entry]) -> Iterator[CatalogFinding]:
                 "TOOL_NAME_CROWDED",
                 tuple(entry.key for entry in namesakes),
                 f"{len(namesakes)} tools are called {namesakes[0].tool.name!r}; "
-                f"who asks for it by name sees {DEPTH} of them",
+                f"a search for the name shows {DEPTH} of them",
                 "give them names of their own",
                 tuple(
                     _override(entry, name=_NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME])

@@ -1,7 +1,7 @@
 """Connections to addresses that were checked after their name was resolved.
 
 A name is resolved once, all its addresses are checked, and one of these is connected to: between
-the check and the connection nobody can give the name another address.
+the check and the connection the name cannot get another address.
 """
 
 from __future__ import annotations

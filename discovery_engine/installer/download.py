@@ -58,7 +58,7 @@ class BundleDownloads:
         expected = _HASH.fullmatch(integrity)
         if expected is None:
             raise InstallRefusedError(
-                f"the entry gives no SHA-256 of {quoted(url)}, so nobody could say what is in it"
+                f"the entry gives no SHA-256 of {quoted(url)}, so its content cannot be checked"
             )
         digest = expected[1].lower()
         path = self._folder / f"{digest}.mcpb"

@@ -23,7 +23,7 @@ _NEVER = re.compile(
     r"|PAGER|VISUAL|BROWSER|LESSOPEN|NPM_.*|UV_.*|PIP_.*|VIRTUAL_ENV|CONDA_.*",
     re.IGNORECASE,
 )
-"""Names that decide what is run, loaded or read, whoever gives the value."""
+"""Names that decide what is run, loaded or read, wherever the value comes from."""
 _OWNERS_ALONE = re.compile(
     r".*_PROXY|SSL_.*|CURL_.*|REQUESTS_CA_BUNDLE|AWS_CA_BUNDLE|GRPC_.*", re.IGNORECASE
 )

@@ -173,7 +173,7 @@ class InputValues:
         if any(filled[name] is None and variables[name].is_required for name in filled):
             return ()
         if filled and not any(filled.values()):
-            return ()  # an optional value that nobody wants to have
+            return ()  # an optional value that is not wanted
         _published(Input(one.name, one.kind), one.name, one.value)
         pieces: list[str] = []
         for number, piece in enumerate(_PLACES.split(one.value)):

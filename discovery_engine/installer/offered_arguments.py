@@ -101,7 +101,7 @@ def _words_of(one: Input, values: InputValues) -> Iterator[str]:
 
 
 def _is_bare_flag(one: Input) -> bool:
-    """Whether it is a flag without a value, about which nobody can be asked."""
+    """Whether it is a flag without a value, so that there is nothing to ask for."""
     asks = (one.value, one.default, one.placeholder, one.choices, one.variables, one.is_secret)
     is_described = bool(one.description) or one.is_repeated
     return not any(asks) and not is_described and one.format == "string"

@@ -64,7 +64,7 @@ def remove_folder(folder: Path) -> None:
         folder.unlink()
     elif folder.exists():
         aside = folder.with_name(f".deleted-{os.getpid()}-{folder.name}")
-        folder.replace(aside)  # in one step: nobody finds half of it
+        folder.replace(aside)  # in one step: no process finds half of it
         shutil.rmtree(aside, ignore_errors=True)
 
 

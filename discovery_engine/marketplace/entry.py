@@ -1,9 +1,9 @@
 """An entry of the marketplace: a server as its publisher, or a catalog, describes it.
 
 Everything in it is data of strangers. Texts are as they were published, invisible characters
-included, for a scanner has to see them; whoever shows one cleans it first (`_util.text`). What was
-parsed keeps to the bounds of `marketplace.bounds`, and identifiers of packages to the grammar of
-their registry (`marketplace.identifiers`).
+included, for a scanner has to see them; they are cleaned before they are shown (`_util.text`). What
+was parsed keeps to the bounds of `marketplace.bounds`, and identifiers of packages to the grammar
+of their registry (`marketplace.identifiers`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TransportType: TypeAlias = Literal["stdio", "streamable-http", "sse"]
 
 TRUST_LEVELS: tuple[SourceTrust, ...] = ("unreviewed", "official", "curated")
 """The least trusted first. `official`: the registry verified that the publisher owns the name, and
-nobody reviewed the server; `curated`: somebody whom the owner relies on chose it."""
+the server was not reviewed; `curated`: it was chosen by a source that the owner relies on."""
 
 
 class _Value(Struct, frozen=True, omit_defaults=True):

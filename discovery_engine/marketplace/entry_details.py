@@ -83,7 +83,7 @@ async def entry_details(
 
     Args:
         entry: As the sources have it.
-        managers: Who is asked about packages, by their type; nobody without network.
+        managers: The package managers to ask, by type of package; none without network.
         prerequisites: What is known of this machine.
         now: Unix time in seconds.
     """

@@ -85,7 +85,7 @@ def _reads_alike(name: str, other: str) -> str:
 
 
 def _is_a_typo(name: str, other: str) -> str:
-    # The library is slow to load, and only whoever looks at an entry needs it.
+    # The library is slow to load, and only needed to look at an entry.
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
     scope, _, unscoped = name.rpartition("/")
@@ -183,7 +183,7 @@ def _about_origin(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Dia
 
 
 def _is_about_mcp(entry: MarketplaceEntry, known: KnownPackages) -> bool:
-    """Whether anybody calls it a server: its publisher, a registry of servers, or our list."""
+    """Whether it is called a server by its publisher, a registry of servers, or our list."""
     if entry.tools or entry.remotes or entry.name not in {one.identifier for one in entry.packages}:
         return True  # a registry of servers lists it under a name of its own
     if any(one.identifier in known.of(one.registry_type) for one in entry.packages):

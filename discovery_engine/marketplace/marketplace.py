@@ -83,7 +83,7 @@ class MarketplacePage(Struct, frozen=True):
 
 
 class Marketplace:
-    """Made by whoever opens the engine.
+    """Made where the engine is opened.
 
     Args:
         settings: Sources, in the order of which counts more.
@@ -130,7 +130,7 @@ class Marketplace:
         """The servers that fit a query, the best first; without one those updated last.
 
         Copies that are too old are brought up to date before, for a few seconds; a source without
-        a copy is waited for. Nobody is asked if `offline`.
+        a copy is waited for. No request is sent if `offline`.
 
         Raises:
             InputTooLongError: If the query is too long.
@@ -176,7 +176,7 @@ class Marketplace:
         Args:
             name: As a search gives it.
             sources: Only these.
-            offline: Whether nobody is asked.
+            offline: Whether no request is sent.
 
         Raises:
             MarketplaceEntryNotFoundError: If there is none.
@@ -216,7 +216,7 @@ class Marketplace:
             name: As a search gives it.
             version: Of its packages; the one of the entry without it.
             sources: Only these.
-            offline: Whether nobody is asked.
+            offline: Whether no request is sent.
         """
         entry = await self.lookup(name, sources=sources, offline=offline)
         if not offline:

@@ -1,7 +1,7 @@
 """npm and PyPI as sources of the marketplace, through the package managers of the user.
 
 They are asked while a search waits, so they have a time limit, and what they found until then
-counts. Nobody reviews what is published there. A search reads descriptions, and never downloads a
+counts. What is published there is not reviewed. A search reads descriptions, and never downloads a
 package.
 """
 

@@ -1,6 +1,6 @@
 """Entries of several sources that are one: the same package of the same repository, by no name.
 
-A name proves nothing: whoever publishes first in another source has it. What the highest source
+A name proves nothing: the first to publish in another source has it. What the highest source
 says counts, and only its offers; others fill what it leaves open. Trust is that of the least
 trusted.
 """

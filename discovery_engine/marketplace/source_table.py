@@ -144,7 +144,7 @@ def new_holder() -> str:
 
 
 def _has_ended(holder: str) -> bool:
-    """Whether a holder is known to be gone, so that nobody waits for its lease to expire."""
+    """Whether a holder is known to be gone, so that its lease need not expire first."""
     machine, _, rest = holder.rpartition(" ")[0].rpartition(" ")
     if os.name != "posix" or machine != platform.node() or not rest.isdigit():
         return False

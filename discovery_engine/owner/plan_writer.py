@@ -75,7 +75,7 @@ class PlanWriter:
             self._store.save_servers(scope, saved)
 
     def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
-        """Check that nobody has registered a server of these names since it was planned."""
+        """Check that no server of these names was registered since it was planned."""
         new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
         known = {one.name for one in self._store.registered_servers(scope)} if new else set()
         for name in sorted(new & known):
@@ -99,5 +99,5 @@ class PlanWriter:
 
 
 def _waits_for_overrides(settings: Settings) -> bool:
-    """Whether others wrote overrides of tools, which an approval covers and nobody was shown."""
+    """Whether others wrote overrides of tools: an approval covers them, but they were not shown."""
     return settings.is_untrusted_origin and bool(settings.overrides)

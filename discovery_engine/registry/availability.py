@@ -18,7 +18,7 @@ _GROWTH = 2.0
 
 
 class Availability:
-    """One at a time tries a database that failed; everybody else goes on without it.
+    """One caller at a time tries a database that failed; the others go on without it.
 
     Args:
         name: Of the database.
@@ -44,7 +44,7 @@ class Availability:
         """Unix time in seconds of the first failure since it answered; None while it does."""
 
     def may_try(self) -> bool:
-        """Whether to use the database now; for a while nobody else may if it failed before."""
+        """Whether to use the database now. After a failure one caller may, once in a while."""
         with self._turn:
             if self.error is None:
                 return True

@@ -243,7 +243,7 @@ class LeaseStore(Protocol):
     """They belong to no scope. No clock is used: see `leases`."""
 
     def lease(self, name: str) -> Lease | None:
-        """As it is now, free or held; None if nobody ever held it."""
+        """As it is now, free or held; None if it was never held."""
 
     def acquire_lease(
         self, name: str, holder: str, *, instead_of: Lease | None = None

@@ -1,8 +1,8 @@
 """A span of OpenTelemetry around a call, if the process has a tracer.
 
-Only the API is used, and only once somebody else has loaded it: whoever exports spans has, and
-nobody else pays for importing it. A span never holds arguments, results or names that a caller
-made up.
+Only the API is used, and only once another part has loaded it: an exporter of spans has, and a
+program without one does not pay for the import. A span never holds arguments, results
+or names that a caller made up.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CallSpan:
 
 
 def begin_span(kind: EntryKind, caller: Client | None) -> CallSpan | None:
-    """A span in the client's trace, else below the current one; None if nobody records spans."""
+    """A span in the client's trace, else below the current one; None if no spans are recorded."""
     api = sys.modules.get(_API)
     method = _METHODS.get(kind)
     if api is None or method is None:

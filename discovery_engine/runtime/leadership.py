@@ -8,7 +8,7 @@
 The leader holds a lease and renews it. Another process takes over when the lease was released, or
 when it saw no renewal for so long that the leader cannot count on it any more. Each measures with
 its own monotonic clock how long that was: a clock that is set, a machine that sleeps and a reboot
-make nobody leader beside another.
+never make a second leader beside the first.
 
 A leader that was stopped finds out when it goes on: `Term.is_certain` is false from the moment on
 at which another one may lead, until a renewal has shown that none does.
@@ -165,8 +165,8 @@ class Leadership:
                 if not is_said:
                     logger.warning("The lease of %r cannot be renewed: %s", self._name, error)
                 is_said = True
-                # Nobody else can take it there, either: a full disk does not end the service. But
-                # who was away does not know what happened meanwhile.
+                # No other process can take it there, either: a full disk does not end the service.
+                # But a process that was stopped does not know what happened meanwhile.
                 if not was_certain:
                     continue
                 renewed = term.lease

@@ -122,5 +122,5 @@ class ServerProber:
         if result.is_healthy:
             try:
                 await self._log.reset_errors(result.server)
-            except CallLogError:  # reported by whoever writes the log
+            except CallLogError:  # reported by the writer of the log
                 return

@@ -1,8 +1,8 @@
 """Registered servers and switches joined to the settings of a configuration.
 
 They are one more source, `registry`: a name of the file or of another source wins, and the server
-is then called `NAME@registry`. Each waits for approval as one that was found does; whoever adds it
-with the verbs of its owner approves it.
+is then called `NAME@registry`. Each waits for approval as one that was found does; to add it with
+the verbs of the owner approves it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ EXCERPT_LENGTH = 160  # characters
 
 class FindingKind(StrEnum):
     HIDDEN_TEXT = "hidden_text"
-    """Characters that nobody sees, or that act on a terminal."""
+    """Characters that are invisible, or that act on a terminal."""
     INSTRUCTION = "instruction"
     """Words that order a model about, against the user or behind their back."""
     CROSS_SERVER = "cross_server"

@@ -1,4 +1,4 @@
-"""Characters that nobody sees: which of them have a reason to be there, and what they spell."""
+"""Invisible characters: which of them have a reason to be there, and what they spell."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Values that programs write: `${command:["pass", "show", "github"]}`.
 
 A command is run when a session needs its value, and never to show or check something. What it
-writes is held in memory alone. It gets no stdin and no terminal, for nobody would answer, and its
+writes is held in memory alone. It gets no stdin and no terminal, so it can ask nothing, and its
 stderr is dropped: a password manager may write there what it was asked for.
 """
 

@@ -1,4 +1,4 @@
-"""Who may use the gateway: everybody with one of its tokens.
+"""Who may use the gateway: the holders of its tokens.
 
 An address that has sent many wrong tokens has to wait (see `wrong_tokens`). Tokens that discovery
 made are looked at all the same: 256 random bits are not found by trying, so they need no such
@@ -65,7 +65,7 @@ OWNER = User("owner")
 
 
 class Users:
-    """Everybody with a valid token."""
+    """The holders of valid tokens."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 An address may be wrong ten times at once, and then ten times a minute. All addresses together may
 be wrong a hundred times; beyond that, an address gets no second try before its first is forgotten.
 So a token that its owner chose cannot be found by trying words. A token from an address that was
-never wrong is always looked at: others elsewhere lock no one out.
+never wrong is always looked at: clients elsewhere cannot lock it out.
 """
 
 from __future__ import annotations

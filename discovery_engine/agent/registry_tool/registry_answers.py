@@ -166,5 +166,5 @@ def _short(text: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    """A text that anybody may have published; nothing of one that is suspicious."""
+    """A text that a stranger may have published; nothing of one that is suspicious."""
     return "" if alarms(scan_text(text, where="description")) else _short(text)

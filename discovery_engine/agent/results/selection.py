@@ -26,8 +26,8 @@ async def selected(
 ) -> JSONObject:
     """The part of `result` that is asked for.
 
-    A tool's own failure, and a result without JSON, stay whole: the call was made, and nobody
-    would know its outcome. So is a mistake of the expression a note, and no error.
+    A tool's own failure, and a result without JSON, stay whole: the call was made, and
+    its outcome must be known. So is a mistake of the expression a note, and no error.
     """
     if result.get("isError") or result.get("resultType", "complete") != "complete":
         return result

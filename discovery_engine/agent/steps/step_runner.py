@@ -1,7 +1,7 @@
 """Carries out steps: independent ones side by side, each as a single call would be.
 
-After the first failure no further step is begun; those under way are not broken off, as nobody
-would know what they have done. A cancelled request cancels all of them.
+After the first failure no further step is begun; those under way are not broken off, because
+it would be unknown what they have done. A cancelled request cancels all of them.
 """
 
 from __future__ import annotations

@@ -271,8 +271,8 @@ class ServerEntry(Section):
     )
     roots: list[Root] | None = Field(
         default=None,
-        description="As `server.roots`, for this server; with `[]` it is given none, and nobody is"
-        " asked.",
+        description="As `server.roots`, for this server; with `[]` it is given none, and no client"
+        " is asked.",
         examples=[["~/project"]],
     )
     trust: Annotated[TrustPolicy | None, choice] = Field(

@@ -12,7 +12,7 @@ import anyio.to_thread
 import psycopg
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.postgres import request_queries, trust_queries, world_queries
+from discovery_engine.registry.postgres import request_queries, snapshot_queries, trust_queries
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -81,7 +81,7 @@ def _newest(database: PostgresDatabase) -> object:
     """What was read, or why nothing could be: who reads then reports it once."""
 
     def newest(db: Connection) -> tuple[object, ...]:
-        saves = world_queries.saves(db)
+        saves = snapshot_queries.saves(db)
         return trust_queries.number(db), request_queries.mark(db), saves
 
     try:

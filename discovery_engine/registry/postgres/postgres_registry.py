@@ -26,10 +26,10 @@ from discovery_engine.registry.postgres import (
     refresh_queries,
     registered_queries,
     request_queries,
+    snapshot_queries,
     trust_queries,
     use_queries,
     vector_queries,
-    world_queries,
 )
 from discovery_engine.registry.postgres.database_feed import CHANNEL, database_changes
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
@@ -77,7 +77,7 @@ class PostgresRegistry(PostgresQueue):
         """The save of each scope up to which this object knows what others saved of servers."""
 
     def load(self, scope: str) -> Snapshot | None:
-        stored = self.database.read(lambda db: world_queries.load(db, scope))
+        stored = self.database.read(lambda db: snapshot_queries.load(db, scope))
         if stored is None:
             return None
         self._saves[scope] = self._fetched[scope] = stored.saved
@@ -88,7 +88,7 @@ class PostgresRegistry(PostgresQueue):
             return None
 
     def load_settings(self, scope: str) -> Settings | None:
-        text = self.database.read(lambda db: world_queries.settings(db, scope))
+        text = self.database.read(lambda db: snapshot_queries.settings(db, scope))
         try:
             return settings_from_text(text) if text else None
         except (LookupError, TypeError, ValueError) as exc:
@@ -98,7 +98,7 @@ class PostgresRegistry(PostgresQueue):
     def save_settings(self, scope: str, settings: Settings) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
-        self._save(scope, lambda db, _: world_queries.save_settings(db, scope, text, names))
+        self._save(scope, lambda db, _: snapshot_queries.save_settings(db, scope, text, names))
 
     def save_parts(
         self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
@@ -106,7 +106,7 @@ class PostgresRegistry(PostgresQueue):
         kept = {part.server: part_to_row(part) for part in parts}
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
-            world_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
+            snapshot_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
             if kept:
                 _notify(db)
 
@@ -114,7 +114,7 @@ class PostgresRegistry(PostgresQueue):
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         known = self._fetched.get(scope) or 0
-        last, rows = self.database.read(lambda db: world_queries.parts_since(db, scope, known))
+        last, rows = self.database.read(lambda db: snapshot_queries.parts_since(db, scope, known))
         parts = []
         for row in rows:
             try:
@@ -126,7 +126,7 @@ class PostgresRegistry(PostgresQueue):
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
-        return self.database.write(lambda db: world_queries.forget(db, scope, names))
+        return self.database.write(lambda db: snapshot_queries.forget(db, scope, names))
 
     def load_era(self, connection: str) -> JSONObject | None:
         return self.database.read(lambda db: era_queries.load(db, connection))
@@ -289,7 +289,7 @@ class PostgresRegistry(PostgresQueue):
         def outcome(db: Connection, *, lock: bool) -> SaveOutcome:
             if not refresh_queries.is_held(db, claim, lock=lock):
                 return "lost"
-            stored = world_queries.row_of(db, claim.scope, part.server)
+            stored = snapshot_queries.row_of(db, claim.scope, part.server)
             return "unchanged" if stored and is_same_listing(stored, row) else "saved"
 
         # Where nothing has changed no row is locked either: that would be written.
@@ -302,7 +302,7 @@ class PostgresRegistry(PostgresQueue):
             if (found := outcome(db, lock=True)) == "saved":
                 judged = decided if is_known else None
                 rows = {part.server: row}
-                world_queries.save_parts(db, claim.scope, rows, revision, judged)
+                snapshot_queries.save_parts(db, claim.scope, rows, revision, judged)
                 _notify(db)
 
         self._save(claim.scope, save)
@@ -322,7 +322,7 @@ class PostgresRegistry(PostgresQueue):
         return self._decide(accept)
 
     def scopes(self) -> frozenset[str]:
-        return frozenset(self.database.read(world_queries.scopes))
+        return frozenset(self.database.read(snapshot_queries.scopes))
 
     def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
         self.database.write(lambda db: use_queries.save_all(db, scope, uses))
@@ -352,9 +352,9 @@ class PostgresRegistry(PostgresQueue):
         """Save with `work`, which is given whether all that is saved of the scope is known."""
 
         def save(db: Connection) -> tuple[int | None, int | None]:
-            before = world_queries.locked_save(db, scope)
+            before = snapshot_queries.locked_save(db, scope)
             work(db, before == self._saves.get(scope))
-            return before, world_queries.locked_save(db, scope)
+            return before, snapshot_queries.locked_save(db, scope)
 
         before, after = self.database.write(save)
         # What others have saved since must be fetched still, and is not known until then.

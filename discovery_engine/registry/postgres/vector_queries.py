@@ -17,7 +17,7 @@ def vectors(connection: Connection, model: str, digests: Collection[bytes]) -> d
 
 
 def save(connection: Connection, scope: str, model: str, new: Mapping[bytes, bytes]) -> None:
-    # In one order for everybody, so that two gateways that save the same do not block each other.
+    # In one order on all gateways, so that two that save the same do not block each other.
     digests = sorted(new)
     connection.execute(
         """

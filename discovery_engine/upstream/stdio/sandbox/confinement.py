@@ -172,7 +172,7 @@ def landlock_version() -> int:
 
 
 def tasks_of_all() -> int:
-    """The processes and threads of everybody: those of this user are at most as many."""
+    """The processes and threads of all users: those of this user are at most as many."""
     with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123 - pathlib is large
         return int(file.read().split()[3].partition("/")[2])
 
@@ -182,7 +182,7 @@ def namespaces_work() -> bool:
     """Whether this user may make namespaces; tried once, in a process of its own.
 
     Some systems let a user make them and then forbid all that makes them useful (Ubuntu, by
-    AppArmor): whoever has entered one finds no way back.
+    AppArmor): a process that has entered one cannot leave it.
     """
     if pid := os.fork():
         return os.waitpid(pid, 0)[1] == 0

@@ -174,7 +174,7 @@ class _Access(NamedTuple):
     """What an option does with a file of this machine."""
 
     path: str | None
-    """None if it has nothing to do with one, or nobody can say with which."""
+    """None if it has nothing to do with one, or it cannot be told with which."""
     is_read_only: bool = False
     is_clear: bool = True
 
