@@ -12,10 +12,10 @@ from collections import Counter
 from heapq import heappop, heappush
 from random import Random
 
-from discovery_engine.fleet import schedule
-from discovery_engine.fleet.refresh_job import RefreshJob
 from msgspec import Struct, field
 
+from discovery_engine.fleet import schedule
+from discovery_engine.fleet.refresh_job import RefreshJob
 from discovery_engine.tools.model import ServerName
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0

@@ -21,7 +21,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget  # noqa: E402
-
 from discovery_engine.registry.backends import open_database  # noqa: E402
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402
@@ -77,9 +76,9 @@ class Meter:
         return sum(_cpu(pid) for pid in {self._postmaster, *descendants(self._postmaster)})
 
 
-def measure(count: int = 400) -> list[Cost]:
+def measure(server: PostgresServer, count: int = 400) -> list[Cost]:
     """The costs of each operation, measured on so many servers."""
-    with open_server() as server, closing(open_database(server.create_database())) as store:
+    with closing(open_database(server.create_database())) as store:
         meter = Meter(server)
         servers = [ServerName(f"server{number}") for number in range(count)]
         store.save_settings(SCOPE, make_settings(*servers))
@@ -143,9 +142,10 @@ def _cpu(pid: int) -> float:
 def main() -> None:
     print("| operation, of one server | worker CPU ms | database CPU ms | wall ms | log bytes |")
     print("|---|--:|--:|--:|--:|")
-    for cost in measure():
-        times = f"{cost.client:.2f} | {cost.database:.2f} | {cost.wall:.2f}"
-        print(f"| {cost.what} | {times} | {cost.log:,.0f} |", flush=True)
+    with open_server() as server:
+        for cost in measure(server):
+            times = f"{cost.client:.2f} | {cost.database:.2f} | {cost.wall:.2f}"
+            print(f"| {cost.what} | {times} | {cost.log:,.0f} |", flush=True)
 
 
 if __name__ == "__main__":

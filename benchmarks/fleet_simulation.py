@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-
-from discovery_engine.fleet import schedule  # noqa: E402
 
 from benchmarks.fleet_model import (  # noqa: E402
     DAY,
@@ -32,6 +30,8 @@ from benchmarks.fleet_model import (  # noqa: E402
     Turns,
 )
 from benchmarks.fleet_operations import BATCH, TOOLS, Cost, measure  # noqa: E402
+from discovery_engine.fleet import schedule  # noqa: E402
+from tests.postgres import open_server  # noqa: E402
 
 OPERATIONS = {
     "first listings": (
@@ -49,7 +49,8 @@ SIZES = ((100, 1), (1_000, 1), (10_000, 4), (100_000, 20), (100_000, 200))
 
 def main() -> None:
     asked = _arguments()
-    costs = {cost.what: cost for cost in measure()}
+    with open_server() as server:
+        costs = {cost.what: cost for cost in measure(server)}
     sizes = [(asked.servers, asked.workers)] if asked.servers else SIZES
     turns = Turns(
         first=_seconds(costs[f"accept {TOOLS} new tools"], costs[f"save {TOOLS} tools"]),
@@ -100,7 +101,7 @@ def _seconds(*costs: Cost) -> float:
 
 def _cores(fleet: Fleet, seen: Seen, costs: dict[str, Cost]) -> str:
     """Of CPU, for what the workers have the database do."""
-    load: Counter[int] = Counter()
+    load: defaultdict[int, float] = defaultdict(float)
     for kind, operations in OPERATIONS.items():
         per = sum(costs[one].database for one in operations) / 1000
         for minute, count in seen.by_minute.get(kind, {}).items():
