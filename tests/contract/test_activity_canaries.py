@@ -33,7 +33,11 @@ from tests.servers.programs import HERE
 
 __all__ = ["exported"]
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("LOG-3", "LOG-4", "MTR-10", "MTR-14")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.timeout(600),
+    pytest.mark.requirement("LOG-3", "LOG-4", "MTR-10", "MTR-14"),
+]
 
 # Echoes what it is called with, in its answer, on stderr, as a log message, as progress, and as a
 # question to the client.
@@ -129,7 +133,7 @@ async def test_no_byte_that_is_logged_exported_or_traced_has_a_part_of_a_known_s
     async def on_progress(*_: object) -> None:
         """Wanted, so that progress is sent."""
 
-    with anyio.fail_after(200):
+    with anyio.fail_after(500):
         async with opened(folder, mode) as engine:
             await engine.execute("echo", "own", {}, caller=client, on_progress=on_progress)
             for arguments in planted():
