@@ -53,6 +53,11 @@ class Availability:
             self._retry_at = self._clock() + self._pause
             return True
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next use would try the database."""
+        return self.error is None or self._clock() >= self._retry_at
+
     def retry_now(self) -> None:
         with self._turn:
             self._retry_at = 0.0

@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import RegistryError, RegistryUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +38,8 @@ class LocalCopy:
         self.store = store
         self._newest = store.newest_decision()
         """The number of the newest decision that the copy has."""
+        self._seen = self._newest
+        """The number of the newest decision that this process has read of the database."""
         self._fetched: dict[str, dict[bytes, bytes]] = {}
         """Vectors by model that came from the database, until a scope says that it uses them."""
         self._saves = 0
@@ -91,8 +93,28 @@ class LocalCopy:
         found = {digest: data for digest, data in fetched.items() if digest in used}
         self.write(lambda store: store.save_vectors(scope, model, found))
 
+    @property
+    def missed_decision(self) -> int | None:
+        """The number of the newest decision in effect here if the copy does not have it."""
+        return self._seen if self._newest < self._seen else None
+
+    def require_decisions(self) -> None:
+        """To be called before decisions of the copy are used.
+
+        Raises:
+            RegistryUnavailableError: If some that are in effect here are missing: the copy would
+                undo them.
+        """
+        if self.missed_decision is not None:
+            raise RegistryUnavailableError(
+                "the newest decisions cannot be read again while the database does not answer",
+                hint="they stay in effect; try again once it does",
+            )
+
     def copy_decisions_later(self, newest: int | None = None) -> None:
         """In the background, unless it is queued already, or the copy has the `newest` one."""
+        if newest is not None:
+            self._seen = newest
         if not self._is_copying and newest != self._newest:
             self._is_copying = True  # what is queued copies all decisions until then
             self._later(self.copy_decisions)
@@ -113,7 +135,7 @@ class LocalCopy:
                 self._remote.report_loss(at=time.time())
             export = self._remote.export_decisions()
             self.store.import_decisions(export)
-            self._newest = export.number
+            self._newest = self._seen = export.number
 
     def finish(self) -> None:
         """Wait for what is queued."""

@@ -82,7 +82,13 @@ class MemoryRegistry(MemoryQueue):
             self._drop_uses(scope, lambda server: server not in named)
 
     def save_parts(
-        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+        self,
+        scope: str,
+        parts: Iterable[ServerPart],
+        *,
+        revision: int,
+        decided: int | None = None,
+        keep_newer: bool = False,  # noqa: ARG002 - of one machine
     ) -> None:
         with self._turn:
             if (snapshot := self._snapshots.get(scope)) is None:

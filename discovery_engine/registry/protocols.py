@@ -82,7 +82,13 @@ class SnapshotStore(Protocol):
         """
 
     def save_parts(
-        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+        self,
+        scope: str,
+        parts: Iterable[ServerPart],
+        *,
+        revision: int,
+        decided: int | None = None,
+        keep_newer: bool = False,
     ) -> None:
         """Replace what is saved of these servers, in one transaction.
 
@@ -90,6 +96,10 @@ class SnapshotStore(Protocol):
         configuration meanwhile must not come back. The saved revision never decreases. `decided` is
         saved as that of the snapshot, unless another process has saved something since this
         registry last loaded or saved it.
+
+        With `keep_newer`, for parts that are no new listing, a server stays as another machine has
+        saved it since this registry last loaded or asked for changes; these come with the next
+        `changed_parts`. Without effect where no other machine saves.
         """
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:

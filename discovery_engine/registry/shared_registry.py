@@ -18,6 +18,8 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.availability import Availability
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_READ_AGAIN = 1.0  # seconds after which a change that could not be read is passed on again
 _MET = "met"  # beside the copy: the database has answered once, so the copy is of something
 
 
@@ -74,6 +77,8 @@ class SharedRegistry(SharedQueue):
         self._met = folder / _MET
         self._has_met = self._met.exists()
         self._opened_at = time.time()
+        self._answers_of_copy = 0
+        """How often the copy answered in place of the database."""
         self._waiting = WaitingWrites()
         self.availability = Availability(remote.database.address.name, clock)
 
@@ -88,6 +93,7 @@ class SharedRegistry(SharedQueue):
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         if self._waiting.has_bookkeeping:
+            self._answers_of_copy += 1
             return ()  # what this gateway listed last waits still, and would be undone
         parts = self._read(lambda store: store.changed_parts(scope))
         if parts:
@@ -100,6 +106,8 @@ class SharedRegistry(SharedQueue):
     def newest_decision(self) -> int:
         number, is_live = self._found(lambda store: store.newest_decision())
         if not is_live:
+            if (missed := self._copy.missed_decision) is not None:
+                return missed
             # Never a number of the database: those of others, made meanwhile, must be read.
             seen = self._waiting.first_seen_count
             return -1 - number - seen if seen else number
@@ -107,14 +115,14 @@ class SharedRegistry(SharedQueue):
         return number
 
     def decisions(self, scope: str) -> Decisions:
-        found, is_live = self._found(lambda store: store.decisions(scope))
+        found, is_live = self._found_decision(lambda store: store.decisions(scope))
         return found if is_live else with_accepted(found, self._waiting.first_seen(scope))
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        return self._read(lambda store: store.approvals(scope))
+        return self._found_decision(lambda store: store.approvals(scope))[0]
 
     def accepted(self, scope: str, server: str) -> AcceptedTools:
-        found, is_live = self._found(lambda store: store.accepted(scope, server))
+        found, is_live = self._found_decision(lambda store: store.accepted(scope, server))
         if is_live:
             return found
         seen = [one for one in self._waiting.first_seen(scope) if one.server == server]
@@ -124,18 +132,18 @@ class SharedRegistry(SharedQueue):
         return self._read(lambda store: store.history(scope, server))
 
     def lost_at(self, scope: str) -> float | None:
-        lost, is_live = self._found(lambda store: store.lost_at(scope))
+        lost, is_live = self._found_decision(lambda store: store.lost_at(scope))
         # Before the first answer of the database it is unknown what its owner withholds.
         return self._opened_at if not (is_live or self._has_met) else lost
 
     def servers_mark(self, scope: str) -> str:
-        return self._read(lambda store: store.servers_mark(scope))
+        return self._found_decision(lambda store: store.servers_mark(scope))[0]
 
     def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
-        return self._read(lambda store: store.registered_servers(scope))
+        return self._found_decision(lambda store: store.registered_servers(scope))[0]
 
     def switches(self, scope: str) -> ServerSwitches:
-        return self._read(lambda store: store.switches(scope))
+        return self._found_decision(lambda store: store.switches(scope))[0]
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         found, is_live = self._found(lambda store: store.vectors(model, digests))
@@ -159,7 +167,14 @@ class SharedRegistry(SharedQueue):
         async with aclosing(self._remote.changes()) as changes:
             async for _ in changes:
                 self.availability.retry_now()
+                known = self._answers_of_copy
                 yield
+                # What the copy answered is older than the change, which is announced only once.
+                while known != self._answers_of_copy:
+                    await anyio.sleep(_READ_AGAIN)
+                    if self.availability.is_due:
+                        known = self._answers_of_copy
+                        yield
 
     # Bookkeeping, which may wait.
 
@@ -169,12 +184,20 @@ class SharedRegistry(SharedQueue):
         self._kept(("settings", scope), lambda store: store.save_settings(scope, settings))
 
     def save_parts(
-        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+        self,
+        scope: str,
+        parts: Iterable[ServerPart],
+        *,
+        revision: int,
+        decided: int | None = None,
+        keep_newer: bool = False,
     ) -> None:
         new = tuple(parts)
 
         def save(store: Registry) -> None:
-            store.save_parts(scope, new, revision=revision, decided=decided)
+            store.save_parts(
+                scope, new, revision=revision, decided=decided, keep_newer=keep_newer
+            )
 
         self._copy.skip_older_snapshots()
         self._copy.write(save)
@@ -320,7 +343,19 @@ class SharedRegistry(SharedQueue):
         if self.availability.may_try():
             with suppress(RegistryError):
                 return self._asked(ask), True
+        self._answers_of_copy += 1
         return ask(self._copy.store), False
+
+    def _found_decision(self, ask: Callable[[Registry], T]) -> tuple[T, bool]:
+        """As `_found`.
+
+        Raises:
+            RegistryUnavailableError: If the copy lacks decisions that are in effect here.
+        """
+        found, is_live = self._found(ask)
+        if not is_live:
+            self._copy.require_decisions()
+        return found, is_live
 
     def _read(self, ask: Callable[[Registry], T]) -> T:
         found, _ = self._found(ask)
@@ -365,6 +400,7 @@ class SharedRegistry(SharedQueue):
         self._try_to_deliver()
 
     def _accept_for_now(self, scope: str, found: Iterable[Acceptance], at: float) -> int:
+        self._copy.require_decisions()
         known = self._copy.store.accepted
         new = [one for one in found if one.tool not in known(scope, one.server)]
         return self._waiting.accept(scope, new, at)

@@ -48,7 +48,8 @@ class WaitingWrites:
 
     def add_part(self, scope: str, part: ServerPart, revision: int) -> None:
         def save(store: Registry) -> None:
-            store.save_parts(scope, [part], revision=revision)
+            # While this waited, another gateway may have listed the server.
+            store.save_parts(scope, [part], revision=revision, keep_newer=True)
 
         self.add(("part", scope, part.server), save)
 

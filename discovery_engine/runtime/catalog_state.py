@@ -269,7 +269,7 @@ class CatalogState:
         parts = [replace(part, failure=None) for part in known if part.failure]
         if parts:
             await self._replace_catalog(self.view.catalog.with_parts(parts))
-            await self._store.save_parts(self._known, parts)
+            await self._store.save_parts(self._known, parts, are_listed=False)
 
     async def _apply_pending(self) -> None:
         pending, self._pending = self._pending, {}
@@ -277,7 +277,11 @@ class CatalogState:
         # In a thread, as the diff below: with 10,000 tools each blocked the loop for 40 ms.
         if parts := await anyio.to_thread.run_sync(self._parts, pending.values()):
             await self._replace_catalog(self.view.catalog.with_parts(parts))
-            await self._store.save_parts(self._known, parts)
+            # What was known of a server that has failed may be older than what others have listed.
+            for are_listed in (True, False):
+                saved = [part for part in parts if (part.failure is None) is are_listed]
+                if saved:
+                    await self._store.save_parts(self._known, saved, are_listed=are_listed)
 
     async def _accept_new(self, pending: Iterable[ListingResult]) -> None:
         """Accept new tools under the trust policy before they become visible; needs the lock."""

@@ -59,9 +59,11 @@ class CatalogStore:
         """Store the settings, and these parts; None if all parts are stored already."""
         await self._write(partial(self._save_settings, now, parts))
 
-    async def save_parts(self, now: Snapshot, parts: Iterable[ServerPart]) -> None:
-        """Store these parts."""
-        await self._write(partial(self._save_parts, now, parts))
+    async def save_parts(
+        self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool
+    ) -> None:
+        """Store these parts; `are_listed` if they are new listings, which replace any other."""
+        await self._write(partial(self._save_parts, now, parts, are_listed=are_listed))
 
     async def forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
         """Delete what is stored of servers, of all with None.
@@ -119,12 +121,16 @@ class CatalogStore:
     def _save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
         self._registry.save_settings(catalog_key_of(now.settings), now.settings)
         if parts is not None:
-            self._save_parts(now, parts)
+            self._save_parts(now, parts, are_listed=False)
 
-    def _save_parts(self, now: Snapshot, parts: Iterable[ServerPart]) -> None:
+    def _save_parts(
+        self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool
+    ) -> None:
         key, revision = catalog_key_of(now.settings), now.catalog.revision
-        self._registry.save_parts(key, parts, revision=revision, decided=now.decided)
+        self._registry.save_parts(
+            key, parts, revision=revision, decided=now.decided, keep_newer=not are_listed
+        )
 
     def _forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
         self._registry.forget(catalog_key_of(now.settings), servers)
-        self._save_parts(now, ())
+        self._save_parts(now, (), are_listed=False)

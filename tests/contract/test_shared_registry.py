@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 from typing import Literal
 
@@ -155,6 +155,68 @@ def test_without_having_met_the_database_nothing_is_accepted_because_it_is_new(
     with closing(gateway.open(timeout=2.0)) as store:
         assert store.load(SCOPE) is None
         assert store.lost_at(SCOPE) is not None
+
+
+@pytest.mark.requirement("PGS-21", "FLT-30")
+@pytest.mark.anyio
+async def test_a_change_that_could_not_be_read_is_passed_on_again(gateway: Gateway) -> None:
+    with closing(gateway.open(timeout=5.0)) as store, closing(gateway.database()) as other:
+        fill(store)
+        with anyio.fail_after(120):
+            async with aclosing(store.changes()) as changes:
+                await anext(changes)
+                other.set_switches(SCOPE, {"a": True}, at=2.0)
+                await anext(changes)
+                gateway.proxy.refuse()
+                assert not store.switches(SCOPE)["a"].is_wanted  # of the copy
+                gateway.proxy.release()
+                gateway.wait_out()
+
+                await anext(changes)
+
+                assert store.switches(SCOPE)["a"].is_wanted
+
+
+@pytest.mark.requirement("PGS-9", "FLT-30")
+def test_a_copy_without_the_newest_decision_that_was_seen_undoes_none(gateway: Gateway) -> None:
+    with closing(gateway.open(timeout=5.0)) as store, closing(gateway.database()) as other:
+        fill(store)
+        held = threading.Event()
+        store._copy._later(held.wait)
+        other.revoke(SCOPE, ["a"])
+        number = store.newest_decision()
+        gateway.proxy.refuse()
+
+        for read in (store.approvals, store.switches, store.decisions, store.registered_servers):
+            with pytest.raises(RegistryUnavailableError, match="newest decisions"):
+                read(SCOPE)
+        assert store.newest_decision() == number
+
+        held.set()
+        gateway.proxy.release()
+        gateway.wait_out()
+        assert store.approvals(SCOPE) == {}
+
+
+@pytest.mark.requirement("PGS-21", "FLT-30")
+def test_what_was_judged_anew_never_replaces_a_newer_listing_of_another_gateway(
+    gateway: Gateway,
+) -> None:
+    with closing(gateway.open()) as store, closing(gateway.database()) as other:
+        fill(store)
+        other.save_parts(SCOPE, [make_part("a", "newer")], revision=9)
+        store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "z")], revision=4)
+        other.save_parts(SCOPE, [make_part("a", "newer")], revision=9)
+        store.save_parts(SCOPE, [make_part("a", "x")], revision=4, keep_newer=True)
+
+        world = other.load(SCOPE)
+        assert world
+        assert [str(entry.key) for entry in world.catalog] == ["a:newer", "b:z"]
+        assert "newer" in str(store.changed_parts(SCOPE))
+        store.save_parts(SCOPE, [make_part("a", "x")], revision=4, keep_newer=True)
+        world = other.load(SCOPE)
+        assert world
+        assert [str(entry.key) for entry in world.catalog] == ["a:x", "b:z"]
 
 
 @pytest.mark.requirement("PGS-10")

@@ -68,10 +68,10 @@ class HeldStore(MemoryRegistry):
             await anyio.to_thread.run_sync(asked.wait, abandon_on_cancel=True)
 
     def save_parts(
-        self, scope: str, parts: object, *, revision: int, decided: int | None = None
+        self, scope: str, parts: object, *, revision: int, decided: int | None = None, **other: bool
     ) -> None:
         self._wait("save_parts")
-        super().save_parts(scope, parts, revision=revision, decided=decided)  # type: ignore[arg-type]
+        super().save_parts(scope, parts, revision=revision, decided=decided, **other)  # type: ignore[arg-type]
 
     def accept(self, scope: str, found: object, *, at: float, if_new: bool = False) -> int:
         self._wait("accept")

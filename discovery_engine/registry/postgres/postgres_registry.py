@@ -101,11 +101,21 @@ class PostgresRegistry(PostgresQueue):
         self._save(scope, lambda db, _: snapshot_queries.save_settings(db, scope, text, names))
 
     def save_parts(
-        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+        self,
+        scope: str,
+        parts: Iterable[ServerPart],
+        *,
+        revision: int,
+        decided: int | None = None,
+        keep_newer: bool = False,
     ) -> None:
         kept = {part.server: part_to_row(part) for part in parts}
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            if keep_newer:
+                known = self._fetched.get(scope) or 0
+                for name in snapshot_queries.servers_since(db, scope, known):
+                    kept.pop(name, None)
             snapshot_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
             if kept:
                 _notify(db)

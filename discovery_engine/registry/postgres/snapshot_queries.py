@@ -174,6 +174,17 @@ def parts_since(connection: Connection, scope: str, save: int) -> tuple[int, lis
     return saved, [PartRow(*part) for part in connection.execute(query, (key, save))]
 
 
+def servers_since(connection: Connection, scope: str, save: int) -> list[ServerName]:
+    """The servers that were saved after that save."""
+    query = """
+        SELECT servers.name FROM discovery.servers
+        JOIN discovery.scopes ON scopes.id = servers.scope
+        WHERE scopes.key = %s AND servers.saved > %s
+        """
+    rows = connection.execute(query, (key_of(scope), save))
+    return [ServerName(from_column(name)) for (name,) in rows]
+
+
 def saves(connection: Connection) -> tuple[int, int]:
     """Something else after each save of any scope.
 

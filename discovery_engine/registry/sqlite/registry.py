@@ -143,7 +143,13 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         self._save(scope, lambda db, _: save(db, scope))
 
     def save_parts(
-        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+        self,
+        scope: str,
+        parts: Iterable[ServerPart],
+        *,
+        revision: int,
+        decided: int | None = None,
+        keep_newer: bool = False,  # noqa: ARG002 - of one machine
     ) -> None:
         kept = {part.server: part_to_row(part) for part in parts}
         save = partial(snapshot_tables.save_parts, parts=kept, revision=revision)
