@@ -104,7 +104,6 @@ class TcpProxy:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-
     def _due_action(self) -> Callable[[], None] | None:
         with self._turn:
             if self._then is None:

@@ -195,9 +195,7 @@ class SharedRegistry(SharedQueue):
         new = tuple(parts)
 
         def save(store: Registry) -> None:
-            store.save_parts(
-                scope, new, revision=revision, decided=decided, keep_newer=keep_newer
-            )
+            store.save_parts(scope, new, revision=revision, decided=decided, keep_newer=keep_newer)
 
         self._copy.skip_older_snapshots()
         self._copy.write(save)

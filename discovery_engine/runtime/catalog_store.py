@@ -123,9 +123,7 @@ class CatalogStore:
         if parts is not None:
             self._save_parts(now, parts, are_listed=False)
 
-    def _save_parts(
-        self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool
-    ) -> None:
+    def _save_parts(self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool) -> None:
         key, revision = catalog_key_of(now.settings), now.catalog.revision
         self._registry.save_parts(
             key, parts, revision=revision, decided=now.decided, keep_newer=not are_listed

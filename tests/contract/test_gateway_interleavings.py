@@ -7,7 +7,6 @@ from the database alone.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -168,7 +167,9 @@ class Gateway:
     async def refresh(self) -> None:
         await self.engine.refresh([SERVER])
         # What it has listed itself is newer than what it noticed.
-        accepted = {str(one["name"]) for one in self._oracle.present if self._oracle.is_accepted(one)}
+        accepted = {
+            str(one["name"]) for one in self._oracle.present if self._oracle.is_accepted(one)
+        }
         self.noticed = self.noticed._replace(held=self.noticed.held - accepted)
 
 

@@ -391,7 +391,13 @@ class FullStore(MemoryRegistry):
         raise RegistryError("no")
 
     def save_parts(
-        self, scope: str, parts: object, *, revision: int, decided: int | None = None, **other: object
+        self,
+        scope: str,
+        parts: object,
+        *,
+        revision: int,
+        decided: int | None = None,
+        **other: object,
     ) -> None:
         raise RegistryError("no")
 
