@@ -1,8 +1,8 @@
 """Gateways of one registry, whatever the order of events: none serves what another holds back.
 
 The steps of a schedule are done one after the other, with the real feed of changes of each gateway
-behind a gate, so that a schedule decides what has been noticed where. What may be served is computed
-from the database alone.
+behind a gate, so that a schedule decides what has been noticed where. What may be served is read
+of the database alone.
 """
 
 from __future__ import annotations
@@ -178,7 +178,6 @@ class World:
         self.gateways = gateways
         self.oracle = oracle
         self.told = told
-        self.asked: list[tuple[int, str]] = []
 
     async def take(self, step: Step) -> None:
         kind, at, number = step
@@ -186,13 +185,14 @@ class World:
         # A decision without the database, or one that is none any more.
         with suppress(DiscoveryError):
             match kind:
-                case "tell":
-                    self.oracle.tell(number)
-                case "change":
-                    self.oracle.tell(number)
-                    await gateway.refresh()
-                case "list":
-                    await gateway.refresh()
+                case "tell" | "list" | "change":
+                    if kind != "list":
+                        self.oracle.tell(number)
+                    if kind != "tell":
+                        await gateway.refresh()
+                case "away" | "back":
+                    for one in self.gateways if number % 2 else [gateway]:
+                        one.proxy.refuse() if kind == "away" else one.back()
                 case "notice":
                     await gateway.notice()
                 case "slow":
@@ -200,12 +200,6 @@ class World:
                 case "blip":
                     gateway.proxy.after(number // 2, gateway.proxy.refuse)
                     await gateway.notice(lambda: self._until_refused(gateway))
-                case "away":
-                    for one in self.gateways if number % 2 else [gateway]:
-                        one.proxy.refuse()
-                case "back":
-                    for one in self.gateways:
-                        one.back()
                 case _:
                     await self._decide(gateway, kind)
         self.require_kept(step)
@@ -238,7 +232,7 @@ class World:
     async def _until_refused(self, gateway: Gateway) -> None:
         # It may have nothing to read, and so nothing to lose.
         with anyio.move_on_after(1.0):
-            while gateway._availability.error is None:
+            while gateway._availability.error is None:  # noqa: ASYNC110 - set in a thread
                 await anyio.sleep(0.01)
 
     def require_kept(self, after: object) -> None:
