@@ -207,6 +207,19 @@ class CallLog:
         read = partial(self.reader.timeline, since, until, step, server)
         return await anyio.to_thread.run_sync(read)
 
+    async def recent_timeline(
+        self, seconds: float = 3600.0, *, step: float = 60.0, server: str | None = None
+    ) -> Timeline:
+        """As `timeline`, of the last `seconds`, in spans that begin at multiples of `step`.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+            ValueError: If `step` is not positive, or there would be no span, or more than 1,440.
+        """
+        await self.flush()
+        read = partial(self.reader.recent_timeline, self.now(), seconds, step, server)
+        return await anyio.to_thread.run_sync(read)
+
     async def reset_errors(self, server: str | None = None) -> None:
         """Count the errors of a server, of all with None, from zero.
 

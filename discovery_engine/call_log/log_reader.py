@@ -33,7 +33,7 @@ from discovery_engine.call_log.log_tables import (
     require_version,
 )
 from discovery_engine.call_log.tally import ServerMetrics, metrics_of
-from discovery_engine.call_log.timeline import Timeline, timeline
+from discovery_engine.call_log.timeline import Timeline, spans_until, timeline
 
 _PATIENCE = 5.0  # seconds to wait for another process
 _EXPORTED = 1_000  # entries that are read at once
@@ -131,6 +131,17 @@ class LogReader:
         with _opened(self.path) as db:
             counts = read_minutes(db, self._scope, since, until, server) if db else ()
             return timeline(counts, since=since, until=until, step=step)
+
+    def recent_timeline(
+        self, now: float, seconds: float, step: float, server: str | None = None
+    ) -> Timeline:
+        """As `timeline`, of the spans that cover the last `seconds`.
+
+        Raises:
+            ValueError: As `timeline`, and if `step` is not positive.
+        """
+        since, until = spans_until(now, seconds=seconds, step=step)
+        return self.timeline(since, until, step, server)
 
     def losses(self) -> list[Loss]:
         """Entries that could not be written, the newest loss last."""

@@ -67,6 +67,26 @@ def timeline(
     return Timeline(spans, _span(since, total))
 
 
+def shortest_step(length: float) -> int:
+    """That of a timeline of so many minutes, hours or the like, in the same unit."""
+    return math.ceil(length / MOST_SPANS)
+
+
+def spans_until(now: float, *, seconds: float, step: float) -> tuple[float, float]:
+    """Where the first and the last of the spans that cover the last `seconds` begin and end.
+
+    A span begins at a multiple of its length, so that a later timeline has the same ones.
+
+    Raises:
+        ValueError: If `step` is not positive.
+    """
+    if step <= 0:
+        text = f"the step of a timeline is a positive number of seconds, not {step:g}"
+        raise ValueError(text)
+    until = math.floor(now / step + 1) * step
+    return until - math.ceil(seconds / step) * step, until
+
+
 def _span(at: float, tally: Tally) -> TimeSpan:
     median, high = tally.quantile(0.5), tally.quantile(0.95)
     return TimeSpan(at, tally.calls, tally.errors, median, high)

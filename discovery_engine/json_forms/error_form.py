@@ -99,6 +99,11 @@ def _way_to_names(error: NotFoundError) -> str:
             advice = "`discovery search` finds tools by words"
         case _:  # written for the owner, with the nearest
             return error.hint
+    return with_nearest(error, advice)
+
+
+def with_nearest(error: NotFoundError, advice: str) -> str:
+    """A next step after the nearest names, if there are any."""
     if not error.nearest:
         return advice
     return f"did you mean {' or '.join(map(repr, error.nearest))}? {advice}"

@@ -246,6 +246,7 @@ class SyncCallLog(_OnLoop):
     count = verb(CallLog.count)
     export = verb(CallLog.export)
     timeline = verb(CallLog.timeline)
+    recent_timeline = verb(CallLog.recent_timeline)
     clear = verb(CallLog.clear)
     flush = verb(CallLog.flush)
 

@@ -34,7 +34,6 @@ from discovery_engine.errors import (
     InvalidInputError,
     InvalidPackageNameError,
     InvalidSecretError,
-    MarketplaceCursorError,
     MissingInputsError,
     NotFoundError,
     PackageChangedError,
@@ -79,7 +78,7 @@ from discovery_server.api.live_calls import (
     LiveCalls,
     TooManyCallsError,
 )
-from discovery_server.api.paging import InvalidCursorError
+from discovery_server.api.next_routes import next_route
 from discovery_server.api.request_mistakes import mistake
 from discovery_server.api.route import ApiRequest, ApiRoute, RequestError, ScopeMissingError
 from discovery_server.api.watched_resources import TooManyWatchedError, WatchedResources
@@ -134,11 +133,9 @@ _STATUSES: dict[type[DiscoveryError], int] = {
     InstallFailedError: 502,
     InstallRefusedError: 409,
     InvalidArgumentsError: 422,
-    InvalidCursorError: 400,
     InvalidInputError: 422,
     InvalidPackageNameError: 422,
     InvalidSecretError: 422,
-    MarketplaceCursorError: 400,
     MissingInputsError: 422,
     NotFoundError: 404,
     PackageChangedError: 409,
@@ -211,11 +208,11 @@ async def _answer(shared: _Shared, route: ApiRoute, request: Request) -> Respons
         with _transient_engine(shared, request) as engine:
             answer = await route.handler(await _checked(shared, route, request, engine))
     except DiscoveryError as error:
-        return _refusal(error)
+        return _refusal(error, request)
     except Exception:
         logger.exception("%s %s failed", route.method, route.path)
         text = "an unexpected error; the log of the gateway has the details"
-        return _refusal(RequestError(500, text))
+        return _refusal(RequestError(500, text), request)
     return _json(route.status, msgspec.to_builtins(answer))
 
 
@@ -244,19 +241,23 @@ async def _checked(
     limits = request.scope.get("limits", NO_LIMITS)
     shown = engine or shared.engines.of(request.scope.get("view"), limits)
     asked = await _asked(request, route)
-    by: Actor = "person" if "authorization" not in request.headers else "program"
     return ApiRequest(
         engine=shown,
         owner=engine or shared.engines.whole,
         path=request.path_params,
         asked=asked,
         scopes=scopes,
-        by=by,
+        by=_actor(request),
         user=request.scope.get("user", ""),
         calls=shared.calls,
         watched=shared.watched_of(engine, request),
         transient=shared.transient,
     )
+
+
+def _actor(request: Request) -> Actor:
+    """A person on the page, whose session is a cookie, or a program."""
+    return "program" if "authorization" in request.headers else "person"
 
 
 async def _asked(request: Request, route: ApiRoute) -> Struct:
@@ -337,22 +338,29 @@ def _origins(hint: Any) -> set[Any]:
     return {get_origin(hint)}
 
 
-def _refusal(error: DiscoveryError) -> Response:
+def _refusal(error: DiscoveryError, request: Request) -> Response:
+    form = error_form(error)
     if isinstance(error, RequestError):
-        return _json(error.status, error_form(error) | error.facts)
+        return _json(error.status, form | error.facts)
+    # A person on the page has a terminal for the commands, and no use for a route.
+    is_owner = "admin" in request.scope.get("scopes", ())
+    if _actor(request) == "program" and (route := next_route(error, is_owner=is_owner)):
+        form["hint"] = route
     kinds = (kind for kind in type(error).__mro__ if kind in _STATUSES)
-    return _json(_STATUSES[next(kinds)], error_form(error))
+    return _json(_STATUSES[next(kinds)], form)
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
     text = f"there is nothing at {request.url.path}"
-    return _refusal(RequestError(404, text, hint=f"GET {PATH}/openapi.json names the routes"))
+    hint = f"GET {PATH}/openapi.json names the routes"
+    return _refusal(RequestError(404, text, hint=hint), request)
 
 
 async def _not_allowed(request: Request, error: Exception) -> Response:
     text = f"{request.method} is not possible at {request.url.path}"
     headers = getattr(error, "headers", None) or {}
-    answer = _refusal(RequestError(405, text, hint=f"use {headers.get('Allow', 'GET')}"))
+    hint = f"use {headers.get('Allow', 'GET')}"
+    answer = _refusal(RequestError(405, text, hint=hint), request)
     answer.headers.update(headers)
     return answer
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.call_log.log_entry import EntryKind, LogFilter
-from discovery_engine.call_log.timeline import MOST_SPANS
+from discovery_engine.call_log.timeline import MOST_SPANS, shortest_step
 from discovery_server.api.paging import Limit
 from discovery_server.api.route import ApiRequest, ApiRoute, Nothing, RequestError
 
@@ -104,14 +103,11 @@ async def metrics(request: ApiRequest[MetricsQuery]) -> Metrics:
 
 async def timeline(request: ApiRequest[TimelineQuery]) -> CallTimeline:
     asked, log = request.asked, request.owner.call_log
-    if asked.minutes > asked.step * MOST_SPANS:
-        hint = f"pass a `step` of at least {math.ceil(asked.minutes / MOST_SPANS)}"
+    if (least := shortest_step(asked.minutes)) > asked.step:
+        hint = f"pass a `step` of at least {least}"
         raise RequestError(422, f"these are more than {MOST_SPANS:,} spans", hint=hint)
-    # A span begins at a multiple of its length, so that the next answer has the same ones.
     step = asked.step * 60
-    until = math.floor(log.now() / step + 1) * step
-    since = until - math.ceil(asked.minutes / asked.step) * step
-    found = await log.timeline(since=since, until=until, step=step, server=asked.server)
+    found = await log.recent_timeline(asked.minutes * 60, step=step, server=asked.server)
     spans = [span.to_json() for span in found.spans]
     return CallTimeline(log.is_kept, step, found.total.to_json(), spans)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.errors import DiscoveryError
+from discovery_engine.errors import DiscoveryError, MarketplaceCursorError
 from discovery_engine.json_forms.marketplace_form import (
     entry_details_form,
     page_form,
@@ -15,6 +15,7 @@ from discovery_engine.json_forms.marketplace_form import (
     sync_form,
 )
 from discovery_engine.limits import QUERY_BYTES
+from discovery_server.api.paging import InvalidCursorError
 from discovery_server.api.route import ApiRequest, ApiRoute, Nothing
 
 _MOST = 100  # entries of a page
@@ -46,13 +47,16 @@ class Sources(Struct, frozen=True):
 
 async def browse_marketplace(request: ApiRequest[MarketplaceQuery]) -> JSONObject:
     asked = request.asked
-    found = await request.owner.marketplace.search(
-        asked.query,
-        limit=asked.limit,
-        cursor=asked.cursor,
-        sources=asked.source,
-        offline=asked.offline,
-    )
+    try:
+        found = await request.owner.marketplace.search(
+            asked.query,
+            limit=asked.limit,
+            cursor=asked.cursor,
+            sources=asked.source,
+            offline=asked.offline,
+        )
+    except MarketplaceCursorError as error:
+        raise InvalidCursorError from error
     return page_form(found)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct
 
-from discovery_engine.errors import DiscoveryError
+from discovery_server.api.route import RequestError
 
 MOST = 500
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MOST, description="The most items of a page.")]
@@ -28,14 +28,14 @@ class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class InvalidCursorError(DiscoveryError):
+class InvalidCursorError(RequestError):
     """A cursor that no answer of this list had."""
 
-    code = "VALIDATION_ERROR"
-
     def __init__(self) -> None:
-        hint = "pass `next_cursor` as it was returned, or leave it out for the first page"
-        super().__init__("this is no cursor of this list", hint=hint)
+        hint = "pass it as it was returned, or leave it out for the first page"
+        super().__init__(
+            422, "parameter `cursor` must be the `next_cursor` of a page of this list", hint=hint
+        )
 
 
 def page(

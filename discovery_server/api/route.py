@@ -39,6 +39,9 @@ ServerEntry: TypeAlias = Annotated[
     dict[str, Any], Meta(description="As in `servers` of `discovery.yaml`.")
 ]
 
+_TEXTS = ("command", "url", "cwd")
+"""Of an entry: YAML may leave out quotes, so the configuration takes a number for a text, too."""
+
 Asked = TypeVar("Asked", bound=Struct)
 
 
@@ -67,6 +70,19 @@ class ScopeMissingError(RequestError):
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """A request without parameters."""
+
+
+class EntryBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A body with the `entry` of a server, or with `changes` of one, whose texts are texts."""
+
+    def __post_init__(self) -> None:
+        for place in ("entry", "changes"):
+            given = getattr(self, place, {})
+            for key in _TEXTS:
+                is_removed = place == "changes" and given.get(key, "") is None
+                if not isinstance(given.get(key, ""), str) and not is_removed:
+                    text = f"field `{place}.{key}` must be text"
+                    raise ValueError(text)
 
 
 class ApiRequest(Struct, Generic[Asked], frozen=True):

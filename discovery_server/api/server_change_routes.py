@@ -18,7 +18,14 @@ from discovery_engine.json_forms.server_plan_form import (
 )
 from discovery_engine.owner.server_export import ExportClient
 from discovery_engine.owner.server_plans import ServerPlan, Target
-from discovery_server.api.route import ApiRequest, ApiRoute, Digest, Nothing, ServerEntry
+from discovery_server.api.route import (
+    ApiRequest,
+    ApiRoute,
+    Digest,
+    EntryBody,
+    Nothing,
+    ServerEntry,
+)
 
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Changes = Annotated[
@@ -36,14 +43,14 @@ _Path = (
 )
 
 
-class NewServer(Struct, frozen=True, forbid_unknown_fields=True):
+class NewServer(EntryBody, frozen=True, forbid_unknown_fields=True):
     name: _Name
     entry: ServerEntry
     to: _To = None
     wanted: bool = True
 
 
-class AddServer(Struct, frozen=True, forbid_unknown_fields=True):
+class AddServer(EntryBody, frozen=True, forbid_unknown_fields=True):
     name: _Name
     entry: ServerEntry
     digest: Digest
@@ -51,11 +58,11 @@ class AddServer(Struct, frozen=True, forbid_unknown_fields=True):
     wanted: bool = True
 
 
-class ServerChange(Struct, frozen=True, forbid_unknown_fields=True):
+class ServerChange(EntryBody, frozen=True, forbid_unknown_fields=True):
     changes: _Changes
 
 
-class ChangeServer(Struct, frozen=True, forbid_unknown_fields=True):
+class ChangeServer(EntryBody, frozen=True, forbid_unknown_fields=True):
     changes: _Changes
     digest: Digest
 

@@ -18,17 +18,18 @@ from discovery_server.api.route import (
     ApiRequest,
     ApiRoute,
     Digest,
+    EntryBody,
     Nothing,
     RequestError,
     ServerEntry,
 )
 
 
-class TransientEntry(Struct, frozen=True, forbid_unknown_fields=True):
+class TransientEntry(EntryBody, frozen=True, forbid_unknown_fields=True):
     entry: ServerEntry
 
 
-class StartTransient(Struct, frozen=True, forbid_unknown_fields=True):
+class StartTransient(EntryBody, frozen=True, forbid_unknown_fields=True):
     entry: ServerEntry
     digest: Digest
 
@@ -42,12 +43,12 @@ class TransientEnded(Struct, frozen=True):
 
 
 async def plan_transient(request: ApiRequest[TransientEntry]) -> JSONObject:
-    return with_digest(candidate_form(await request.transient.plan(_checked(request.asked.entry))))
+    return with_digest(candidate_form(await request.transient.plan(request.asked.entry)))
 
 
 async def start_transient(request: ApiRequest[StartTransient]) -> JSONObject:
     transient = request.transient
-    plan = await transient.plan(_checked(request.asked.entry))
+    plan = await transient.plan(request.asked.entry)
     require_shown(candidate_form(plan), request.asked.digest, "starting a transient server")
     if not transient.has_room:
         text = f"{MOST} transient servers run, which are the most"
@@ -67,19 +68,6 @@ async def end_transient(request: ApiRequest[Nothing]) -> TransientEnded:
         raise RequestError(404, text, hint="GET /api/transient names those that do")
     request.transient.end(handle)
     return TransientEnded(ended=True)
-
-
-def _checked(entry: JSONObject) -> JSONObject:
-    """An entry whose texts are texts: a file may leave out quotes, JSON may not.
-
-    Raises:
-        RequestError: Otherwise.
-    """
-    for key in ("command", "url", "cwd"):
-        if not isinstance(entry.get(key, ""), str):
-            hint = f'write "{key}": "…"'
-            raise RequestError(422, f"field `entry.{key}` must be text", hint=hint)
-    return entry
 
 
 def transient_form(server: TransientServer, transient: TransientServers) -> JSONObject:

@@ -942,6 +942,12 @@ async def test_the_timeline_has_calls_of_the_server_that_is_asked_for(folder: Fo
         await engine.call_log.clear()
         kept = await engine.call_log.timeline(since=now - 600, until=now + 600)
 
+        recent = await engine.call_log.recent_timeline(600, step=120, server="good")
+        with pytest.raises(ValueError, match="positive"):
+            await engine.call_log.recent_timeline(600, step=0)
+
+    assert (recent.total.calls, len(recent.spans)) == (1, 5)
+    assert all(span.at % 120 == 0 for span in recent.spans)
     assert (every.total.calls, one.total.calls, kept.total.calls) == (2, 1, 2)
     assert len(every.spans) == len(one.spans) == 20
 

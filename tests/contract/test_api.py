@@ -165,7 +165,7 @@ async def test_errors_have_the_codes_of_the_command_line_and_a_next_step(folder:
     assert forms[0]["code"] == "SERVER_NOT_FOUND"
     assert forms[0]["nearest"] == ["good"]
     assert forms[1]["nearest"][0].endswith("echo")
-    assert "discovery why good:pid" in forms[2]["hint"]
+    assert "GET /api/servers/good/tools/pid/why" in forms[2]["hint"]
     assert forms[3]["mistakes"]
     assert set(method.headers["allow"].split(", ")) == {"GET", "HEAD"}
 
@@ -211,7 +211,10 @@ async def test_a_query_that_is_not_as_described_is_refused(folder: Folder) -> No
 
     assert [answer.status_code for answer in refused] == [422, 422, 422, 400]
     assert "limit" in refused[1].json()["message"]
-    assert cursor.status_code == nested.status_code == 400
+    assert cursor.status_code == nested.status_code == 422
+    assert "`cursor`" in cursor.json()["message"]
+    assert "next_cursor" in cursor.json()["message"]
+    assert cursor.json()["code"] == refused[1].json()["code"] == "INVALID_REQUEST"
     assert beyond.status_code == 422
 
 

@@ -180,6 +180,60 @@ async def test_a_wrong_field_is_named_in_plain_words(
     assert refused.json()["hint"]
 
 
+@pytest.mark.requirement("API-6")
+@pytest.mark.parametrize(
+    ("path", "method", "body"),
+    [
+        ("/transient", "POST", {"entry": {"command": 5}, "digest": "x"}),
+        ("/servers/plan", "POST", {"name": "new", "entry": {"command": 5}}),
+        ("/servers", "POST", {"name": "new", "entry": {"command": 5}, "digest": "x"}),
+        ("/servers/good/change/plan", "POST", {"changes": {"command": 5}}),
+        ("/servers/good", "PATCH", {"changes": {"command": 5}, "digest": "x"}),
+    ],
+)
+async def test_every_route_that_takes_an_entry_checks_its_texts(
+    folder: Folder, path: str, method: str, body: dict[str, object]
+) -> None:
+    async with served(folder) as api:
+        refused = await api.ask(path, method, json=body)
+
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "INVALID_REQUEST"
+    assert refused.json()["message"].endswith(".command` must be text")
+
+
+@pytest.mark.requirement("API-6")
+async def test_a_change_may_remove_a_text(folder: Folder) -> None:
+    async with served(folder) as api:
+        shown = await api.ask("/servers/good/change/plan", "POST", json={"changes": {"cwd": None}})
+
+    assert shown.status_code == 200
+
+
+@pytest.mark.requirement("API-62")
+async def test_the_next_step_of_a_program_is_a_route_that_exists(folder: Folder) -> None:
+    async with served(folder) as api:
+        reader = api.tokens.create(scopes=frozenset({"read", "call"}))[0]
+        call = "/servers/good/tools/pid/call"
+        asked = {
+            "GET /api/servers names": await api.ask("/servers/goood/tools"),
+            "GET /api/servers/good/tools names": await api.ask("/servers/good/tools/eco"),
+            "GET /api/servers/good/tools/pid/why": await api.ask(call, "POST", json={}),
+            "GET /api/views names": await api.ask("/views/none"),
+            "GET /api/marketplace/sources names": await api.ask("/marketplace?source=none"),
+        }
+        of_reader = await api.ask(call, "POST", json={}, token=reader)
+        hints = [answer.json()["hint"] for answer in asked.values()]
+        routes = [hint.partition("GET /api")[2].partition(" ")[0] for hint in hints]
+        followed = [await api.ask(route) for route in routes]
+
+    for route, hint in zip(asked, hints, strict=True):
+        assert route in hint
+        assert "`discovery" not in hint
+    assert [answer.status_code for answer in followed] == [200] * len(asked)
+    assert "the owner of the configuration decides" in of_reader.json()["hint"]
+
+
 @pytest.mark.requirement("API-5")
 async def test_each_refused_body_and_method_has_a_next_step(folder: Folder) -> None:
     kind = {"content-type": "application/json"}
