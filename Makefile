@@ -33,12 +33,13 @@ ifneq ($(COVERAGE),)
 		--fail-under=$(LEAST_COVERED)
 endif
 
-check: $(READY) ## format, lint, types and import layers
+check: $(READY) ## format, lint, types, import layers, and the modules of the page
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/api_routes.py --check
+	@$(BIN)/python scripts/page_check.py
 
 format: $(READY) ## format every file, and write the layers and the codes into their pages
 	@$(BIN)/ruff format .

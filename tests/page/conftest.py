@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from scripts import browser
 from tests.e2e.serving import Home
+from tests.page.lab import write_config
 
 NO_NETWORK = (
     "--no-sandbox",
@@ -116,3 +117,9 @@ def _address(process: subprocess.Popen[bytes]) -> tuple[str, str]:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
+
+
+@pytest.fixture
+def config(home: Home) -> Path:
+    """A configuration with comments, as an owner writes one."""
+    return write_config(home)

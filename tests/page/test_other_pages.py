@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
+import socket
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,6 +114,17 @@ def test_another_page_of_the_same_browser_reads_and_changes_nothing(
         expect(page.get_by_text("Connected")).to_be_visible()  # its session has not been ended
 
 
+def lasting_port() -> int:
+    """A port that is free, and is given to no connection while its gateway is away."""
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text("ascii").split()[0]) if given.exists() else 32_768
+    for port in random.sample(range(min(10_000, first - 1_000), first), 100):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError(f"no port below {first} is free")
+
+
 def log_in(page: Page, home: Home) -> None:
     page.get_by_label("Token").fill(
         (home.folder / "data" / "http-token").read_text("ascii").strip()
@@ -128,8 +143,8 @@ def test_a_gateway_that_was_killed_comes_back_and_the_page_is_whole_after_the_to
     loads: list[str] = []
     alerts: list[int] = []
     page.on("framenavigated", lambda frame: loads.append(frame.url))
-    with gateway(home) as first:
-        port = int(first.origin.rpartition(":")[2])
+    port = lasting_port()
+    with gateway(home, port) as first:
         page.goto(f"{first.origin}/?code={first.code}")
         page.get_by_text("Connected").wait_for()
         page.goto(f"{first.origin}/#/tools/good/echo")

@@ -30,10 +30,19 @@ export async function request(method, path, { query, body, signal } = {}) {
     if (signal?.aborted) throw error;
     throw new ApiError(0, { message: "the gateway cannot be reached", hint: "is it still running?" });
   }
-  if (answer.status === 401) location.reload();
+  if (answer.status === 401) return leave();
   const form = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new ApiError(answer.status, form);
   return form;
+}
+
+let isLeaving = false;
+
+/** The session has ended: the form takes the place of the page, once, whatever else was asked for. */
+function leave() {
+  if (!isLeaving) location.reload();
+  isLeaving = true;
+  return new Promise(() => {}); // nothing of the page is shown any more
 }
 
 /** @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */

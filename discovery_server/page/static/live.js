@@ -15,6 +15,8 @@ export const calls = signal([]);
 export const revision = signal(0);
 /** Grows with each reload of the configuration, which may change answers and not the catalog. */
 export const reloads = signal(0);
+/** Grows when a lost connection is back: what could not be loaded meanwhile can be. */
+export const reconnections = signal(0);
 
 const KEPT_CALLS = 200;
 const FIRST_WAIT = 500; // milliseconds
@@ -29,6 +31,8 @@ let stream = "";
 let sequence = 0;
 let wait = FIRST_WAIT;
 let pending = 0;
+let isAsking = false;
+let isAskedAgain = false;
 /** @type {Set<(event: any) => void>} */
 const followers = new Set();
 
@@ -44,7 +48,12 @@ export function connect() {
   const missed = stream ? `?stream=${stream}&after=${sequence}` : "";
   const socket = new WebSocket(`${scheme}//${location.host}/events${missed}`);
   let wasOpen = false;
-  socket.onopen = () => { wasOpen = true; connection.value = "open"; wait = FIRST_WAIT; };
+  socket.onopen = () => {
+    wasOpen = true;
+    wait = FIRST_WAIT;
+    if (connection.value === "lost") reconnections.value += 1;
+    connection.value = "open";
+  };
   socket.onmessage = (message) => receive(JSON.parse(message.data));
   socket.onclose = () => {
     connection.value = "lost";
@@ -81,8 +90,14 @@ function askSoon() {
   if (!pending) pending = setTimeout(() => { pending = 0; ask(); }, SETTLED);
 }
 
+/** Ask for the servers, one time after another: an answer that was late would be older than the one before it. */
 async function ask() {
+  isAskedAgain = isAsking;
+  if (isAsking) return;
+  isAsking = true;
   try {
     [status.value, servers.value] = await Promise.all([get("/status"), all("/health", "servers")]);
   } catch { /* the connection says that it is lost; the next state has all of it */ }
+  isAsking = false;
+  if (isAskedAgain) ask();
 }

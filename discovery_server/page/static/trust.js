@@ -15,7 +15,7 @@ export function Approvals({ server = "" }) {
 }
 
 function Waiting({ server, count }) {
-  const [found, error] = useLoaded((signal) => get("/trust", {}, signal), [count, revision.value, reloads.value]);
+  const [found, error] = useLoaded((signal) => get("/trust", {}, signal), [], [count, revision.value, reloads.value]);
   const shown = (found?.servers || []).filter((one) => !server || one.name === server);
   const [approve, isApproving, approveError] = useAction((chosen) =>
     post("/trust", { servers: Object.fromEntries(chosen.map((one) => [one.name, one.digest])) }));

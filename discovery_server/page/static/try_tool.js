@@ -125,7 +125,7 @@ function AsCommand({ server, tool, path, given }) {
 
 function Presets({ server, tool, given, onUse }) {
   const [turn, setTurn] = useState(0);
-  const [found, error] = useLoaded((signal) => get("/presets", { server, tool }, signal), [server, tool, turn]);
+  const [found, error] = useLoaded((signal) => get("/presets", { server, tool }, signal), [server, tool], [turn]);
   const [name, setName] = useState("");
   const presets = found?.presets || [];
   const isKnown = presets.some((one) => one.name === name.trim());

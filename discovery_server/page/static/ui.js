@@ -2,6 +2,7 @@
 // What several pages share: states, errors, lists and times.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
+import { reconnections } from "./live.js";
 
 const MARKS = { ready: "●", idle: "●", starting: "◐", pending: "◐", disabled: "○" };
 const OUTCOMES = { ok: "good", task: "good", cancelled: "off" };
@@ -43,19 +44,46 @@ export function Empty({ children }) {
   return html`<p class="empty">${children}</p>`;
 }
 
-/** What `load` gives, loaded anew when one of `of` changes: `[value, error, isLoading]`. */
-export function useLoaded(load, of) {
-  const [found, setFound] = useState(/** @type {any} */ ([null, null, true]));
+/** What `load` gives of `of`: `[value, error, isLoading]`. When one of `anew` changes, or a lost connection is back,
+ * it is loaded again; until that has succeeded, the value of before stays and `isLoading` is true. The value of
+ * another `of` is never given.
+ * @param {(signal: AbortSignal) => any} load @param {any[]} of @param {any[]} [anew] */
+export function useLoaded(load, of, anew = []) {
+  const subject = useSame(of);
+  const turn = useSame([...of, ...anew, reconnections.value]);
+  const latest = useRef(turn);
+  latest.current = turn;
+  const [found, setFound] = useState(/** @type {any} */ ({}));
   useEffect(() => {
     const controller = new AbortController();
-    setFound(([value]) => [value, null, true]);
-    Promise.resolve(load(controller.signal)).then(
-      (value) => controller.signal.aborted || setFound([value, null, false]),
-      (error) => controller.signal.aborted || setFound([null, error, false]),
-    );
+    const settle = (value, error) => {
+      if (latest.current === turn && !controller.signal.aborted) setFound((before) => settled(before, { subject, turn, value, error }));
+    };
+    Promise.resolve(load(controller.signal)).then((value) => settle(value, null), (error) => settle(null, error));
     return () => controller.abort();
-  }, of);
-  return found;
+  }, [turn]);
+  const isLoading = found.turn !== turn;
+  return [found.subject === subject ? found.value : null, isLoading ? null : found.error, isLoading];
+}
+
+/** A gateway that cannot be reached takes nothing off the page: the connection is shown as lost. */
+function settled(before, found) {
+  const isKept = found.error?.status === 0 && before.subject === found.subject && before.value;
+  return isKept ? { ...before, turn: null } : found;
+}
+
+/** The array of the first time that it had these items. @param {any[]} items */
+function useSame(items) {
+  const same = useRef(items);
+  if (items.some((item, index) => item !== same.current[index])) same.current = items;
+  return same.current;
+}
+
+/** The last value that was loaded: it stays in sight until the next one is there. @param {any} value @param {boolean} isLoading */
+export function useLast(value, isLoading) {
+  const last = useRef(value);
+  if (value || !isLoading) last.current = value;
+  return last.current;
 }
 
 /** A value that follows another one when that has rested for some milliseconds. */
@@ -105,18 +133,18 @@ export function useAction(act) {
 }
 
 /** A button whose work cannot be undone, or reaches far: it asks before. `children` say what will be done.
- * What can be undone is `isCalm`. */
-export function Confirmed({ label, question, verb, act, isCalm = false, children }) {
+ * What can be undone is `isCalm`; what is not `isReady` cannot be done yet. */
+export function Confirmed({ label, question, verb, act, isCalm = false, isReady = true, children }) {
   const [isOpen, setOpen] = useState(false);
   const [run, isRunning, error] = useAction(async () => { await act(); setOpen(false); });
   const title = useId();
-  return html`<button type="button" onClick=${() => setOpen(true)}>${label}</button>
+  return html`<button type="button" onClick=${() => setOpen(true)} disabled=${!isReady && !isOpen}>${label}</button>
     ${isOpen && html`<${Modal} class="question" labelled=${title} onClose=${() => setOpen(false)}>
       <h2 id=${title}>${question}</h2>
       ${children}
       <${Problem} error=${error} />
       <p class="row"><button type="button" onClick=${() => setOpen(false)}>Cancel</button>
-        <button type="button" class="strong ${isCalm ? "calm" : ""}" onClick=${run} disabled=${isRunning}>${isRunning ? "Working …" : verb}</button></p>
+        <button type="button" class="strong ${isCalm ? "calm" : ""}" onClick=${run} disabled=${isRunning || !isReady}>${isRunning ? "Working …" : verb}</button></p>
     <//>`}`;
 }
 

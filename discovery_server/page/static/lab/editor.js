@@ -20,7 +20,7 @@ const MOST_LINES = 22;
 const NAMED = 12; // tools of a change; more are counted
 
 /** @param {any} given */
-export function Editor({ rules, view, changed, planned, problems, error, isPlanning, onSaved }) {
+export function Editor({ rules, view, changed, planned, isSpent, problems, error, isPlanning, onSaved, onRefused }) {
   const names = Object.keys(NAMES).concat(view ? [`views.${view}.rules`] : []);
   useEffect(() => { if (!names.includes(open.value)) open.value = "toolRules"; }, [view]);
   const name = names.includes(open.value) ? open.value : "toolRules";
@@ -35,7 +35,7 @@ export function Editor({ rules, view, changed, planned, problems, error, isPlann
     <${TextArea} name=${name} label=${NAMES[name] || `Rules of ${view}`} text=${text} example=${help.example} problems=${problems.filter((one) => one.file === name)} />
     ${problems.length > 0 ? html`<${Problems} problems=${problems} />` : html`<${Problem} error=${error} />`}
     <div class="bar">
-      <${Save} changed=${changed} planned=${planned} path=${rules.path} onSaved=${onSaved} />
+      <${Save} changed=${changed} planned=${planned} isSpent=${isSpent} path=${rules.path} onSaved=${onSaved} onRefused=${onRefused} />
       ${isChanged && html`<button type="button" onClick=${() => { drafts.value = {}; }}>Undo all changes</button>`}
     </div>
     ${isChanged && html`<details><summary>Copy it as YAML</summary><${Command} text=${asYaml(changed)} /></details>`}
@@ -72,19 +72,19 @@ function Problems({ problems }) {
     ${" "}<${Prose} text=${one.message} /> <code>${one.code}</code>${one.hint && html`<p><${Prose} text=${one.hint} /></p>`}</li>`)}</ul></div>`;
 }
 
-function Save({ changed, planned, path, onSaved }) {
+/** What was planned is saved. A plan that is spent stays in sight until the next one is there, and is not saved again. */
+function Save({ changed, planned, isSpent, path, onSaved, onRefused }) {
   if (!planned || !Object.keys(changed).length) return null;
   const save = async () => {
     try {
       const written = await put("/rules", { sections: changed, digest: planned.digest });
-      drafts.value = {};
-      onSaved(written.backup ? `Saved. The file before is ${written.backup}` : "Nothing was different.");
+      onSaved(changed, planned, written.backup ? `Saved. The file before is ${written.backup}` : "Nothing was different.");
     } catch (error) {
-      if (error.code === "PLAN_CHANGED") onSaved("");
+      if (error.code === "PLAN_CHANGED") onRefused(planned);
       throw error;
     }
   };
-  return html`<${Confirmed} label="Save …" question="Save this change?" verb="Save" isCalm act=${save}>
+  return html`<${Confirmed} label="Save …" question="Save this change?" verb="Save" isCalm isReady=${!isSpent} act=${save}>
     <p>It is written to <code>${path}</code> and used at once. The file of now is kept beside it as <code>.bak</code>.</p>
     <${Diff} text=${planned.diff} /><//>`;
 }

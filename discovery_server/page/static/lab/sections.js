@@ -19,6 +19,13 @@ export const changedOf = (sections) => Object.fromEntries(sections
 /** What a section says at the moment. @param {any[]} sections @param {string} name */
 export const textOf = (sections, name) => drafts.value[name] ?? sections.find((one) => one.name === name)?.text ?? "";
 
+/** Let go of drafts that were written, once the sections were read again: until then the file of before is known.
+ * @param {Record<string, string>} written */
+export function forget(written) {
+  const kept = Object.entries(drafts.value).filter(([name, text]) => written[name] !== text);
+  if (kept.length < Object.keys(drafts.value).length) drafts.value = Object.fromEntries(kept);
+}
+
 /** @param {string} name @param {string} text */
 export function setDraft(name, text) {
   drafts.value = { ...drafts.value, [name]: text };

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, remove } from "../api.js";
 import { html } from "../html.js";
-import { follow, servers } from "../live.js";
+import { follow, reconnections, servers } from "../live.js";
 import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
 
 const KINDS = ["call", "resource-read", "prompt-get", "question", "progress", "notification", "ping", "stderr"];
@@ -66,21 +66,25 @@ function useLog(chosen, isPaused) {
   const [missed, setMissed] = useState(0);
   const paused = useRef(isPaused);
   paused.current = isPaused;
-  const clear = () => setLog({ entries: [], hasOlder: false });
+  const reads = useRef({ begun: 0, shown: 0 }); // one that was late shows less than what is there
+  const of = JSON.stringify(chosen);
+  const clear = () => { reads.current.shown = reads.current.begun; setLog({ of, entries: [], hasOlder: false }); };
 
   useEffect(() => {
     let isOver = false;
     let timer = 0;
     const read = async () => {
       timer = 0;
+      const number = ++reads.current.begun;
       try {
         const found = (await get("/logs", { ...asked(chosen), limit: PAGE })).entries.reverse();
-        if (!isOver) setLog((before) => joined(before, found));
+        if (isOver || number <= reads.current.shown) return;
+        reads.current.shown = number;
+        setLog((before) => ({ ...joined(before.of === of ? before.entries : null, found, before.hasOlder), of }));
       } catch (error) {
         if (!isOver) setLog((before) => ({ ...before, error }));
       }
     };
-    setLog((before) => ({ ...before, isOther: true }));
     setMissed(0);
     read();
     const unfollow = follow((event) => {
@@ -89,22 +93,23 @@ function useLog(chosen, isPaused) {
       else timer ||= setTimeout(read, GATHERED);
     });
     return () => { isOver = true; clearTimeout(timer); unfollow(); };
-  }, [JSON.stringify(chosen), isPaused]);
+  }, [of, isPaused, reconnections.value]);
 
   const older = async () => {
     const before = log.entries.at(-1).id;
     const found = (await get("/logs", { ...asked(chosen), limit: PAGE, before })).entries.reverse();
-    setLog((now) => ({ ...now, entries: [...now.entries, ...found], hasOlder: found.length === PAGE }));
+    setLog((now) => (now.of !== of || now.entries.at(-1)?.id !== before ? now
+      : { ...now, entries: [...now.entries, ...found], hasOlder: found.length === PAGE }));
   };
   return /** @type {const} */ ([{ ...log, clear }, missed, older]);
 }
 
 /** What is known with the newest page; only that if entries between them are unknown. */
-function joined(before, newest) {
+function joined(known, newest, hasOlder) {
   const last = newest.at(-1)?.id;
-  const rest = before.isOther || !before.entries ? [] : before.entries.filter((entry) => entry.id < last);
-  const isWhole = before.entries?.some((entry) => entry.id === last);
-  if (rest.length && isWhole) return { entries: [...newest, ...rest], hasOlder: before.hasOlder };
+  const rest = (known || []).filter((entry) => entry.id < last);
+  const isWhole = known?.some((entry) => entry.id === last);
+  if (rest.length && isWhole) return { entries: [...newest, ...rest], hasOlder };
   return { entries: newest, hasOlder: newest.length === PAGE };
 }
 

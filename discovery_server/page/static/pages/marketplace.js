@@ -5,7 +5,7 @@ import { get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { InstallPlan, Planned } from "../install.js";
 import { quoted } from "../texts.js";
-import { address, ago, Command, counted, Drawer, Empty, Fact, Problem, Prose, useAction, useLoaded, useSettled } from "../ui.js";
+import { address, ago, Command, counted, Drawer, Empty, Fact, Problem, Prose, useAction, useLast, useLoaded, useSettled } from "../ui.js";
 
 const TYPING = 400; // milliseconds; a search may ask others
 const PAGE = 20;
@@ -18,8 +18,9 @@ export function Marketplace({ rest, query }) {
   const here = address("marketplace", { q: asked, source });
   useEffect(() => { if (!rest[0]) history.replaceState(null, "", here); }, [here]);
   const chosen = { query: asked, source, limit: PAGE };
-  const [found, error, isLoading] = useLoaded((signal) => get("/marketplace", chosen, signal), [asked, source, synced]);
-  const [sources, sourcesError] = useLoaded((signal) => get("/marketplace/sources", {}, signal), [found]);
+  const [answer, error, isLoading] = useLoaded(async (signal) => ({ ...(await get("/marketplace", chosen, signal)), chosen }), [asked, source], [synced]);
+  const found = useLast(answer, isLoading);
+  const [sources, sourcesError] = useLoaded((signal) => get("/marketplace/sources", {}, signal), [], [found]); // a search may copy them
   return html`
     <h2>Marketplace</h2>
     <form class="row" onSubmit=${(e) => e.preventDefault()}>
@@ -31,7 +32,7 @@ export function Marketplace({ rest, query }) {
     <${Problem} error=${error} />
     <div aria-busy=${isLoading}>
       ${isLoading && html`<p class="note" role="status">Searching … A source without a copy here is copied first.</p>`}
-      ${found && html`<${Entries} first=${found} chosen=${chosen} isEverything=${!asked} />`}
+      ${found && html`<${Entries} first=${found} chosen=${found.chosen} />`}
     </div>
     <${Problem} error=${sourcesError} />
     <${Installed} />
@@ -40,13 +41,14 @@ export function Marketplace({ rest, query }) {
 }
 
 /** The entries of a search, page by page. */
-function Entries({ first, chosen, isEverything }) {
-  const [pages, setPages] = useState([first]);
-  useEffect(() => setPages([first]), [first]);
-  const last = pages.at(-1);
+function Entries({ first, chosen }) {
+  const isEverything = !chosen.query;
+  const [further, setFurther] = useState(/** @type {{of: any, pages: any[]}} */ ({ of: null, pages: [] }));
+  const pages = [first, ...(further.of === first ? further.pages : [])];
+  const last = pages[pages.length - 1];
   const [more, isLoading, error] = useAction(async () => {
     const next = await get("/marketplace", { ...chosen, cursor: last.next_cursor });
-    setPages([...pages, next]);
+    setFurther({ of: first, pages: [...pages.slice(1), next] });
   });
   const entries = pages.flatMap((page) => page.servers);
   return html`

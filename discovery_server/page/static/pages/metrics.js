@@ -19,7 +19,7 @@ const DRAWN = 5_000; // milliseconds between two drawings of a chart while calls
 export function Recent({ minutes, server = "" }) {
   const [anew] = useCalls(DRAWN);
   const [, step] = SPANS[minutes];
-  const [timeline, error] = useLoaded((signal) => get("/metrics/timeline", { minutes, step, server }, signal), [minutes, anew, server]);
+  const [timeline, error] = useLoaded((signal) => get("/metrics/timeline", { minutes, step, server }, signal), [minutes, server], [anew]);
   if (error) return html`<${Problem} error=${error} />`;
   if (!timeline) return html`<div class="timeline" aria-busy="true"></div>`;
   if (!timeline.is_kept) return html`<p class="note">Calls are not kept over time: <code>log.calls</code> is <code>off</code> in the configuration.</p>`;
@@ -30,7 +30,7 @@ export function Metrics({ query }) {
   const [anew, countAnew] = useCalls();
   const asked = Number(query.get("minutes"));
   const minutes = asked in SPANS ? asked : 60;
-  const [metrics, error] = useLoaded((signal) => get("/metrics", {}, signal), [anew]);
+  const [metrics, error] = useLoaded((signal) => get("/metrics", {}, signal), [], [anew]);
   const servers = metrics?.servers || [];
   const toolCount = servers.reduce((sum, one) => sum + one.tools.length, 0);
   const [toggled, setToggled] = useState(/** @type {Record<string, boolean>} */ ({}));

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { html } from "../html.js";
-import { calls, revision, servers, status } from "../live.js";
+import { calls, reloads, revision, servers, status } from "../live.js";
 import { visible } from "../texts.js";
 import { counted, Empty, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
@@ -14,7 +14,7 @@ const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it 
 export function Overview() {
   const ill = servers.value.filter((server) => server.code);
   const known = status.value;
-  const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [revision.value]);
+  const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   const problems = configuration?.problems || [];
   return html`
     <h2>Overview</h2>
@@ -72,7 +72,7 @@ function Figure({ name, value, note }) {
 function Spared({ toolCount }) {
   const [isWanted, want] = useState(false);
   const isCounted = toolCount !== undefined && (isWanted || toolCount <= FEW_TOOLS);
-  const [costs] = useLoaded((signal) => (isCounted ? get("/tokens", {}, signal) : null), [isCounted, revision.value]);
+  const [costs] = useLoaded((signal) => (isCounted ? get("/tokens", {}, signal) : null), [isCounted], [revision.value]);
   const [all, meta] = costs?.ways || [];
   if (!isCounted) return html`<div><dt>Tokens spared</dt><dd><button type="button" onClick=${() => want(true)}>Count them</button></dd></div>`;
   const note = all && html`<details><summary>of ${all.definition_tokens.toLocaleString("en")}</summary>

@@ -1,14 +1,14 @@
 // @ts-check
 // Search lab: a request as an agent would make it, why each tool was found or not, and what a change does.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { get, post } from "../api.js";
 import { html } from "../html.js";
 import { Answer } from "../lab/answer.js";
 import { Cases } from "../lab/cases.js";
 import { Editor } from "../lab/editor.js";
-import { changedOf } from "../lab/sections.js";
+import { changedOf, forget } from "../lab/sections.js";
 import { reloads, revision } from "../live.js";
-import { Empty, Problem, useLoaded, useSettled } from "../ui.js";
+import { address, Empty, Problem, useLast, useLoaded, useSettled } from "../ui.js";
 
 const TYPING = 250; // milliseconds
 const EDITING = 500; // of a plan, which costs more than a search
@@ -18,12 +18,14 @@ export function Search({ query }) {
   const [view, setView] = useState(query.get("view") || "");
   useEffect(() => { setWords(query.get("q") || ""); setView(query.get("view") || ""); }, [query]);
   const asked = useSettled(words.trim(), TYPING);
-  const [views] = useLoaded((signal) => get("/views", {}, signal), [revision.value]);
+  const [views] = useLoaded((signal) => get("/views", {}, signal), [], [revision.value]);
   const lab = useChanges(asked, view);
-  const [answer, error, isLoading] = useLoaded((signal) => {
-    history.replaceState(null, "", address(asked, view));
-    return asked ? get("/search/examination", { query: asked, view }, signal) : null;
-  }, [asked, view, lab.saves, revision.value, reloads.value]);
+  const here = address("search", { q: asked, view });
+  useEffect(() => history.replaceState(null, "", here), [here]);
+  const [found, error, isLoading] = useLoaded((signal) => (asked ? get("/search/examination", { query: asked, view }, signal) : null),
+    [asked, view], [lab.written, revision.value, reloads.value]);
+  const answer = useLast(found, isLoading);
+  const isOther = answer !== found; // that of another request stays in sight until this one's is there
   return html`
     <h2>Search lab</h2>
     <form class="row" onSubmit=${(e) => e.preventDefault()}>
@@ -35,24 +37,31 @@ export function Search({ query }) {
     <div class="lab">
       <div aria-live="polite" aria-busy=${isLoading}>
         <${Problem} error=${error} />
-        ${answer && html`<${Answer} answer=${answer} move=${lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
+        ${answer && html`<${Answer} answer=${answer} move=${isOther ? null : lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
         ${!answer && !error && html`<${Empty}>Ask for something, as an agent would: “open an issue about the login page”.<//>`}
       </div>
       <aside aria-label="Changes and saved queries">
         <${Problem} error=${lab.rulesError} />
         ${lab.rules && html`<${Editor} ...${lab} view=${view} />`}
         <p role="status">${lab.saved}</p>
-        ${!lab.rulesError && html`<${Cases} file=${lab.file} run=${lab.run} error=${lab.casesError} asked=${asked} answer=${answer} onChanged=${lab.onChanged} />`}
+        ${!lab.rulesError && html`<${Cases} file=${lab.file} run=${lab.run} error=${lab.casesError} asked=${asked} answer=${found} onChanged=${lab.onChanged} />`}
       </aside>
     </div>`;
 }
 
 /** The rules of the file, what of them is changed, and what that would do. */
 function useChanges(asked, view) {
-  const [saves, setSaves] = useState(0);
+  // The last try to save: the texts, if they were written, and the plan, which is spent either way.
+  const [written, setWritten] = useState(/** @type {{texts: Record<string, string>, plan: any}} */ ({ texts: {}, plan: null }));
   const [edits, setEdits] = useState(0);
   const [saved, setSaved] = useState("");
-  const [rules, rulesError] = useLoaded((signal) => get("/rules", {}, signal), [saves, revision.value, reloads.value]);
+  const [rules, rulesError, isReading] = useLoaded((signal) => get("/rules", {}, signal), [], [written, revision.value, reloads.value]);
+  const known = useRef(written); // that `rules` have
+  useLayoutEffect(() => {
+    if (!rules || isReading || known.current === written) return;
+    known.current = written;
+    forget(written.texts);
+  }, [rules, isReading, written]);
   const changed = rules ? changedOf(rules.sections) : {};
   const key = JSON.stringify(changed);
   const settled = useSettled(key, EDITING);
@@ -60,29 +69,26 @@ function useChanges(asked, view) {
     if (settled === "{}") return null;
     const queries = asked ? [asked] : [];
     return post("/rules/plan", { sections: JSON.parse(settled), queries, view: view || null, cases: true }, signal);
-  }, [settled, asked, view, saves, edits, revision.value, reloads.value]);
-  const [file, casesError] = useLoaded((signal) => get("/eval/cases", {}, signal), [edits]);
-  const [run] = useLoaded((signal) => (file?.cases.length ? post("/eval/run", { view: view || null }, signal) : null), [file, view, revision.value, reloads.value]);
+  }, [settled, asked, view], [written, edits, revision.value, reloads.value]);
+  const [file, casesError] = useLoaded((signal) => get("/eval/cases", {}, signal), [], [edits]);
+  const [run] = useLoaded((signal) => (file?.cases.length ? post("/eval/run", { view: view || null }, signal) : null), [view], [file, revision.value, reloads.value]);
   const isCurrent = key === settled && key !== "{}";
   return {
     rules,
     rulesError,
     changed,
     planned: isCurrent && plan?.digest ? plan : null,
+    isSpent: plan === written.plan,
     problems: (isCurrent && plan?.problems) || [],
     error: isCurrent ? error : null,
     isPlanning: isPlanning || key !== settled,
     file,
     casesError,
     run: (isCurrent && plan?.cases) || run,
-    saves,
+    written,
     saved,
-    onSaved: (text) => { setSaved(text); setSaves((count) => count + 1); },
+    onSaved: (texts, of, report) => { setSaved(report); setWritten({ texts, plan: of }); },
+    onRefused: (of) => { setSaved(""); setWritten({ texts: {}, plan: of }); },
     onChanged: () => setEdits((count) => count + 1),
   };
-}
-
-function address(asked, view) {
-  const parts = [asked && `q=${encodeURIComponent(asked)}`, view && `view=${encodeURIComponent(view)}`].filter(Boolean);
-  return `#/search${parts.length ? `?${parts.join("&")}` : ""}`;
 }

@@ -31,7 +31,7 @@ export function Server({ name, tab, onClose }) {
 function StateTab({ server: name }) {
   const path = `/servers/${part(name)}`;
   const [turned, setTurned] = useState(0);
-  const [health, error] = useLoaded((signal) => get(`${path}/health`, {}, signal), [name, revision.value, servers.value, turned]);
+  const [health, error] = useLoaded((signal) => get(`${path}/health`, {}, signal), [name], [revision.value, servers.value, turned]);
   const again = () => setTurned((count) => count + 1);
   const [turn, isTurning, turnError] = useAction(async () => { await post(`${path}/${health.wanted ? "disable" : "enable"}`); again(); });
   const before = useRef(/** @type {string | null} */ (null)); // the reason before the last try
@@ -99,7 +99,7 @@ const shownSandbox = (sandbox) => (typeof sandbox === "string" ? sandbox : JSON.
 
 function ToolsTab({ server }) {
   const [words, setWords] = useState("");
-  const [tools, error] = useLoaded(() => all(`/servers/${part(server)}/tools`, "tools", { all: true }), [server, revision.value]);
+  const [tools, error] = useLoaded(() => all(`/servers/${part(server)}/tools`, "tools", { all: true }), [server], [revision.value]);
   const wanted = words.toLowerCase().split(/\s+/);
   const found = (tools || []).filter((tool) => wanted.every((word) => `${tool.tool} ${tool.summary} ${tool.tags.join(" ")}`.toLowerCase().includes(word)));
   return html`<div aria-busy=${!tools && !error}>

@@ -12,8 +12,8 @@ const MOST = 200;
 
 export function Resources({ server }) {
   const path = `/servers/${part(server)}`;
-  const [items, error] = useLoaded(() => all(`${path}/resources`, "items", { all: true }), [server, revision.value]);
-  const [templates] = useLoaded(() => all(`${path}/resource-templates`, "items", { all: true }), [server, revision.value]);
+  const [items, error] = useLoaded(() => all(`${path}/resources`, "items", { all: true }), [server], [revision.value]);
+  const [templates] = useLoaded(() => all(`${path}/resource-templates`, "items", { all: true }), [server], [revision.value]);
   return html`<div aria-busy=${!items && !error}>
     <${Problem} error=${error} />
     ${items?.length === 0 && templates?.length === 0 && html`<${Empty}>It has no resources.<//>`}
@@ -60,7 +60,7 @@ function ReadTemplate({ path, item }) {
 
 export function Prompts({ server }) {
   const path = `/servers/${part(server)}`;
-  const [items, error] = useLoaded(() => all(`${path}/prompts`, "items", { all: true }), [server, revision.value]);
+  const [items, error] = useLoaded(() => all(`${path}/prompts`, "items", { all: true }), [server], [revision.value]);
   return html`<div aria-busy=${!items && !error}>
     <${Problem} error=${error} />
     ${items?.length === 0 && html`<${Empty}>It has no prompts.<//>`}

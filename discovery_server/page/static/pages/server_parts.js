@@ -13,14 +13,14 @@ const MOST_EVENTS = 200;
 export function Review({ server }) {
   const [turn, setTurn] = useState(0);
   const path = `/review/${part(server)}`;
-  const [found, error] = useLoaded((signal) => get(path, {}, signal), [server, revision.value, turn]);
-  const accept = (tools) => async () => { await post(`${path}/accept`, tools ? { digest: (await get(path, { tool: tools })).digest, tools } : { digest: found.digest }); setTurn(turn + 1); };
+  const [found, error] = useLoaded((signal) => get(path, {}, signal), [server], [revision.value, turn]);
+  const accept = async () => { await post(`${path}/accept`, { digest: found.digest }); setTurn(turn + 1); };
   const reviews = found?.reviews || [];
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
     ${found && reviews.length === 0 && html`<${Empty}>Nothing waits for review: agents see its tools as you accepted them.<//>`}
     ${reviews.length > 0 && html`<div class="bar"><p>${counted(reviews.length, "definition waits", "definitions wait")} for review. Until then agents do not see what changed.</p>
-      <${Confirmed} label="Accept all …" question=${`Accept all that is shown of ${server}?`} verb="Accept it" act=${accept(null)}>
+      <${Confirmed} label="Accept all …" question=${`Accept all that is shown of ${server}?`} verb="Accept it" act=${accept}>
         <p>Agents read these texts from now on. If anything has changed since it was shown, nothing is accepted.</p><//></div>`}
     ${reviews.map((one) => html`<section class="review" key=${one.tool || ""} aria-label=${one.tool || "the server"}>
       <h3>${one.tool ? visible(one.tool) : "The server itself"} <span class="tag">${one.state === "pending" ? "new" : "changed"}</span> <span class="tag">${visible(one.weight)}</span></h3>
@@ -48,7 +48,7 @@ const pathText = (path) => (Array.isArray(path) ? path.join(".") : String(path ?
 
 /** Its entry as it is written, with references instead of values. */
 export function Configuration({ server }) {
-  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server, revision.value]);
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value]);
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
     ${found && html`<dl class="facts wide">
@@ -62,8 +62,8 @@ export function Configuration({ server }) {
 /** The secrets that its entry refers to, and those stored for it; values go in, and never come out. */
 export function Secrets({ server }) {
   const [turn, setTurn] = useState(0);
-  const [found, error] = useLoaded((signal) => get("/secrets", {}, signal), [server, turn]);
-  const [entry, entryError] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server, revision.value]);
+  const [found, error] = useLoaded((signal) => get("/secrets", {}, signal), [], [turn]);
+  const [entry, entryError] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value]);
   const [name, setName] = useState("");
   const [value, setValue] = useState("");
   const [save, isSaving, saveError, saved] = useAction(async () => {
@@ -103,7 +103,7 @@ function referred(entry) {
 
 export function ServerMetrics({ server }) {
   const [turn, setTurn] = useState(0);
-  const [found, error] = useLoaded((signal) => get("/metrics", { server }, signal), [server, turn]);
+  const [found, error] = useLoaded((signal) => get("/metrics", { server }, signal), [server], [turn]);
   useEffect(() => {
     let timer = 0;
     const unfollow = follow((event) => { if (event.type === "tool_called" && event.server === server) timer ||= setTimeout(() => { timer = 0; setTurn((count) => count + 1); }, 1000); });
@@ -125,7 +125,7 @@ export function ServerMetrics({ server }) {
 /** What its process wrote to stderr last. */
 export function Stderr({ server }) {
   const [turn, setTurn] = useState(0);
-  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/stderr`, {}, signal), [server, turn, servers.value]);
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/stderr`, {}, signal), [server], [turn, servers.value]);
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
     ${found && (found.lines.length ? html`<pre tabindex="0" class="long">${visible(found.lines.join("\n"))}</pre>` : html`<${Empty}>It wrote nothing to stderr since this gateway was started.<//>`)}

@@ -13,7 +13,7 @@ export function Settings() {
 
 function Requests() {
   const [anew, setAnew] = useState(0);
-  const [found, error, isLoading] = useLoaded((signal) => get("/requests", {}, signal), [anew, revision.value]);
+  const [found, error, isLoading] = useLoaded((signal) => get("/requests", {}, signal), [], [anew, revision.value]);
   const again = () => setAnew((count) => count + 1);
   const requests = [...(found?.requests || [])].reverse();
   const waiting = requests.filter((one) => one.state === "waiting");
@@ -69,7 +69,7 @@ function deed({ action, name, arguments: given }) {
 
 function Configuration() {
   const [reads, setReads] = useState(0);
-  const [found, error, isLoading] = useLoaded((signal) => get("/configuration", {}, signal), [reads, reloads.value, revision.value]);
+  const [found, error, isLoading] = useLoaded((signal) => get("/configuration", {}, signal), [], [reads, reloads.value, revision.value]);
   const [reload, isReloading, reloadError, read] = useAction(async () => {
     const { problems } = await post("/reload");
     setReads((count) => count + 1);
@@ -101,7 +101,7 @@ const place = (one) => [one.file, one.line && `line ${one.line}`, one.column && 
 
 function Secrets() {
   const [anew, setAnew] = useState(0);
-  const [found, error, isLoading] = useLoaded((signal) => get("/secrets", {}, signal), [anew]);
+  const [found, error, isLoading] = useLoaded((signal) => get("/secrets", {}, signal), [], [anew]);
   const [name, setName] = useState("");
   const [value, setValue] = useState("");
   const again = () => setAnew((count) => count + 1);

@@ -15,7 +15,7 @@ export function Tools({ rest }) {
   const [words, setWords] = useState("");
   // While servers start, the catalog changes with each of them.
   const known = useSettled(revision.value, SETTLED);
-  const [tools, error] = useLoaded(() => all("/tools", "tools", { all: true }).then(withTexts), [known]);
+  const [tools, error] = useLoaded(() => all("/tools", "tools", { all: true }).then(withTexts), [], [known]);
   const found = useMemo(() => matching(tools || [], words), [tools, words]);
   return html`
     <h2>Tools</h2>
@@ -46,8 +46,8 @@ function matching(tools, words) {
 
 function Tool({ server, tool }) {
   const path = `/servers/${part(server)}/tools/${part(tool)}`;
-  const [details, error] = useLoaded((signal) => get(path, { all: true }, signal), [path, revision.value]);
-  const [why] = useLoaded((signal) => get(`${path}/why`, {}, signal), [path, revision.value]);
+  const [details, error] = useLoaded((signal) => get(path, { all: true }, signal), [path], [revision.value]);
+  const [why] = useLoaded((signal) => get(`${path}/why`, {}, signal), [path], [revision.value]);
   return html`<${Drawer} title=${`${server}:${tool}`} onClose=${() => { location.hash = "#/tools"; }}>
     <${Problem} error=${error} />
     ${details && html`<p class="description">${visible(details.description)}</p>

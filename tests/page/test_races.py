@@ -1,0 +1,179 @@
+"""Answers that are late, or never come: specs/page.md."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, WebSocket, WebSocketRoute, expect
+
+from tests.e2e.serving import Home, fault_entry
+from tests.page.conftest import Gateway, gateway
+from tests.page.lab import ask, edit, save
+from tests.page.test_page import settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OVERRIDE = "- pattern: open_issue\n  tags: [mine]\n"
+
+
+@contextmanager
+def held(page: Page, pattern: str, method: str = "") -> Iterator[list[Route]]:
+    """Requests that wait for their answer until the end of this."""
+    waiting: list[Route] = []
+    is_over = False
+
+    def hold(route: Route) -> None:
+        if is_over or (method and route.request.method != method):
+            route.continue_()
+        else:
+            waiting.append(route)
+
+    page.route(pattern, hold)
+    yield waiting
+    is_over = True
+    for route in waiting:
+        route.continue_()
+    page.unroute(pattern, hold)
+
+
+def asked(served: Gateway, home: Home, method: str, path: str, body: Any = None) -> Any:
+    """What a program is answered, beside the page."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {**home.authorization, "content-type": "application/json"}
+    request = Request(f"{served.origin}/api{path}", data, headers, method=method)
+    with urlopen(request) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.requirement("PAGE-39")
+def test_a_plan_of_an_older_file_is_not_saved_while_it_is_planned_anew(
+    home: Home, config: Path, chromium: Browser
+) -> None:
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = ask(opened, "open an issue")
+        edit(page, "Overrides", OVERRIDE)
+        opener = page.get_by_role("button", name="Save …")
+        opener.click()
+        dialog = page.get_by_role("dialog")
+        button = dialog.get_by_role("button", name="Save", exact=True)
+        config.write_text(config.read_text("utf-8") + "# meanwhile\n", "utf-8")
+        with held(page, "**/api/rules/plan"), page.expect_request("**/api/rules/plan"):
+            button.click()
+            expect(dialog.get_by_text("PLAN_CHANGED")).to_be_visible()
+            expect(button).to_be_disabled()
+            dialog.get_by_role("button", name="Cancel").click()
+            expect(opener).to_be_disabled()
+        save(page)
+        opened.faults[:] = [one for one in opened.faults if "409" not in one]
+
+    assert "# meanwhile" in config.read_text("utf-8")
+    assert "mine" in config.read_text("utf-8")
+
+
+@pytest.mark.requirement("PAGE-39")
+def test_what_was_saved_stays_in_sight_until_the_file_is_read_and_can_be_changed_meanwhile(
+    home: Home, config: Path, chromium: Browser
+) -> None:
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = ask(opened, "open an issue")
+        edit(page, "Overrides", OVERRIDE)
+        with held(page, "**/api/rules", "GET"):
+            save(page)
+            expect(page.get_by_role("textbox", name="Overrides")).to_have_value(OVERRIDE)
+            edit(page, "Overrides", "")
+        expect(page.locator(".effect")).to_contain_text("1 tool changes")
+        save(page)
+        expect(page.get_by_text("Nothing is changed.")).to_be_visible()
+        expect(page.get_by_role("textbox", name="Overrides")).to_have_value("")
+
+    assert "mine" not in config.read_text("utf-8")
+
+
+@pytest.mark.requirement("PAGE-39")
+def test_states_of_servers_that_come_late_do_not_replace_newer_ones(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({"good": fault_entry(), "other": fault_entry()})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        sockets: list[WebSocket] = []
+        page.on("websocket", lambda socket: sockets.append(socket))  # noqa: PLW0108 - Playwright sets attributes
+        page.clock.install()
+        page.reload()
+        opened.go("servers")
+        rows = page.get_by_role("row")
+        expect(rows.filter(has_text="ready")).to_have_count(2)
+        before = asked(served, home, "GET", "/health?limit=500")
+        late: list[Route] = []
+
+        def delay(route: Route) -> None:
+            late.append(route)
+
+        page.route("**/api/health*", delay, times=1)
+        with page.expect_request("**/api/health*"):
+            asked(served, home, "POST", "/servers/good/disable")
+        with sockets[-1].expect_event("framereceived"):
+            asked(served, home, "POST", "/servers/other/disable")
+        page.clock.fast_forward(1_000)  # changes are gathered before the states are asked for
+        settled(page)
+        late[0].fulfill(json=before)
+        expect(rows.filter(has_text="disabled")).to_have_count(2)
+
+
+@pytest.mark.requirement("PAGE-40")
+def test_a_form_keeps_what_was_typed_while_the_gateway_cannot_be_reached_and_is_loaded_anew_after(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({"good": fault_entry(), "other": fault_entry()})
+    sockets: list[WebSocketRoute] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        socket.connect_to_server()
+        sockets.append(socket)
+
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        page.route_web_socket("**/events*", connect)
+        page.reload()
+        opened.go("tools/good/echo")
+        page.get_by_label("text").fill("kept")
+        details = "**/api/servers/good/tools/echo?*"
+        page.route(details, lambda route: route.abort())
+        with page.expect_event("requestfailed"):
+            asked(served, home, "POST", "/servers/other/disable")
+        expect(page.get_by_label("text")).to_have_value("kept")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.unroute(details)
+        with page.expect_response(details):
+            sockets[-1].close()
+        expect(page.get_by_text("Connected")).to_be_visible()
+        expect(page.get_by_label("text")).to_have_value("kept")
+        opened.faults[:] = [one for one in opened.faults if "ERR_FAILED" not in one]
+
+
+@pytest.mark.requirement("PAGE-40")
+def test_a_session_that_ended_leads_to_the_form_once_whatever_was_asked_for(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({"good": fault_entry()})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("settings")
+        expect(page.get_by_text("None is stored.")).to_be_visible()
+        opens: list[str] = []
+        page.on("request", lambda one: one.is_navigation_request() and opens.append(one.url))
+        with held(page, "**/api/**") as waiting:
+            page.context.clear_cookies()
+            page.get_by_role("button", name="Look again").click()
+            with page.expect_request("**/api/reload"):
+                page.get_by_role("button", name="Read it again").click()
+        assert len(waiting) >= 2
+        expect(page.get_by_label("Token")).to_be_visible()
+        assert opens == [f"{served.origin}/"]
+        opened.faults[:] = [one for one in opened.faults if "401" not in one]
