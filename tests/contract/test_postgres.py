@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
@@ -10,9 +11,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from psycopg import Connection
 
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.backends import open_registry
+from discovery_engine.registry.postgres import postgres_database
 from discovery_engine.registry.postgres.database_feed import database_changes
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
 from discovery_engine.registry.postgres.migrations import FOLDER
@@ -192,6 +195,37 @@ def terminate(server: PostgresServer, url: str) -> None:
     with server.admin() as admin:
         query = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"
         admin.execute(query, (name,))
+
+
+@pytest.mark.requirement("PGS-6")
+@pytest.mark.parametrize("version", [pytest.param(17, id="17"), pytest.param(99, id="before")])
+def test_a_process_that_stops_in_the_middle_of_a_transaction_keeps_nobody_waiting(
+    url: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_database, "_TRANSACTION_TIMEOUT_SINCE", version * 10_000)
+    is_held, goes_on = threading.Event(), threading.Event()
+
+    def stop_in_the_middle(db: Connection) -> None:
+        db.execute("SELECT * FROM discovery.decision_log FOR UPDATE")
+        is_held.set()
+        goes_on.wait()
+
+    with (
+        closing(registry_at(url)) as registry,
+        closing(registry_at(url, timeout=2.0)) as stopped,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        registry.newest_decision()
+        stopping = threads.submit(stopped.database.write, stop_in_the_middle)
+        is_held.wait()
+        try:
+            registry.approve(SCOPE, [Approval("s", "1")], at=1.0)
+        finally:
+            goes_on.set()
+
+        with pytest.raises(RegistryUnavailableError):
+            stopping.result()
+        assert stopped.newest_decision() == 1
 
 
 @pytest.mark.requirement("PGS-6")

@@ -30,6 +30,10 @@ TIMEOUT = 5.0  # seconds
 _ATTEMPTS = 3
 # Another transaction was in the way: the same again has every chance.
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
+# The server ended a transaction whose process had stopped in the middle of it.
+_ABANDONED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
+_GRACE = 1.0  # seconds: a process that runs gives up by itself before the server does
+_TRANSACTION_TIMEOUT_SINCE = 170_000  # a version of the server
 _WAIT = "try again once it is reached; `discovery registry check` shows why it is not"
 
 
@@ -94,7 +98,7 @@ class PostgresDatabase:
                 connection, is_new = self._acquired(deadline)
                 is_committing = False
                 try:
-                    _begin(connection, is_read=is_read)
+                    _begin(connection, self._timeout + _GRACE, is_read=is_read)
                     result = work(connection)
                     is_committing = True
                     connection.execute("COMMIT")
@@ -192,7 +196,7 @@ class PostgresDatabase:
                 hint="wait until the failover has ended, or name all hosts and "
                 "`target_session_attrs=read-write` in its address",
             ) from exc
-        except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+        except (psycopg.OperationalError, psycopg.InterfaceError, *_ABANDONED) as exc:
             raise RegistryUnavailableError(
                 f"the database {name} cannot be used: {_reason(self.address, exc)}", hint=_WAIT
             ) from exc
@@ -203,11 +207,18 @@ class PostgresDatabase:
             ) from exc
 
 
-def _begin(connection: TimedConnection, *, is_read: bool) -> None:
-    if is_read:
-        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    else:
-        connection.execute("BEGIN")
+def _begin(connection: TimedConnection, limit: float, *, is_read: bool) -> None:
+    """Begin a transaction, which the server ends after `limit` seconds.
+
+    A process that is stopped in the middle of one would keep its locks, and all others waiting, for
+    as long as it is.
+    """
+    mode = " ISOLATION LEVEL REPEATABLE READ READ ONLY" if is_read else ""
+    has_limit = connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE
+    limited = "transaction_timeout" if has_limit else "idle_in_transaction_session_timeout"
+    milliseconds = round(limit * 1000)
+    # One message, and no setting of the session: behind a pooler that is another one each time.
+    connection.execute(f"BEGIN{mode}; SET LOCAL {limited} = {milliseconds}")
 
 
 def _reason(address: DatabaseAddress, error: psycopg.Error) -> str:
