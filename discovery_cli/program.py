@@ -55,6 +55,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Look after": {
         "refresh": "List the tools of servers again.",
+        "worker": "List the servers that are due, beside other workers.",
         "review": "Show changed tools, and accept them.",
         "requests": "Show what agents asked you for, and decide.",
         "lock": "Pin every server and tool in a file, or compare with it.",

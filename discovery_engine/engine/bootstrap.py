@@ -72,6 +72,7 @@ async def open_engine(  # noqa: PLR0913 - each by its name
     record: str | Path | None = None,
     replay: str | Path | None = None,
     actor: Actor = "program",
+    worker: bool = False,
 ) -> AsyncIterator[Engine]:
     """Yield an engine that can answer at once; on exit every session is closed.
 
@@ -87,6 +88,7 @@ async def open_engine(  # noqa: PLR0913 - each by its name
         record: A folder into which exchanges with servers are written, redacted.
         replay: Such a folder: servers are neither started nor reached, and answer from it.
         actor: Who makes the calls, for the call log; those of meta-tools are always an agent's.
+        worker: Whether this is for `work`: then listings are stored with a claim alone.
 
     Raises:
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
@@ -114,7 +116,9 @@ async def open_engine(  # noqa: PLR0913 - each by its name
     )
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with AsyncExitStack() as at_end, open_task_group() as tasks:
-            core = _wired(environment, store, tasks, load, record=record, replay=replay)
+            core = _wired(
+                environment, store, tasks, load, record=record, replay=replay, worker=worker
+            )
             at_end.push_async_callback(_close_log, core.call_log)
             if not (unchanged and await core.state.restore_unchanged(unchanged)):
                 files = settings if unchanged is None else await anyio.to_thread.run_sync(load)
@@ -136,11 +140,19 @@ def _wired(
     *,
     record: str | Path | None,
     replay: str | Path | None,
+    worker: bool,
 ) -> EngineCore:
     """Every part of an engine, given the others that it needs; nothing is read or started."""
     secrets, clock = environment.secrets, environment.clock
     events = EventBus()
-    state = CatalogState(store, events, secrets=secrets, environ=environment.variables, clock=clock)
+    state = CatalogState(
+        store,
+        events,
+        secrets=secrets,
+        environ=environment.variables,
+        clock=clock,
+        claimed_only=worker,
+    )
 
     async def on_needs_auth(server: ServerSettings, error: NeedsAuthError) -> None:
         await lister.note_missing_login(server, error)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots
     from discovery_engine.runtime.refresh_report import RefreshReport
+    from discovery_engine.runtime.refresh_worker import Reporter, WorkerOptions
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.tools.model import ServerName
@@ -460,6 +461,23 @@ class Engine(ScopedEngine):
             self._environment.token_logins,
             data=self._environment.data,
         )
+
+    async def work(self, options: WorkerOptions, report: Reporter) -> None:
+        """Claim servers from the refresh queue and list them, as one of any number of workers.
+
+        Until nothing is due with `is_once`, else until it is cancelled; then its claims are given
+        back. The engine is to be opened with `worker=True`.
+
+        Args:
+            options: How many at once, and how long a claim lasts.
+            report: Is given what became of each claim.
+
+        Raises:
+            RegistryError: If the queue cannot be used.
+        """
+        from discovery_engine.runtime.refresh_worker import RefreshWorker  # noqa: PLC0415 - seldom
+
+        await RefreshWorker(self._core, options, report).run()
 
     async def lead(self, name: str, work: Work) -> NoReturn:
         """Run `work` whenever this process leads the others that share the registry.

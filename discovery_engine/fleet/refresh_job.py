@@ -45,6 +45,10 @@ class RefreshClaim(Struct, frozen=True):
     fence: int
 
 
+class ClaimLostError(Exception):
+    """Another worker has claimed the server since, so nothing was written."""
+
+
 class RefreshJob(Struct, frozen=True):
     scope: str
     server: ServerName

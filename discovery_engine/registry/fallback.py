@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from discovery_engine.errors import RegistryError
+from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.preset_records import Preset
 from discovery_engine.registry.records import EffectiveDecisions
@@ -70,6 +71,10 @@ class FallbackRegistry(MemoryRegistry):
         if not if_new:
             raise self._refusal()
         return super().accept(scope, found, at=at, if_new=True)
+
+    def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:  # noqa: ARG002 - the same
+        message = f"there is no queue that workers could share: {self._reason}"
+        raise RegistryError(message, hint=self._hint)
 
     def _refusal(self) -> RegistryError:
         return RegistryError(f"the decision cannot be kept: {self._reason}", hint=self._hint)

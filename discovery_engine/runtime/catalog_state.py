@@ -25,6 +25,7 @@ from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged, RequestsWritten
+from discovery_engine.fleet.refresh_job import ClaimLostError
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.catalog_store import CatalogStore
@@ -44,7 +45,8 @@ from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolve
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
-    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.fleet.refresh_job import RefreshClaim
+    from discovery_engine.registry.protocols import Registry, SaveOutcome
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.effective_trust import Trust
@@ -61,8 +63,9 @@ class CatalogState:
         secrets: SecretResolver | None = None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
+        claimed_only: bool = False,
     ) -> None:
-        self._store = CatalogStore(store)
+        self._store = CatalogStore(store, claimed_only=claimed_only)
         self._events = events
         self._clock = clock
         self._lock = anyio.Lock()
@@ -139,6 +142,30 @@ class CatalogState:
             async with self._changing():
                 await self._apply_pending()
                 return self._current_settings(result) is not None
+
+    async def apply_claimed(self, result: ListingResult, claim: RefreshClaim) -> SaveOutcome | None:
+        """Apply the listing of a server that a worker has claimed, and store it with the claim.
+
+        None if the server is no longer configured, or its transport differs. Unless it is stored,
+        nothing is changed.
+
+        Raises:
+            RegistryError: If it cannot be stored.
+        """
+        known = self.view.catalog.part(result.server.name)
+        result = await anyio.to_thread.run_sync(parse_listing, result, known)
+        async with self._changing():
+            try:
+                await self._accept_new([result], claim)
+            except ClaimLostError:
+                return "lost"
+            part = await anyio.to_thread.run_sync(self._part, result)
+            if part is None:
+                return None
+            outcome = await self._store.save_claimed(self._known, part, claim)
+            if outcome != "lost":
+                await self._replace_catalog(self.view.catalog.with_parts([part]))
+            return outcome
 
     async def save_index(self) -> None:
         """Store the search index of the current catalog; no-op if it is stored, or must not be.
@@ -283,7 +310,9 @@ class CatalogState:
                 if saved:
                     await self._store.save_parts(self._known, saved, are_listed=are_listed)
 
-    async def _accept_new(self, pending: Iterable[ListingResult]) -> None:
+    async def _accept_new(
+        self, pending: Iterable[ListingResult], claim: RefreshClaim | None = None
+    ) -> None:
         """Accept new tools under the trust policy before they become visible; needs the lock."""
         listed = [
             listed._replace(server=server)
@@ -291,7 +320,9 @@ class CatalogState:
             if (listed := one.listed_server) and (server := self._current_settings(one))
         ]
         settings = self.view.settings
-        trust = await anyio.to_thread.run_sync(self.trust_store.accept_listed, settings, listed)
+        write = partial(self._store.accept_claimed, claim) if claim else None
+        accept = partial(self.trust_store.accept_listed, settings, listed, write)
+        trust = await anyio.to_thread.run_sync(accept)
         if trust is not self.trust_store.trust:
             self.trust_store.trust = trust
             self._ingestor = replace(self._ingestor, trust=trust)

@@ -15,24 +15,31 @@ import anyio.to_thread
 
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import RegistryError
+from discovery_engine.fleet.refresh_job import ClaimLostError
 from discovery_engine.runtime.restore import stored_index
 from discovery_engine.search.examples.written import WrittenBook
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.protocols import Registry, Snapshot
+    from discovery_engine.fleet.refresh_job import RefreshClaim
+    from discovery_engine.registry.protocols import Registry, SaveOutcome, Snapshot
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
+    from discovery_engine.trust.decisions import Acceptance
 
 logger = logging.getLogger(__name__)
 
 
 class CatalogStore:
-    """Calls the registry in threads. Snapshots and settings that it takes are the present ones."""
+    """Calls the registry in threads. Snapshots and settings that it takes are the present ones.
 
-    def __init__(self, registry: Registry) -> None:
+    With `claimed_only` it is a worker's, which writes no listing without a claim.
+    """
+
+    def __init__(self, registry: Registry, *, claimed_only: bool = False) -> None:
         self._registry = registry
+        self._claimed_only = claimed_only
 
     async def load(self, settings: Settings) -> tuple[Snapshot | None, bytes | None]:
         """The last snapshot under settings like these, and its search index.
@@ -64,6 +71,37 @@ class CatalogStore:
     ) -> None:
         """Store these parts; `are_listed` if they are new listings, which replace any other."""
         await self._write(partial(self._save_parts, now, parts, are_listed=are_listed))
+
+    async def save_claimed(
+        self, now: Snapshot, part: ServerPart, claim: RefreshClaim
+    ) -> SaveOutcome:
+        """Store what a claimed server listed.
+
+        Raises:
+            RegistryError: If it cannot be stored.
+        """
+        save = partial(
+            self._registry.save_claimed,
+            claim,
+            part,
+            revision=now.catalog.revision,
+            decided=now.decided,
+        )
+        return await anyio.to_thread.run_sync(save)
+
+    def accept_claimed(
+        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+    ) -> int:
+        """Keep what a claimed server lists for the first time; it blocks.
+
+        Raises:
+            ClaimLostError: If the claim is not valid any more.
+            RegistryError: If it cannot be kept.
+        """
+        count = self._registry.accept_claimed(claim, scope, found, at=at)
+        if count is None:
+            raise ClaimLostError
+        return count
 
     async def forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
         """Delete what is stored of servers, of all with None.
@@ -124,6 +162,8 @@ class CatalogStore:
             self._save_parts(now, parts, are_listed=False)
 
     def _save_parts(self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool) -> None:
+        if self._claimed_only:
+            return
         key, revision = catalog_key_of(now.settings), now.catalog.revision
         self._registry.save_parts(
             key, parts, revision=revision, decided=now.decided, keep_newer=not are_listed

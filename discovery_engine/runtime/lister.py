@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from discovery_engine.errors import (
     FailureKind,
     NeedsAuthError,
+    RegistryError,
     ServerStartingError,
     UnavailableError,
     UpstreamError,
@@ -24,12 +26,15 @@ from discovery_engine.errors import (
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.runtime.due_time import due_in
 from discovery_engine.runtime.ingestion.listing_result import ListingResult
+from discovery_engine.runtime.ingestion.server_parts import ttl_of
 from discovery_engine.runtime.refresh_report import RefreshReport, make_report
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.fleet.refresh_job import RefreshClaim
+    from discovery_engine.registry.protocols import SaveOutcome
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.tools.model import ServerName
@@ -39,6 +44,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whatever the queue
+
+
+class ClaimedListing(Struct, frozen=True):
+    """What became of the listing of a claimed server."""
+
+    outcome: SaveOutcome
+    tools: int
+    ttl: float | None
+    """The time to live of the list, in seconds, as the server set it; None if it did not."""
 
 
 class ServerLister:
@@ -125,6 +139,38 @@ class ServerLister:
         if earlier := self._in_flight.get(name):  # it may have been answered before the change
             await earlier.wait()
         await self._start(name).wait()
+
+    async def list_claimed(self, claim: RefreshClaim) -> ClaimedListing | None:
+        """List a server that a worker has claimed, and store the listing with the claim.
+
+        None if it must not be listed, or not be reached in that way, any more.
+
+        Raises:
+            UpstreamError: If it cannot be listed; nothing is stored then.
+            RegistryError: If the listing cannot be stored.
+        """
+        await self._complete()
+        server = self._view.connectable.get(claim.server)
+        if server is None:
+            return None
+        self._upstreams.reset_backoff(server.name)
+        try:
+            listing = await self._upstreams.list_tools(server)
+            result = ListingResult(server, listing, self._clock())
+            outcome = await self._current.apply_claimed(result, claim)
+        except (RegistryError, UpstreamError):
+            raise
+        except Exception as error:  # an unexpected list must not end a worker
+            logger.exception("The list of %r cannot be read", server.name)
+            raise _unreadable(server.name, error) from error
+        finally:
+            # A fleet has more servers than a machine can hold sessions with.
+            with anyio.CancelScope(shield=True):
+                await self._upstreams.close(server.name)
+        if outcome is None:
+            return None
+        self._on_applied(result)
+        return ClaimedListing(outcome, len(listing.tools), ttl_of(listing))
 
     async def note_missing_login(self, server: ServerSettings, error: NeedsAuthError) -> None:
         """Show in lists, also of other processes, what a request has shown of a login."""

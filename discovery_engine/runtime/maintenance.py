@@ -35,7 +35,7 @@ from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.settings import InputFile, Settings
     from discovery_engine.registry.protocols import ChangeFeed
     from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.runtime.result_store import ResultStore
@@ -104,7 +104,7 @@ async def run_maintenance(
     async with open_task_group() as tasks:
         tasks.start_soon(_publish_status, engine, data)
         tasks.start_soon(_follow_servers, engine, lister, tasks)
-        tasks.start_soon(_follow_files, engine)
+        tasks.start_soon(follow_files, lambda: engine.settings.inputs, engine.reload)
         tasks.start_soon(_follow_decisions, engine, decisions)
         tasks.start_soon(_follow_logins, engine, logins)
         while True:
@@ -153,14 +153,17 @@ async def _relist_debounced(lister: ServerLister, name: ServerName, debouncer: D
     await lister.relist(name)
 
 
-async def _follow_files(engine: MaintainedEngine) -> None:
+async def follow_files(
+    inputs: Callable[[], tuple[InputFile, ...]], reload: Callable[[], Awaitable[None]]
+) -> None:
+    """Read the configuration again whenever one of its files changes."""
     # Only long-running hosts need it; others start faster without.
     from discovery_engine.runtime.config_watch import changed_files  # noqa: PLC0415
 
-    async with aclosing(changed_files(lambda: engine.settings.inputs)) as changes:
+    async with aclosing(changed_files(inputs)) as changes:
         async for paths in changes:
             logger.info("Changed: %s", ", ".join(paths))
-            await _unless_unusable(engine.reload)
+            await _unless_unusable(reload)
 
 
 async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> None:

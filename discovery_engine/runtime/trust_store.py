@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from discovery_engine.trust.server_identity import Identity
 
 logger = logging.getLogger(__name__)
+
+
+class FirstSightWriter(Protocol):
+    def __call__(self, scope: str, found: Iterable[Acceptance], *, at: float) -> int:
+        """As `DecisionStore.accept` with `if_new`."""
 
 
 class TrustStore:
@@ -164,10 +169,16 @@ class TrustStore:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
             return self.trust.decisions
 
-    def accept_listed(self, settings: Settings, listed: Iterable[ListedServer]) -> Trust:
+    def accept_listed(
+        self,
+        settings: Settings,
+        listed: Iterable[ListedServer],
+        write: FirstSightWriter | None = None,
+    ) -> Trust:
         """Accept the new tools of these servers under the trust policy; returns the new trust.
 
-        If another process has decided about them meanwhile, its decision counts.
+        If another process has decided about them meanwhile, its decision counts. A worker gives
+        its own `write`, which raises what this then raises.
         """
         trust = self._retried(settings)
         known = trust.decisions
@@ -175,9 +186,14 @@ class TrustStore:
         if not found:
             return trust
         try:
-            count = self.accept(settings, found, if_new=True)
+            if write:
+                count = write(_scopes(settings)[0], found, at=self._clock())
+            else:
+                count = self.accept(settings, found, if_new=True)
             lost_at = self._lost_at(settings)
         except RegistryError as error:
+            if write:
+                raise
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
             accepted = self._accepted_of(settings, with_accepted(known, found).accepted)
             return replace(trust, decisions=replace(known, accepted=accepted))

@@ -387,6 +387,7 @@ class SyncEngine(SyncScopedEngine):
     complete_settings = verb(Engine.complete_settings)
     apply_decisions = verb(Engine.apply_decisions)
     run_maintenance = verb(Engine.run_maintenance)
+    work = verb(Engine.work)
     lead = verb(Engine.lead)
     observations = verb(Engine.observations)
     examine = verb(Engine.examine)

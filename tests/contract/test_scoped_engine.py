@@ -68,6 +68,7 @@ OWN = {
     "forget",
     "run_maintenance",
     "lead",
+    "work",
 }
 
 

@@ -35,7 +35,7 @@ def _listed(
     part = ServerPart(
         server.name,
         listed_at=result.at,
-        ttl=min((ttl for ttl in _ttls(listing) if ttl is not None), default=None),
+        ttl=ttl_of(listing),
         dropped=tuple(chain(listing.dropped, *(one.dropped for _, one in others))),
         unlisted={kind.value: one.failure for kind, one in others if one.failure},
         instructions=listing.instructions,
@@ -43,6 +43,11 @@ def _listed(
         findings=result.findings,
     )
     return ingestor.make_part(server, part, result.tools, result.offerings)
+
+
+def ttl_of(listing: Listing) -> float | None:
+    """The shortest time to live of its lists, in seconds; None if the server set none."""
+    return min((ttl for ttl in _ttls(listing) if ttl is not None), default=None)
 
 
 def _ttls(listing: Listing) -> Iterator[float | None]:

@@ -1,0 +1,159 @@
+"""`discovery worker`: servers of the refresh queue are listed, beside any number of workers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.log_output import logged
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.text import one_line
+
+if TYPE_CHECKING:
+    from discovery_engine.runtime.refresh_worker import Outcome, WorkerOptions, WorkerReport
+    from discovery_engine.tools.model import ServerName
+
+_PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then is kept
+_FAILED = frozenset({"failed", "dead"})
+
+
+@click.command(
+    "worker",
+    epilog="Examples: `discovery worker` on each machine that is to help; `discovery worker --once"
+    " --json` from cron. What is queued, and why a server is dead, shows `discovery fleet status`.",
+)
+@click.option(
+    "--once", is_flag=True, help="End when nothing is due any more; 1 if a server failed."
+)
+@click.option("--daemon", is_flag=True, help="Work until SIGTERM or Ctrl-C (the default).")
+@click.option(
+    "--slots",
+    metavar="N",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="List this many servers at once.",
+)
+@click.option(
+    "--lease",
+    metavar="SECONDS",
+    type=click.FloatRange(1.0, 3600.0),
+    default=60.0,
+    show_default=True,
+    help="After so long without a heartbeat another worker takes a server over.",
+)
+@click.option(
+    "--every",
+    metavar="HOURS",
+    type=click.FloatRange(0.1, 720.0),
+    default=24.0,
+    show_default=True,
+    help="List each server this often; a server may want it sooner.",
+)
+@pass_invocation
+def command(
+    invocation: Invocation, /, *, once: bool, daemon: bool, slots: int, lease: float, every: float
+) -> ExitCode:
+    """List the servers that are due, as one of any number of workers.
+
+    Workers share the registry of the configuration: the file of the data folder on one machine, or
+    a database (`registry.url`) on many. Each server is listed by one of them at a time, under the
+    rules of trust that hold in a gateway: it has to be approved, and a tool whose meaning changed
+    waits for `discovery review`. Gateways of the registry have the new tools at once.
+
+    A server that fails is tried again, at first within 30 seconds and in the end within an hour;
+    after 8 attempts no more. SIGTERM and Ctrl-C give back what was begun; a worker that is killed loses it
+    with its lease. With --json each line of the output is one event.
+    """
+    if once and daemon:
+        raise click.UsageError("either --once or --daemon, not both")
+    from discovery_engine.runtime.refresh_worker import WorkerOptions
+
+    options = WorkerOptions(slots, lease, every * 3600.0, is_once=once)
+    shown = Reports(invocation.output, invocation.clock)
+    with logged(invocation.output, invocation.verbose, invocation.shown_notes):
+        invocation.interrupts.run(lambda: _work(invocation, options, shown))
+    if once:
+        shown.summarize()
+    return ExitCode.UNEXPECTED if once and shown.failed else ExitCode.OK
+
+
+async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) -> None:
+    import anyio
+
+    from discovery_engine._util.tasks import open_task_group
+    from discovery_engine.engine import open_engine
+
+    async def end_at_signal(scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+            async for _ in signals:
+                scope.cancel()
+
+    async with open_task_group() as tasks:
+        if sys.platform != "win32":
+            tasks.start_soon(end_at_signal, tasks.cancel_scope)
+        async with open_engine(
+            invocation.config, data_dir=invocation.data_dir, frozen=invocation.frozen, worker=True
+        ) as engine:
+            await engine.work(options, shown.show)
+            await engine.wait_embedded(timeout=_PATIENCE)
+        tasks.cancel_scope.cancel()
+
+
+class Reports:
+    """One line for each event: for a person, or with `--json` as an object."""
+
+    def __init__(self, output: Output, clock: Callable[[], float]) -> None:
+        self._output = output
+        self._clock = clock
+        self._last: dict[ServerName, Outcome] = {}
+        """The last result of each server."""
+
+    @property
+    def failed(self) -> int:
+        """How many servers could not be listed the last time."""
+        return sum(outcome in _FAILED for outcome in self._last.values())
+
+    def show(self, report: WorkerReport) -> None:
+        self._last[report.server] = report.outcome
+        if self._output.as_json:
+            from discovery_engine.json_forms.worker_form import worker_report_form
+
+            form = worker_report_form(report, at=self._clock())
+            self._output.write(json.dumps(form) + "\n")
+        elif report.outcome != "claimed":
+            mark = self._output.mark(good=report.outcome not in _FAILED)
+            self._output.line(f"{mark.text} {one_line(report.server)}: {_words(report)}")
+        sys.stdout.flush()
+
+    def summarize(self) -> None:
+        outcomes = Counter(self._last.values())
+        listed = counted(outcomes["changed"] + outcomes["unchanged"], "server")
+        changed = outcomes["changed"]
+        self._output.say(f"{listed} listed, {changed} changed; {self.failed} failed")
+
+
+def _words(report: WorkerReport) -> str:
+    match report.outcome:
+        case "changed" | "unchanged":
+            tools = counted(report.tools or 0, "tool")
+            return f"{tools}, {report.outcome}; again in {ago(report.due_in or 0.0)}"
+        case "failed":
+            return f"{report.message}; tried again in {ago(report.due_in or 0.0)}"
+        case "dead":
+            server = report.server
+            return f"{report.message}; no more attempts: `discovery fleet retry {server}`"
+        case "lost":
+            return "another worker has taken it over; nothing was written"
+        case _:
+            return f"given back: {report.message}" if report.message else "given back"

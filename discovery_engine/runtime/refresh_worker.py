@@ -1,0 +1,360 @@
+"""A worker: claims servers from the refresh queue, lists them, and saves what they list.
+
+    claim ── list ── accept ── save ── finish        each write while the claim is valid
+      └── heartbeats, several within a lease
+
+Several servers at once, each in a task of its own. A claim that is lost ends its task; what it
+still tries to write is refused by the registry.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.errors import (
+    ConfigurationError,
+    DiscoveryError,
+    RegistryError,
+    UpstreamError,
+)
+from discovery_engine.events import ToolsChanged
+from discovery_engine.fleet import schedule
+from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+from discovery_engine.runtime.ingestion.server_parts import failure_of
+from discovery_engine.runtime.maintenance import follow_files
+from discovery_engine.upstream.connection import connection_fingerprint
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from discovery_engine.events import EventBus
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.runtime.catalog_state import CatalogState
+    from discovery_engine.runtime.configuration_loader import ConfigurationLoader
+    from discovery_engine.runtime.lister import ServerLister
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_HEARTBEATS = 4  # within one lease
+_LOOK_EVERY = 5.0  # seconds between two looks at the queue, the decisions and the configuration
+_PLAN_EVERY = 60.0  # seconds after which jobs are compared with the configuration in any case
+_SHORTEST_SLEEP = 0.05
+
+Outcome: TypeAlias = Literal[
+    "claimed", "changed", "unchanged", "failed", "dead", "lost", "returned"
+]
+
+
+class WorkerOptions(Struct, frozen=True):
+    slots: int = 8
+    """Servers that are listed at once."""
+    lease: float = schedule.LEASE
+    """Seconds after which another worker takes over a server, without a heartbeat."""
+    interval: float = schedule.INTERVAL
+    """Seconds from a success to the next listing, unless the server wants it sooner."""
+    is_once: bool = False
+    """End when nothing is due any more."""
+
+
+class WorkerReport(Struct, frozen=True):
+    """A claim, or what became of it."""
+
+    server: ServerName
+    outcome: Outcome
+    fence: int
+    seconds: float
+    """From the claim to the result."""
+    tools: int | None = None
+    due_in: float | None = None
+    """Seconds until the next listing, or the next attempt; None if there is none."""
+    code: str = ""
+    message: str = ""
+
+
+Reporter: TypeAlias = Callable[[WorkerReport], None]
+
+
+class WorkingEngine(Protocol):
+    """What a worker needs of an engine's parts."""
+
+    @property
+    def store(self) -> Registry: ...
+    @property
+    def state(self) -> CatalogState: ...
+    @property
+    def lister(self) -> ServerLister: ...
+    @property
+    def configuration(self) -> ConfigurationLoader: ...
+    @property
+    def events(self) -> EventBus: ...
+
+
+class RefreshWorker:
+    """`holder` is the name of the worker, which no other ever has."""
+
+    def __init__(
+        self,
+        engine: WorkingEngine,
+        options: WorkerOptions,
+        report: Reporter,
+        *,
+        holder: str | None = None,
+        randomness: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine
+        self._options = options
+        self._report = report
+        self._random = randomness
+        self._clock = clock
+        self.holder = holder or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._held: dict[RefreshClaim, anyio.CancelScope] = {}
+        self._wake = anyio.Event()
+        self._is_out = False
+        self._looked_at = self._planned_at = 0.0
+        self._planned: tuple[object, object] = None, None
+        """The settings that the jobs were made from, and the servers that must not be started."""
+
+    async def run(self) -> None:
+        """Work until nothing is due with `is_once`, else for ever; then give the claims back.
+
+        Raises:
+            RegistryError: If the queue cannot be used; without `is_once` that is waited out.
+        """
+        await self._engine.configuration.complete()
+        await self._synchronize()
+        try:
+            async with open_task_group() as tasks:
+                tasks.start_soon(self._follow_announcements)
+                tasks.start_soon(
+                    follow_files,
+                    lambda: self._view.settings.inputs,
+                    self._engine.configuration.reload,
+                )
+                tasks.start_soon(self._beat)
+                await self._work_off(tasks)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._give_back()
+
+    async def _work_off(self, tasks: TaskGroup) -> None:
+        while True:
+            self._wake = anyio.Event()
+            try:
+                if await self._claim(tasks):
+                    continue
+                pause = await self._pause()
+            except RegistryError as error:
+                if self._options.is_once:
+                    raise
+                self._note_outage(error)
+                pause = _LOOK_EVERY
+            if self._options.is_once and not self._held and pause != 0:
+                return
+            longest = _LOOK_EVERY if pause is None else min(pause, _LOOK_EVERY)
+            with anyio.move_on_after(max(longest, _SHORTEST_SLEEP)):
+                await self._wake.wait()
+            await self._look_again()
+
+    async def _claim(self, tasks: TaskGroup) -> bool:
+        """Claim as many servers as there are free slots; returns whether there were any."""
+        free = self._options.slots - len(self._held)
+        if free <= 0:
+            await self._wake.wait()
+            return True
+        jobs = await self._in_thread(
+            lambda store: store.claim_refreshes(
+                self._scope, self.holder, limit=free, lease=self._options.lease
+            )
+        )
+        self._is_out = False
+        for job in jobs:
+            self._held[job.claim] = scope = anyio.CancelScope()
+            self._report(WorkerReport(job.server, "claimed", job.fence, 0.0))
+            tasks.start_soon(self._process, job, scope)
+        return bool(jobs)
+
+    async def _pause(self) -> float | None:
+        """Seconds until a job can be claimed; None if none ever can."""
+        return await self._in_thread(lambda store: store.seconds_until_refresh(self._scope))
+
+    async def _process(self, job: RefreshJob, scope: anyio.CancelScope) -> None:
+        claim, began = job.claim, self._clock()
+        with scope:
+            report = await self._refreshed(job, began)
+        if scope.cancelled_caught:  # by a heartbeat
+            report = WorkerReport(job.server, "lost", job.fence, self._clock() - began)
+        self._held.pop(claim, None)
+        self._report(report)
+        self._wake.set()
+
+    async def _refreshed(self, job: RefreshJob, began: float) -> WorkerReport:
+        try:
+            result = await self._engine.lister.list_claimed(job.claim)
+        except UpstreamError as error:
+            return await self._failed(job, error, began)
+        except RegistryError as error:
+            return await self._returned(job, error.code, error.message, began)
+        seconds = self._clock() - began
+        if result is None:
+            gone = "it is no longer configured here, or must not be started"
+            return await self._returned(job, "", gone, began)
+        due_in = schedule.interval_after(result.ttl, self._options.interval)
+        is_done = result.outcome != "lost" and await self._settled(
+            lambda store: store.finish_refresh(job.claim, tool_count=result.tools, due_in=due_in)
+        )
+        if not is_done:
+            return WorkerReport(job.server, "lost", job.fence, seconds)
+        outcome: Outcome = "changed" if result.outcome == "saved" else "unchanged"
+        return WorkerReport(job.server, outcome, job.fence, seconds, result.tools, due_in)
+
+    async def _failed(self, job: RefreshJob, error: UpstreamError, began: float) -> WorkerReport:
+        failure = failure_of(error, 0.0)
+        code, message = failure.code, failure.message
+        retry_in = schedule.backoff_after(job.attempts, self._random)
+        is_done = await self._settled(
+            lambda store: store.fail_refresh(job.claim, code, message, retry_in=retry_in)
+        )
+        outcome: Outcome = "dead" if retry_in is None else "failed"
+        return WorkerReport(
+            job.server,
+            outcome if is_done else "lost",
+            job.fence,
+            self._clock() - began,
+            due_in=retry_in,
+            code=code,
+            message=message,
+        )
+
+    async def _returned(
+        self, job: RefreshJob, code: str, message: str, began: float
+    ) -> WorkerReport:
+        """Give a claim back that this worker cannot serve; its lease ends it if that fails."""
+        await self._settled(lambda store: bool(store.return_claims([job.claim])))
+        seconds = self._clock() - began
+        return WorkerReport(job.server, "returned", job.fence, seconds, code=code, message=message)
+
+    async def _settled(self, settle: Callable[[Registry], bool]) -> bool:
+        """Whether a result was noted; False if the claim is lost, or the registry is out of reach.
+
+        In that case the lease ends, and the server is listed again: a listing more, none less.
+        """
+        try:
+            return await self._in_thread(settle)
+        except RegistryError as error:
+            self._note_outage(error)
+            return False
+
+    async def _beat(self) -> None:
+        lease = self._options.lease
+        while True:
+            await anyio.sleep(lease / _HEARTBEATS)
+            held = tuple(self._held)
+            if not held:
+                continue
+            try:
+                valid = await self._in_thread(lambda store: store.extend_claims(held, lease=lease))  # noqa: B023 - awaited within the round
+            except RegistryError as error:
+                self._note_outage(error)
+                continue
+            for claim in held:
+                if claim not in valid and claim in self._held:
+                    self._held[claim].cancel()
+
+    async def _look_again(self) -> None:
+        if self._clock() - self._looked_at < _LOOK_EVERY:
+            return
+        try:
+            await self._synchronize()
+        except RegistryError as error:
+            self._note_outage(error)
+
+    async def _synchronize(self) -> None:
+        """Take up what else changed: decisions, listings of others, the servers themselves.
+
+        Raises:
+            RegistryError: If the queue cannot be used.
+        """
+        self._looked_at = self._clock()
+        try:
+            await self._engine.configuration.apply_decisions()
+        except ConfigurationError as error:
+            logger.warning("The configuration stays as it was:\n%s", error)
+        if doubtful := await self._engine.state.apply_shared_parts():
+            await self._hasten(doubtful)
+        basis = self._view.settings, self._engine.state.trust_store.trust.refused
+        is_known = basis[0] is self._planned[0] and basis[1] == self._planned[1]
+        if is_known and self._clock() - self._planned_at < _PLAN_EVERY:
+            return
+        targets = await anyio.to_thread.run_sync(refresh_targets, self._view)
+        await self._in_thread(lambda store: store.plan_refreshes(self._scope, targets))
+        self._planned, self._planned_at = basis, self._clock()
+
+    async def _follow_announcements(self) -> None:
+        with self._engine.events.subscribe(ToolsChanged) as events:
+            async for event in events:
+                if not isinstance(event, ToolsChanged):
+                    continue
+                try:
+                    await self._hasten([event.server])
+                except RegistryError as error:
+                    self._note_outage(error)
+
+    async def _hasten(self, servers: Collection[ServerName]) -> None:
+        await self._in_thread(
+            lambda store: store.hasten_refreshes(self._scope, servers, priority=schedule.ANNOUNCED)
+        )
+
+    async def _give_back(self) -> None:
+        held = tuple(self._held)
+        if held and await self._settled(lambda store: bool(store.return_claims(held))):
+            for claim in held:
+                self._report(WorkerReport(claim.server, "returned", claim.fence, 0.0))
+
+    def _note_outage(self, error: RegistryError) -> None:
+        if not self._is_out:
+            logger.warning("The queue cannot be used, and is tried again: %s", error)
+        self._is_out = True
+
+    @property
+    def _view(self) -> View:
+        return self._engine.state.view
+
+    @property
+    def _scope(self) -> str:
+        return catalog_key_of(self._view.settings)
+
+    async def _in_thread(self, ask: Callable[[Registry], T]) -> T:
+        return await anyio.to_thread.run_sync(ask, self._engine.store)
+
+
+def refresh_targets(view: View) -> list[RefreshTarget]:
+    """The servers of a configuration as targets; those that must not be listed with the reason."""
+    targets = []
+    for server in view.settings.servers:
+        if server.name in view.connectable:
+            targets.append(RefreshTarget(server.name, connection_fingerprint(server)))
+            continue
+        try:
+            view.require_connectable(server.name)
+        except DiscoveryError as error:
+            targets.append(RefreshTarget(server.name, reason=error.message, code=error.code))
+    return targets

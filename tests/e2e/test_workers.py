@@ -1,0 +1,236 @@
+"""`discovery worker` as processes that share one registry, which are killed, stopped and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine.fleet.refresh_job import RefreshJob
+from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.protocols import Registry
+from tests.postgres import PostgresServer
+from tests.servers.programs import HERE, eventually
+
+pytestmark = pytest.mark.anyio
+
+_PATIENCE = 120  # seconds for whatever is waited for
+
+
+class Worker:
+    """One process, and the events that it has written so far."""
+
+    def __init__(self, fleet: Fleet, *options: str) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._log = (fleet.folder / "log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "discovery_cli", "worker", "--json", *options],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=fleet.environ(),
+            cwd=fleet.folder,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def has(self, event: str, server: str = "a") -> Callable[[], bool]:
+        return lambda: any(e["event"] == event and e["server"] == server for e in self.events)
+
+    async def wait(self) -> int:
+        code = await anyio.to_thread.run_sync(lambda: self.process.wait(_PATIENCE))
+        await anyio.to_thread.run_sync(lambda: self._reader.join(_PATIENCE))
+        return code
+
+    def close(self) -> None:
+        with self.process:
+            self.process.kill()
+            self.process.send_signal(signal.SIGCONT)
+        self._log.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.events.append(json.loads(line))
+
+
+class Fleet:
+    """A registry, a configuration, and workers that use both, each with a data folder of its own.
+
+    With a file as the registry they have one data folder.
+    """
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.workers: list[Worker] = []
+        self._names = iter(range(100))
+
+    @property
+    def is_file(self) -> bool:
+        return self.url.startswith("sqlite")
+
+    def configure(self, **servers: dict[str, Any]) -> None:
+        content: dict[str, Any] = {"name": "fleet", "servers": servers}
+        if not self.is_file:
+            content["registry"] = {"url": "${DATABASE_URL}"}
+        new = self.folder / "discovery.new"
+        new.write_text(json.dumps(content), "utf-8")
+        new.replace(self.folder / "discovery.yaml")
+
+    def environ(self) -> dict[str, str]:
+        data = "data" if self.is_file else f"data-{next(self._names)}"
+        return {
+            **os.environ,
+            "DISCOVERY_CONFIG": str(self.folder / "discovery.yaml"),
+            "DISCOVERY_DATA_DIR": str(self.folder / data),
+            "DATABASE_URL": self.url,
+        }
+
+    def start(self, *options: str) -> Worker:
+        self.workers.append(Worker(self, *options))
+        return self.workers[-1]
+
+    def numbered(self, name: str = "a") -> dict[str, Any]:
+        """A server that lists its tools when `let` says so."""
+        (self.folder / name).mkdir(exist_ok=True)
+        program = str(HERE / "numbered_server.py")
+        return {
+            "command": sys.executable,
+            "args": ["-I", "-S", program, str(self.folder / name)],
+            "timeouts": {"list": 600},
+        }
+
+    def let(self, number: int | None = None, name: str = "a") -> None:
+        suffix = "" if number is None else f"-{number}"
+        (self.folder / name / f"open{suffix}").touch()
+
+    def started(self, number: int, name: str = "a") -> Callable[[], bool]:
+        return (self.folder / name / f"started-{number}").exists
+
+    @property
+    def _scope(self) -> str:
+        path = os.path.realpath(self.folder / "discovery.yaml")
+        return path if self.is_file else "name:fleet"
+
+    def store(self) -> closing[Registry]:
+        return closing(open_registry(self.url))
+
+    def job(self, name: str = "a") -> RefreshJob:
+        with self.store() as store:
+            [job] = [job for job in store.refresh_jobs(self._scope) if job.server == name]
+        return job
+
+    def tools(self) -> list[str]:
+        with self.store() as store:
+            snapshot = store.load(self._scope)
+        return [str(entry.key) for entry in snapshot.catalog] if snapshot else []
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def fleet(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
+) -> Iterator[Fleet]:
+    (tmp_path / "data").mkdir()
+    is_file = request.param == "sqlite"
+    file = sqlite_url(tmp_path / "data" / "registry.db")
+    made = Fleet(tmp_path, file if is_file else postgres_server.create_database())
+    try:
+        yield made
+    finally:
+        for worker in made.workers:
+            worker.close()
+
+
+@pytest.mark.requirement("FLT-3", "FLT-11")
+async def test_a_worker_that_is_killed_has_its_server_taken_over(fleet: Fleet) -> None:
+    fleet.configure(a=fleet.numbered())
+    first = fleet.start("--lease", "1")
+    await eventually(fleet.started(1), within=_PATIENCE)
+
+    first.process.kill()
+    second = fleet.start("--lease", "1")
+    await eventually(fleet.started(2), within=_PATIENCE)
+    fleet.let()
+    await eventually(second.has("changed"), within=_PATIENCE)
+
+    job = fleet.job()
+    assert (job.state, job.fence, job.tool_count) == ("enabled", 2, 1)
+    assert fleet.tools() == ["a:of_2"]
+
+
+@pytest.mark.requirement("FLT-4", "FLT-11")
+async def test_a_worker_that_was_stopped_beyond_its_lease_writes_nothing(fleet: Fleet) -> None:
+    fleet.configure(a=fleet.numbered())
+    first = fleet.start("--lease", "1")
+    await eventually(fleet.started(1), within=_PATIENCE)
+
+    first.process.send_signal(signal.SIGSTOP)
+    second = fleet.start("--lease", "1")
+    await eventually(fleet.started(2), within=_PATIENCE)
+    fleet.let(2)
+    await eventually(second.has("changed"), within=_PATIENCE)
+    before = fleet.job()
+    fleet.let(1)  # what the first worker waits for has arrived when it goes on
+    first.process.send_signal(signal.SIGCONT)
+    await eventually(first.has("lost"), within=_PATIENCE)
+
+    assert fleet.tools() == ["a:of_2"]
+    assert fleet.job() == before
+    assert not first.has("changed")()
+
+
+@pytest.mark.requirement("FLT-9", "FLT-11")
+async def test_a_worker_that_is_ended_gives_back_what_it_has_begun(fleet: Fleet) -> None:
+    fleet.configure(a=fleet.numbered())
+    first = fleet.start("--lease", "3000")
+    await eventually(fleet.started(1), within=_PATIENCE)
+
+    first.process.terminate()
+    assert await first.wait() == 0
+    assert first.has("returned")()
+    assert (fleet.job().state, fleet.job().attempts) == ("pending", 0)
+
+    fleet.let()
+    second = fleet.start("--once")
+    assert await second.wait() == 0
+    assert fleet.tools() == ["a:of_2"]
+
+
+@pytest.mark.requirement("FLT-5", "FLT-8", "FLT-11")
+async def test_once_works_until_nothing_is_due_and_a_failure_shows(fleet: Fleet) -> None:
+    fleet.configure(
+        a=fleet.numbered(),
+        off=fleet.numbered("off") | {"enabled": False},
+        gone={"command": "no-such-program"},
+    )
+    fleet.let()
+
+    first = fleet.start("--once", "--slots", "2")
+    assert await first.wait() == 1
+
+    states = {name: fleet.job(name).state for name in ("a", "off", "gone")}
+    assert states == {"a": "enabled", "off": "disabled", "gone": "error"}
+    failed = fleet.job("gone")
+    assert failed.error_code == "SERVER_CONNECTION_ERROR"
+    assert "no-such-program" in failed.error_message
+    assert fleet.job("off").error_code == "SERVER_DISABLED"
+
+    fleet.configure(a=fleet.numbered())  # what left has no job any more
+    with fleet.store() as store:
+        store.hasten_refreshes(fleet._scope)
+    second = fleet.start("--once")
+    assert await second.wait() == 0
+    with fleet.store() as store:
+        assert [job.server for job in store.refresh_jobs(fleet._scope)] == ["a"]
+    assert fleet.job().fence == 2
