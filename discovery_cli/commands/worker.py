@@ -72,8 +72,8 @@ def command(
     waits for `discovery review`. Gateways of the registry have the new tools at once.
 
     A server that fails is tried again, at first within 30 seconds and in the end within an hour;
-    after 8 attempts no more. SIGTERM and Ctrl-C give back what was begun; a worker that is killed loses it
-    with its lease. With --json each line of the output is one event.
+    after 8 attempts no more. SIGTERM and Ctrl-C give back what was begun; a worker that is killed
+    loses it with its lease. With --json each line of the output is one event.
     """
     if once and daemon:
         raise click.UsageError("either --once or --daemon, not both")
