@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -210,6 +211,8 @@ class ServerSettings(_Section, frozen=True):
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
     session: Annotated[Literal["shared", "per_client"], UNTRUSTED] = "shared"
+    visible_to: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """The teams and users for whom alone it is; for all if there are none."""
     roots: tuple[str, ...] | None = None
     """As `server.roots`, for this server; empty for no roots, None follows that one."""
     trust: Annotated[TrustPolicy | None, NOT_OPEN] = None
@@ -516,6 +519,14 @@ class Settings(_Section, frozen=True, dict=True):
     def by_name(self) -> Mapping[ServerName, ServerSettings]:
         """The servers by their names, in the order of the settings."""
         return {server.name: server for server in self.servers}
+
+    @cached_property
+    def principals(self) -> frozenset[str]:
+        """The teams and users that a server or a rule is reserved for."""
+        rules = (self.server_rules, self.tool_rules, self.resource_rules, self.prompt_rules)
+        reserved = [server.visible_to for server in self.servers]
+        reserved += [rule.visible_to for rule in chain.from_iterable(rules)]
+        return frozenset(chain.from_iterable(reserved))
 
     @cached_property
     def result_limits(self) -> tuple[int, ...]:

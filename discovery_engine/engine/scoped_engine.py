@@ -20,6 +20,7 @@ from discovery_engine.engine.server_offerings import ServerOfferings
 from discovery_engine.engine.server_tasks import ServerTasks
 from discovery_engine.errors import DiscoveryError, ToolNotFoundError, concerning
 from discovery_engine.limits import require_query
+from discovery_engine.rules.principals import parse_principals
 from discovery_engine.runtime.call_record import CallRecord
 from discovery_engine.runtime.current_view import CurrentView
 from discovery_engine.tools.model import ServerName
@@ -67,6 +68,17 @@ class ScopedEngine:
         named_scope(self.settings, name)
         current = self._current.within(lambda view: scope_or_nothing(view.settings, name))
         return ScopedEngine(self._core, current)
+
+    def visible_to(self, *principals: str) -> ScopedEngine:
+        """The same engine for those who stand for these teams and users, or for none.
+
+        Args:
+            principals: Each as `visibleTo` of the configuration has it: `team:NAME`, `user:NAME`.
+
+        Raises:
+            PrincipalError: If one names neither a team nor a user.
+        """
+        return ScopedEngine(self._core, self._current.visible_to(parse_principals(principals)))
 
     def toolset(
         self,
@@ -167,8 +179,8 @@ class ScopedEngine:
             return await self._search_kinds(
                 query, kinds, server, tags, limit, include_disabled=include_disabled
             )
-        await self._core.state.prepare_search()
-        embedding = await self._core.semantic.embed_query(query)
+        await self._current.prepare_search()
+        embedding = await self._core.semantic.embed_query(query, self._current.searched)
         answer = self.view.search(
             query,
             server=server,

@@ -46,6 +46,8 @@ class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Patterns of which the server's tags must match one; not in `toolRules`."""
     enabled: bool | None = None
     tags: tuple[str, ...] = ()
+    visible_to: tuple[str, ...] = field(default=(), name="visibleTo")
+    """The teams and users for whom alone what it matches is; for all if there are none."""
     origin: Origin = Origin("")
 
 

@@ -108,7 +108,9 @@ def _shadowed(
     if opposed:
         hint = f"move it before {rule_name(earlier[0], rules)}, or remove it"
     else:
-        hint = "leave out its `enabled`; its tags hold anyway" if rule.tags else "remove it"
+        kept = "its `visibleTo` holds" if rule.visible_to else "its tags hold"
+        is_needed = rule.tags or rule.visible_to
+        hint = f"leave out its `enabled`; {kept} anyway" if is_needed else "remove it"
     return Diagnostic(
         "RULE_CONTRADICTED" if opposed else "RULE_SHADOWED",
         f"{claim}: what it matches is decided by {names}" + (", the other way" if opposed else ""),

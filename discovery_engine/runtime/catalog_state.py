@@ -188,14 +188,6 @@ class CatalogState:
         if data is not None:
             source.is_stored = await self._store.save_index(settings, data)
 
-    async def prepare_search(self) -> None:
-        """Make the searcher of the current view in a thread; no-op if it is made."""
-        # Again if a listing came in between; what the third leaves to do is little.
-        for _ in range(3):
-            if self._searcher.is_ready:
-                return
-            await anyio.to_thread.run_sync(self._searcher)
-
     async def set_vectors(self, vectors: Vectors | None) -> None:
         """Use these vectors for semantic search; None searches by words only."""
         async with self._changing():

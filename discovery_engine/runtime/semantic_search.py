@@ -168,9 +168,12 @@ class SemanticSearch:
                 return
             await self._settled.wait()
 
-    async def embed_query(self, query: str) -> QueryEmbedding:
-        """The vectors of a query within the time limit; none for a query that names a tool."""
-        view = self._view()
+    async def embed_query(self, query: str, view: View | None = None) -> QueryEmbedding:
+        """The vectors of a query within the time limit; none for a query that names a tool.
+
+        `view` is what is searched; the current one if None.
+        """
+        view = view or self._view()
         settings = view.settings.search.embeddings
         is_needless = not settings.is_on or not query.strip() or not len(view.catalog)
         if is_needless or view.searcher.is_tool_name(query):

@@ -6,7 +6,8 @@ with all of them: 100,000 of 384 numbers take 4 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -74,13 +75,24 @@ class Vectors:
         self._matrix = _unit_rows(stored)
         self._with_requests = np.array(list(requests), dtype=np.int64)
         self._requests = _unit_rows(list(requests.values()))
+        self._only: Any = None
+        """The rows of the tools that count; None if all do."""
 
     def __len__(self) -> int:
-        return len(self.tools)
+        return len(self.tools) if self._only is None else len(self._only)
 
     @property
     def dimensions(self) -> int:
         return int(self._matrix.shape[1])
+
+    def only(self, tools: Iterable[Tool]) -> Vectors:
+        """The same of some of its tools: the similarities of others influence nothing."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        rows = [row for tool in tools if (row := self.row(tool)) is not None]
+        found = copy(self)
+        found.__dict__["_only"] = np.array(rows, dtype=np.int64)
+        return found
 
     def row(self, tool: Tool) -> int | None:
         """None if there is no vector of the tool as it is now."""
@@ -95,14 +107,14 @@ class Vectors:
         import numpy as np  # noqa: PLC0415 - as above
 
         asked = [np.asarray(vector, dtype=np.float32) for vector in query]
-        if not asked or not self.tools or any(len(one) != self.dimensions for one in asked):
+        if not asked or not len(self) or any(len(one) != self.dimensions for one in asked):
             return None
         # One product a row: faster than one with the matrix, which starts threads, and what a
         # row gives does not depend on where it stands.
         whole, *clauses = map(self._cosines, asked)
         if clauses:
             whole = (whole + np.max(clauses, axis=0)) / 2
-        return Similarities(self, whole)
+        return Similarities(self, whole, self._only)
 
     def _cosines(self, asked: Any) -> Any:
         """Of a tool with examples the mean of both: neither is enough alone."""
@@ -129,13 +141,15 @@ def _unit_rows(stored: Sequence[bytes]) -> Any:
 class Similarities:
     """The cosine of each tool's vector and a query's, from -1 to 1."""
 
-    def __init__(self, vectors: Vectors, cosines: Any) -> None:
+    def __init__(self, vectors: Vectors, cosines: Any, only: Any = None) -> None:
+        """`only` are the rows of the tools that count; None if all do."""
         self._vectors = vectors
         self._cosines = cosines
         self.is_static = vectors.is_static
-        self.best = float(cosines.max())
-        self.mean = float(cosines.mean())
-        self.lowest = float(cosines.min())
+        counted = cosines if only is None else cosines[only]
+        self.best = float(counted.max())
+        self.mean = float(counted.mean())
+        self.lowest = float(counted.min())
 
     def cosine(self, tool: Tool) -> float | None:
         """None if there is no vector of the tool as it is now."""

@@ -314,6 +314,10 @@ class SyncScopedEngine(_OnLoop):
         """As `ScopedEngine.in_view`."""
         return SyncScopedEngine(self.wrapped.in_view(name), self.portal)
 
+    def visible_to(self, *principals: str) -> SyncScopedEngine:
+        """As `ScopedEngine.visible_to`."""
+        return SyncScopedEngine(self.wrapped.visible_to(*principals), self.portal)
+
     def toolset(
         self,
         *,

@@ -19,6 +19,7 @@ from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools.model import ServerName
 from discovery_engine.view.scoped_catalog import Flags, ScopedCatalog
 from discovery_engine.view.scoped_offerings import ScopedOfferings
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
     from discovery_engine.config.settings import ServerSettings, Settings, ViewSettings
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
-    from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
 _ENABLED = Verdict()
@@ -54,6 +54,8 @@ class Scope(Struct, frozen=True):
     """The settings of the search that are others within it."""
     server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The settings of the gateway that are others within it."""
+    hidden_servers: frozenset[ServerName] = frozenset()
+    """Servers that are not shown, whatever their names match."""
 
     @classmethod
     def of_patterns(cls, patterns: Sequence[str]) -> Scope:
@@ -174,7 +176,7 @@ class ScopedCatalogs:
         scope = self.scope
         if scope.name:
             settings = replace(settings, view=scope.name)
-        if scope.servers:
+        if scope.servers or scope.hidden_servers:
             shown = (s for s in settings.servers if not self._is_of_other_server(s))
             settings = replace(settings, servers=tuple(shown))
         if scope.search:
@@ -184,6 +186,8 @@ class ScopedCatalogs:
         return settings
 
     def _is_of_other_server(self, server: ServerSettings) -> bool:
+        if server.name in self.scope.hidden_servers:
+            return True
         if not self.scope.servers:
             return False
         return not self._server_rules.verdict(server.name, server.tags, enabled=True).enabled
@@ -194,10 +198,11 @@ class ScopedCatalogs:
             whole, outer = catalog.whole, catalog.shown
         known, before = self._shown, self._of
         servers = settings.by_name
+        shows_every_server = not (self.scope.servers or self.scope.hidden_servers)
         self._shown = {
             name: known[name] if name in known and before[name] is part else self._flags(part)
             for name, part in whole.parts.items()
-            if (outer is None or name in outer) and (not self.scope.servers or name in servers)
+            if (outer is None or name in outer) and (shows_every_server or name in servers)
         }
         self._of = whole.parts
         shown = self._shown if outer is None else _both(self._shown, outer)

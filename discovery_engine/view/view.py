@@ -96,6 +96,8 @@ class View(Struct, frozen=True, dict=True):
     """Opens what knows the typical requests of tools; None for the owner's alone."""
     whole: View | None = None
     """The view of which this one shows a part; None if it shows all."""
+    reports_rejection: bool = True
+    """Whether `rejection` is for its readers: it may be about what they are not shown."""
     guards: tuple[UriGuard, ...] = ()
     """What keeps the templates of scopes from leading out of them."""
 
@@ -124,6 +126,7 @@ class View(Struct, frozen=True, dict=True):
         outage: RegistryOutage | None = None,
     ) -> View:
         """The same snapshot with other live states."""
+        rejection = rejection if self.reports_rejection else None
         view = replace(self, live=live, rejection=rejection, outage=outage)
         # None of these depends on live states. The engine makes such a view for each read, and
         # made again they would cost each of them some 0.4 us for every server.

@@ -17,6 +17,7 @@ from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.settings import MIN_RESULT_TOKENS
 from discovery_engine.config.syntax import is_file_address, is_header_name
 from discovery_engine.rules.patterns import Pattern
+from discovery_engine.rules.principals import PrincipalError, parse_principal
 from discovery_engine.secrets.references import references_in, split
 
 
@@ -52,6 +53,21 @@ def _without_nul(text: str) -> str:
     if "\0" in text:
         raise custom_error("holds the character NUL")
     return text
+
+
+def _good_principal(text: str) -> str:
+    try:
+        return parse_principal(text)
+    except PrincipalError as error:
+        raise custom_error(str(error), hint=error.hint) from error
+
+
+def _not_no_one(principals: list[str]) -> list[str]:
+    # It could be meant for nobody as well as for all.
+    if not principals:
+        hint = "name a team or a user, or remove the key to show it to all"
+        raise custom_error("names nobody", hint=hint)
+    return list(dict.fromkeys(principals))
 
 
 def _not_blank(text: str) -> str:
@@ -139,6 +155,13 @@ Words = Annotated[list[Word], one_or_many]
 """A list of words; one word is a list of one."""
 Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], one_or_many]
 """Patterns of the rules' language; one pattern is a list of one."""
+
+Principals = Annotated[
+    list[Annotated[Word, AfterValidator(_good_principal)]],
+    one_or_many,
+    AfterValidator(_not_no_one),
+]
+"""A list of teams and users; one of them is a list of one."""
 
 choice = BeforeValidator(_as_text)
 """Beside a `Literal`: the choices are text."""

@@ -12,7 +12,7 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import closest
 from discovery_engine.config.document.key_redaction import NAME_LIKE
 from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.model.field_types import Patterns, Words, custom_error
+from discovery_engine.config.model.field_types import Patterns, Principals, Words, custom_error
 from discovery_engine.config.model.section import Section
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
@@ -68,11 +68,18 @@ class RuleEntry(Section):
         description="Tags for everything that the rule matches.",
         examples=[["dangerous"]],
     )
+    visible_to: Principals = Field(
+        default=[],
+        description="The teams and users for whom alone everything is that the rule matches, also"
+        " if another rule decides; to all others it is unknown.",
+        examples=[["team:payments", "user:anna"]],
+    )
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        if self.enabled is None and not self.tags:
-            raise custom_error("the rule does nothing", hint="give it 'enabled' or 'tags'")
+        if self.enabled is None and not self.tags and not self.visible_to:
+            hint = "give it 'enabled', 'tags' or 'visibleTo'"
+            raise custom_error("the rule does nothing", hint=hint)
         return self
 
     @abstractmethod
@@ -108,6 +115,7 @@ class ToolRuleEntry(RuleEntry):
             annotations=dict(self.annotations),
             enabled=self.enabled,
             tags=tuple(dict.fromkeys(self.tags)),
+            visible_to=tuple(self.visible_to),
             origin=origin,
         )
 
@@ -132,6 +140,7 @@ class _OfferingRuleEntry(RuleEntry):
             has_tags=tuple(self.match_tags),
             enabled=self.enabled,
             tags=tuple(dict.fromkeys(self.tags)),
+            visible_to=tuple(self.visible_to),
             origin=origin,
         )
 
@@ -175,5 +184,6 @@ class ServerRuleEntry(RuleEntry):
             has_tags=tuple(self.match_tags),
             enabled=self.enabled,
             tags=tuple(dict.fromkeys(self.tags)),
+            visible_to=tuple(self.visible_to),
             origin=origin,
         )

@@ -14,6 +14,7 @@ from discovery_engine.config.model.field_types import (
     Flag,
     HeaderName,
     Number,
+    Principals,
     ResultTokens,
     Root,
     SecretTemplate,
@@ -269,6 +270,12 @@ class ServerEntry(Section):
         description="`shared` holds one connection for all clients, `per_client` one for each.",
         examples=["per_client"],
     )
+    visible_to: Principals = Field(
+        default=[],
+        description="The teams and users for whom alone the server is, by the tokens that they"
+        " have; to all others it is unknown. By default it is for all.",
+        examples=[["team:payments", "user:anna"]],
+    )
     roots: list[Root] | None = Field(
         default=None,
         description="As `server.roots`, for this server; with `[]` it is given none, and no client"
@@ -314,6 +321,7 @@ class ServerEntry(Section):
             name=ServerName(name),
             transport=self._transport(),
             tags=tuple(dict.fromkeys(self.tags)),
+            visible_to=tuple(self.visible_to),
             origin=origin,
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from discovery_engine.config.model.field_types import (
     Count,
@@ -145,6 +146,16 @@ class ViewEntry(Section):
         description="How many calls all clients of this view make together.",
         examples=[{"callsPerMinute": 60, "burst": 10}],
     )
+
+    @model_validator(mode="after")
+    def _is_for_all_of_its_clients(self) -> Self:
+        for name in ("rules", "resource_rules", "prompt_rules"):
+            for at, rule in enumerate(getattr(self, name)):
+                if rule.visible_to:
+                    hint = "`toolRules`, `resourceRules` and `promptRules` of the file can have it"
+                    key = f"{to_camel(name)}.{at}.visibleTo"
+                    raise custom_error("is of no use in a view", key=key, hint=hint)
+        return self
 
     def to_view(self, name: str, rules: Mapping[str, Sequence[Rule]]) -> ViewSettings:
         """The view; `rules` by the names of their fields."""

@@ -1,0 +1,145 @@
+"""The views of those who stand for some teams and users, and of those who stand for none.
+
+What is reserved for others is not only filtered out, as in a view of the configuration: such a view
+has a catalog, an index and statistics of its own. So every answer is what it would be if the
+hidden servers and tools were not configured, down to relevance, confidence, spelling and the words
+that no tool has. The price is an index for each different part of the catalog that is looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Catalog
+from discovery_engine.runtime.searcher_source import SearcherSource
+from discovery_engine.view.reserved import scope_for
+from discovery_engine.view.scope import Scope, ScopedCatalogs
+from discovery_engine.view.scoped_catalog import ScopedCatalog
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.scoped_catalog import Flags
+    from discovery_engine.view.view import OpenSearcher, View
+
+_KEPT = 32  # sets of teams and users; most of them share what they are shown with others
+
+
+class _Part(Struct, frozen=True):
+    """What is shown of a server."""
+
+    whole: ServerPart
+    flags: Flags | None
+    shown: ServerPart
+
+
+class VisibleViews:
+    """What each set of teams and users is shown of the current view.
+
+    Sets from which the same is hidden share a catalog and an index.
+    """
+
+    def __init__(self, current: Callable[[], View]) -> None:
+        self._current = current
+        self._kept: OrderedDict[frozenset[str], tuple[Settings, _VisibleView]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many sets are kept."""
+        return len(self._kept)
+
+    def view(self, principals: frozenset[str]) -> View:
+        """The current view itself if nothing of it is reserved for anybody."""
+        current = self._current()
+        named = current.settings.principals
+        if not named:
+            return current
+        relevant = principals & named
+        settings, found = self._kept.get(relevant, (None, None))
+        if found is None or settings is not current.settings:
+            found = self._found(current.settings, relevant)
+            self._kept[relevant] = current.settings, found
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(relevant)
+        return found.of(current)
+
+    def _found(self, settings: Settings, principals: frozenset[str]) -> _VisibleView:
+        scope = scope_for(settings, principals)
+        same = (one for _, one in self._kept.values() if one.scope == scope)
+        return next(same, None) or _VisibleView(scope)
+
+
+class _VisibleView:
+    """The views that one scope shows, each made of the one before."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._catalogs = ScopedCatalogs(scope)
+        self._of: View | None = None
+        self._shown: View | None = None
+        self._parts: Mapping[ServerName, _Part] = {}
+        # It grows with what is shown alone, also when what was kept of it was dropped meanwhile.
+        self._revision = time.time_ns() // 1_000_000
+
+    def of(self, current: View) -> View:
+        """The same view again, as long as the current one is the same."""
+        if self._shown is None or current is not self._of:
+            self._shown = self._made(current)
+            self._of = current
+        return self._shown
+
+    def _made(self, current: View) -> View:
+        before, scoped = self._shown, self._catalogs.view(current)
+        settings = scoped.settings
+        if before and self._of and self._of.settings is current.settings:
+            settings = before.settings
+        catalog = self._catalog(scoped.catalog)
+        vectors = current.vectors
+        return replace(
+            scoped,
+            settings=settings,
+            catalog=catalog,
+            open_searcher=self._searcher(current, catalog, settings),
+            vectors=vectors and vectors.only(entry.tool for entry in catalog),
+            whole=None,
+            reports_rejection=False,
+        )
+
+    def _catalog(self, scoped: Catalog) -> Catalog:
+        """A catalog of what is shown; the one before if that is the same."""
+        if not isinstance(scoped, ScopedCatalog):
+            raise TypeError("a scope gives a scoped catalog")
+        parts = {name: self._part(scoped, name) for name in scoped.shown}
+        is_same = parts.keys() == self._parts.keys() and all(
+            part is self._parts[name] for name, part in parts.items()
+        )
+        if is_same and self._shown:
+            return self._shown.catalog
+        self._parts, self._revision = parts, self._revision + 1
+        return Catalog.of((part.shown for part in parts.values()), revision=self._revision)
+
+    def _part(self, scoped: ScopedCatalog, name: ServerName) -> _Part:
+        whole, flags = scoped.whole.parts[name], scoped.shown[name]
+        known = self._parts.get(name)
+        if known and known.whole is whole and known.flags == flags:
+            return known
+        if flags is None:
+            return _Part(whole, flags, whole)
+        # Tools that cannot be used are judged by no rule.
+        return _Part(whole, flags, replace(scoped.parts[name], dropped=()))
+
+    def _searcher(self, current: View, catalog: Catalog, settings: Settings) -> OpenSearcher:
+        before, book = self._shown, current.book
+        is_same = before and before.catalog is catalog and before.settings is settings
+        if before and is_same and before.book == book:
+            return before.open_searcher
+        previous = before.open_searcher if before else None
+        previous = previous if isinstance(previous, SearcherSource) else None
+        return SearcherSource(catalog, settings, book=book, previous=previous)
