@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -30,6 +30,7 @@ from discovery_engine._util.file_lock import lock_file
 from discovery_engine._util.files import replace_file
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import NotFoundError
+from discovery_engine.rules.principals import parse_principals
 from discovery_engine.runtime.restore import registry_path
 from discovery_server.token_files import (
     NO_LINKS,
@@ -52,8 +53,9 @@ MCP_SCOPES: frozenset[TokenScope] = frozenset({"read", "call"})
 """What a client over MCP may do: it searches and reads, and it calls."""
 ALL_SCOPES: frozenset[TokenScope] = frozenset(get_args(TokenScope))
 
-_VERSION = 2
-_WITHOUT_LIMITS = 1  # the version of a file of which no token has limits, for older programs
+# The version of a file tells what its tokens have, so that older programs read what they know.
+_PLAIN, _WITH_LIMITS, _WITH_PRINCIPALS = 1, 2, 3
+_VERSIONS = (_PLAIN, _WITH_LIMITS, _WITH_PRINCIPALS)
 _BYTES = 32  # 256 bits of randomness
 _PREFIX = "discovery_"  # by which scanners of repositories find a token that was published
 _ID = 4  # random bytes
@@ -91,6 +93,8 @@ class AccessToken(Struct, frozen=True):
     """Unix time in seconds; None for never."""
     scopes: frozenset[str] = frozenset()
     limits: TokenLimits = NO_LIMITS
+    principals: tuple[str, ...] = ()
+    """The teams and the user that it stands for."""
 
     def __repr__(self) -> str:
         return f"AccessToken({self.id!r}, {self.name!r}, view={self.view!r})"
@@ -129,6 +133,7 @@ class AccessTokens:
         lifetime: float | None = None,
         scopes: frozenset[TokenScope] = MCP_SCOPES,
         limits: TokenLimits = NO_LIMITS,
+        principals: Iterable[str] = (),
     ) -> tuple[str, AccessToken]:
         """A new token, and what is kept of it.
 
@@ -138,13 +143,16 @@ class AccessTokens:
             lifetime: Seconds for which it is valid; None for ever.
             scopes: What it allows; clients over MCP need `read` and `call`.
             limits: The only servers and tools that it shows, of those of its view.
+            principals: The teams and the user that it stands for, as `visibleTo` names them.
 
         Raises:
             ConfigurationError: If the name or the scopes cannot be used, or the file cannot be read
                 or written.
+            PrincipalError: If one of `principals` names neither a team nor a user.
         """
-        if "admin" in scopes and (view is not None or limits != NO_LIMITS):
-            hint = "leave out the view, the servers and the tools, or the scope"
+        stands_for = tuple(sorted(parse_principals(principals)))
+        if "admin" in scopes and (view is not None or limits != NO_LIMITS or stands_for):
+            hint = "leave out the view, the servers, tools, teams and user, or the scope"
             message = "a token that shows a part cannot do what only the owner may"
             raise token_problem("--scope", message, hint)
         if name and not _NAME.fullmatch(name):
@@ -168,6 +176,7 @@ class AccessTokens:
                 expires_at=None if lifetime is None else now + lifetime,
                 scopes=frozenset(scopes),
                 limits=limits,
+                principals=stands_for,
             )
             self._write((*kept, token))
         return value, token
@@ -209,7 +218,7 @@ class AccessTokens:
         except (msgspec.MsgspecError, ValueError) as error:
             message = "is damaged; it was left as it is"
             raise token_problem(self.path, message, _START_OVER) from error
-        if document.version not in (_WITHOUT_LIMITS, _VERSION):
+        if document.version not in _VERSIONS:
             message = f"is of version {document.version}, which this program does not know"
             hint = "use the newer version of discovery that wrote it"
             raise token_problem(self.path, message, hint)
@@ -225,6 +234,10 @@ class AccessTokens:
             if hmac.compare_digest(token.digest, digest):
                 found = token
         return found
+
+    def is_of_owner(self, token_id: str) -> bool:
+        """Whether a token does what only the owner may."""
+        return any(one.id == token_id and "admin" in one.scopes for one in self._current())
 
     def is_valid(self, token_id: str) -> bool:
         """Whether a token is neither revoked nor expired by now."""
@@ -255,9 +268,7 @@ class AccessTokens:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
 
     def _write(self, tokens: tuple[AccessToken, ...]) -> None:
-        # A program that does not know limits must not take a token that has some for one of all.
-        is_limited = any(token.limits != NO_LIMITS for token in tokens)
-        document = _Document(_VERSION if is_limited else _WITHOUT_LIMITS, tokens)
+        document = _Document(_version_of(tokens), tokens)
         content = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=1)
         try:
             replace_file(self.path, content, follows_link=False)
@@ -295,6 +306,14 @@ def _named(tokens: Sequence[AccessToken], id_or_name: str) -> AccessToken:
 
 def _digest(value: bytes) -> str:
     return hashlib.sha256(value).hexdigest()
+
+
+def _version_of(tokens: tuple[AccessToken, ...]) -> int:
+    # A program that does not know limits must not take a token that has some for one of all; one
+    # that does not know principals must not take two tokens for the same.
+    if any(token.principals for token in tokens):
+        return _WITH_PRINCIPALS
+    return _WITH_LIMITS if any(token.limits != NO_LIMITS for token in tokens) else _PLAIN
 
 
 def _is_locked_now(descriptor: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
 
 
-class _Audience(Struct):
-    """Those who see what one engine shows."""
+class _Shown(Struct):
+    """What one engine shows."""
 
-    subscriptions: Subscriptions
     feed: EngineFeed
     lists: ListChanges
 
@@ -38,14 +38,15 @@ class ClientNotifications:
     """
 
     def __init__(self) -> None:
-        self._audiences: list[_Audience] = []
+        self._shown: WeakKeyDictionary[Subscriptions, _Shown] = WeakKeyDictionary()
+        """By the subscriptions to it; it goes with the gateway that has these."""
         self._total = SubscriberCount()
 
     def of(self, engine: ScopedEngine) -> Subscriptions:
         """New subscriptions to what an engine shows."""
         feed, lists = EngineFeed(engine), ListChanges(engine)
         subscriptions = Subscriptions(changing=LISTS, feed=feed, total=self._total)
-        self._audiences.append(_Audience(subscriptions, feed, lists))
+        self._shown[subscriptions] = _Shown(feed, lists)
         return subscriptions
 
     async def follow_lists(self, engine: ScopedEngine) -> None:
@@ -54,17 +55,17 @@ class ClientNotifications:
         with engine.subscribe(*kinds) as changes:
             async for _ in changes:
                 changes.clear()  # one look finds all that has changed by then
-                for audience in list(self._audiences):
-                    await _notify(audience)
+                for subscriptions, shown in list(self._shown.items()):
+                    await _notify(subscriptions, shown.lists)
 
     async def follow_resources(self, engine: ScopedEngine) -> None:
         """Notify clients of updated resources, until cancelled."""
         with engine.subscribe(ResourceUpdated) as updates:
             async for event in updates:
                 if isinstance(event, ResourceUpdated):
-                    for audience in self._audiences:
-                        for address in audience.feed.addresses_of(event):
-                            audience.subscriptions.resource_updated(address)
+                    for subscriptions, shown in list(self._shown.items()):
+                        for address in shown.feed.addresses_of(event):
+                            subscriptions.resource_updated(address)
 
 
 @asynccontextmanager
@@ -78,8 +79,7 @@ async def open_notifications(engine: ScopedEngine) -> AsyncIterator[ClientNotifi
         tasks.cancel_scope.cancel()
 
 
-async def _notify(audience: _Audience) -> None:
-    subscriptions, lists = audience.subscriptions, audience.lists
+async def _notify(subscriptions: Subscriptions, lists: ListChanges) -> None:
     if not len(subscriptions):
         lists.skip()
     else:

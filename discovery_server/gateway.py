@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.kept_in_use import KeptInUse
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.definitions import REGISTRY
 from discovery_engine.agent.dispatch import call
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_server.token_limits import TokenLimits
 
+_KEPT = 64  # gateways of tokens that show a part; further ones while they are in use
 _FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed
 _COMING = (ServerState.PENDING, ServerState.STARTING)
 _WAITING = frozenset(
@@ -80,6 +82,8 @@ class Gateway:
         subscriptions_of: Callable[[ScopedEngine], Subscriptions] = lambda _: Subscriptions(),
         on_list_changed: Callable[[], None] = lambda: None,
         view: str | None = None,
+        is_of_owner: bool = True,
+        made_by: Gateway | None = None,
     ) -> None:
         """A gateway to the servers of an engine.
 
@@ -89,13 +93,18 @@ class Gateway:
             subscriptions_of: Makes those to what a view shows.
             on_list_changed: Called after a search has changed a client's list of tools.
             view: The view of the configuration that the engine shows; None for all.
+            is_of_owner: Whether it shows what is reserved for teams and users.
+            made_by: The gateway of which it is a part, and which is kept as long as it is.
         """
+        self._made_by = made_by
         self._engine = engine
         self.scheduler = FairScheduler()
         """Of work on what servers ask of clients."""
         self.view = view
         self._in_views: dict[str, Gateway] = {}
-        self._limited: dict[TokenLimits, Gateway] = {}
+        self._parts: KeptInUse[TokenLimits | frozenset[str], Gateway] = KeptInUse(_KEPT)
+        """Of the clients with tokens that show a part."""
+        self._is_of_owner = is_of_owner
         self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
         self._offerings = Offerings(engine)
@@ -112,25 +121,47 @@ class Gateway:
             return None
         if name not in self._in_views:
             shown = self._engine.in_view(name)
-            self._in_views[name] = Gateway(
-                shown,
-                self._subscriptions_of(shown),
-                on_list_changed=self._on_list_changed,
-                view=name,
-            )
+            self._in_views[name] = self._made(shown, name, is_of_owner=self._is_of_owner)
         return self._in_views[name]
 
+    def visible_to(self, principals: frozenset[str]) -> Gateway:
+        """The gateway of the clients who stand for these teams and users.
+
+        It is the same one as long as anything uses it; and this one if nothing is reserved.
+        """
+        if not self._engine.settings.principals:
+            return self
+        if (found := self._parts.get(principals)) is None:
+            shown = self._engine.visible_to(*principals)
+            found = self._made(shown, self.view, is_of_owner=False)
+            self._parts.add(principals, found)
+        return found
+
+    def is_open_to(self, *, owner: bool) -> bool:
+        """Whether clients may go on: something may have been reserved, or released, meanwhile."""
+        return self._is_of_owner is (owner or not self._engine.settings.principals)
+
     def limited(self, limits: TokenLimits) -> Gateway:
-        """The gateway of the clients whose tokens have these limits, always the same one."""
-        if limits not in self._limited:
+        """The gateway of the clients whose tokens have these limits.
+
+        It is the same one as long as anything uses it.
+        """
+        if (found := self._parts.get(limits)) is None:
             shown = self._engine.within(limits.scope())
-            self._limited[limits] = Gateway(
-                shown,
-                self._subscriptions_of(shown),
-                on_list_changed=self._on_list_changed,
-                view=self.view,
-            )
-        return self._limited[limits]
+            found = self._made(shown, self.view, is_of_owner=self._is_of_owner)
+            self._parts.add(limits, found)
+        return found
+
+    def _made(self, shown: ScopedEngine, view: str | None, *, is_of_owner: bool) -> Gateway:
+        return Gateway(
+            shown,
+            self._subscriptions_of(shown),
+            subscriptions_of=self._subscriptions_of,
+            on_list_changed=self._on_list_changed,
+            view=view,
+            is_of_owner=is_of_owner,
+            made_by=self,
+        )
 
     @property
     def is_configured(self) -> bool:

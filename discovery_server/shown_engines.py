@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine.view.scope import named_scope
 from discovery_server.token_limits import NO_LIMITS, TokenLimits
@@ -14,29 +14,48 @@ if TYPE_CHECKING:
 _KEPT = 64  # engines; each holds a byte for every tool of servers that it shows in part
 
 
+_Key: TypeAlias = "tuple[str | None, TokenLimits, frozenset[str] | None]"
+
+
 class ShownEngines:
     """The parts of one engine; each is kept, because it judges a server only when that changes."""
 
     def __init__(self, engine: Engine) -> None:
         self.whole = engine
-        self._kept: OrderedDict[tuple[str | None, TokenLimits], ScopedEngine] = OrderedDict()
+        self._kept: OrderedDict[_Key, ScopedEngine] = OrderedDict()
 
-    def of(self, view: str | None, limits: TokenLimits) -> ScopedEngine:
+    def of(
+        self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
+    ) -> ScopedEngine:
         """What a token of a view, or of all, with these limits shows.
+
+        Args:
+            view: The only view; None for all.
+            limits: The only servers and tools.
+            principals: The teams and the user that it stands for; None for the owner.
 
         Raises:
             ViewNotFoundError: If there is no such view now; with the nearest names.
         """
         if view is not None:
             named_scope(self.whole.settings, view)
-        if view is None and limits == NO_LIMITS:
+        if not self.whole.settings.principals:  # nothing is reserved
+            principals = None
+        if view is None and limits == NO_LIMITS and principals is None:
             return self.whole
-        found = self._kept.pop((view, limits), None) or self._made(view, limits)
-        self._kept[view, limits] = found
+        key = view, limits, principals
+        found = self._kept.pop(key, None) or self._made(*key)
+        self._kept[key] = found
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return found
 
-    def _made(self, view: str | None, limits: TokenLimits) -> ScopedEngine:
-        shown = self.whole if view is None else self.whole.in_view(view)
+    def _made(
+        self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
+    ) -> ScopedEngine:
+        shown: ScopedEngine = self.whole
+        if principals is not None:
+            shown = shown.visible_to(*principals)
+        if view is not None:
+            shown = shown.in_view(view)
         return shown if limits == NO_LIMITS else shown.within(limits.scope())

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from discovery_engine.errors import ConfigurationError
+from discovery_engine.rules.principals import PrincipalError, parse_principal
 from discovery_engine.rules.rule import Rule
 from discovery_engine.view.scope import Scope
 from discovery_server.token_files import token_problem
@@ -43,6 +44,8 @@ class TokenLimits(Struct, frozen=True, omit_defaults=True):
 
 
 NO_LIMITS = TokenLimits()
+NOBODY: frozenset[str] = frozenset()
+"""Who stands for no team and no user, as a client without a token."""
 
 
 def checked_limits(servers: Sequence[str], tools: Sequence[str]) -> TokenLimits:
@@ -57,6 +60,24 @@ def checked_limits(servers: Sequence[str], tools: Sequence[str]) -> TokenLimits:
             raise token_problem(option, message, f"{_MOST} are the most; `*` stands for many names")
         _require_usable(option, patterns)
     return TokenLimits(tuple(servers), tuple(tools))
+
+
+def checked_principals(teams: Sequence[str], user: str | None) -> tuple[str, ...]:
+    """The teams and the user that a token stands for.
+
+    Raises:
+        ConfigurationError: If one has no name that can be used, or there are too many.
+    """
+    if len(teams) > _MOST:
+        raise token_problem("--team", f"{len(teams)} teams are too many", f"{_MOST} are the most")
+    given = [("--team", f"team:{team}") for team in teams]
+    given += [("--user", f"user:{user}")] if user is not None else []
+    for option, principal in given:
+        try:
+            parse_principal(principal)
+        except PrincipalError as error:
+            raise token_problem(option, str(error), error.hint) from error
+    return tuple(sorted({principal for _, principal in given}))
 
 
 def _require_usable(option: str, patterns: Sequence[str]) -> None:

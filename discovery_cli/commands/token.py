@@ -15,8 +15,11 @@ from discovery_cli.moments import duration_or_date
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
 from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.suggestions import nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from discovery_engine._util.json import JSONObject
     from discovery_server.access_tokens import AccessToken, AccessTokens, TokenScope
 
@@ -57,8 +60,21 @@ def command() -> None:
     multiple=True,
     help="The only tools that it shows, and no resources and prompts; may be repeated.",
 )
+@click.option(
+    "--team",
+    "teams",
+    metavar="NAME",
+    multiple=True,
+    help="A team that it stands for: it shows what is visible to that team; may be repeated.",
+)
+@click.option(
+    "--user",
+    "user",
+    metavar="NAME",
+    help="The user that it stands for: it shows what is visible to that user.",
+)
 @pass_invocation
-def create(
+def create(  # noqa: PLR0913 - one for each option
     invocation: Invocation,
     *,
     view_name: str | None,
@@ -67,16 +83,20 @@ def create(
     scopes: tuple[TokenScope, ...],
     servers: tuple[str, ...],
     tools: tuple[str, ...],
+    teams: tuple[str, ...],
+    user: str | None,
 ) -> None:
     """Make a token for a client of `discovery serve --http`.
 
     The token is printed once, and cannot be shown again: only a digest of it is stored. It is valid
     for every gateway with this data folder. With --view it opens that view only, at /mcp, too.
-    With --server and --tool it shows and calls only these: all others are unknown to it.
+    With --server and --tool it shows and calls only these: all others are unknown to it. What the
+    configuration makes visible to some teams and users is shown with one of these alone.
 
     \b
       discovery token create --view readers --expires 30d --name ci
       discovery token create --server 'git*' --tool 'github:list_*' --tool '!*delete*'
+      discovery token create --team payments --user anna --name anna
     """  # noqa: D301 - click wants the character itself
     if extra := click.get_current_context().args:
         text = f"a token takes no argument {extra[0]!r}: a name is given as"
@@ -84,12 +104,17 @@ def create(
     if view_name is not None:
         _require_view(invocation, view_name)
     lifetime = _lifetime(expires, invocation.clock())
-    from discovery_server.token_limits import checked_limits
+    from discovery_server.token_limits import checked_limits, checked_principals
 
     allowed = {"scopes": frozenset(scopes)} if scopes else {}
-    limits = checked_limits(servers, tools)
+    limits, principals = checked_limits(servers, tools), checked_principals(teams, user)
     value, token = _tokens(invocation).create(
-        name=name, view=view_name, lifetime=lifetime, limits=limits, **allowed
+        name=name,
+        view=view_name,
+        lifetime=lifetime,
+        limits=limits,
+        principals=principals,
+        **allowed,
     )
     output = invocation.output
     if output.as_json:
@@ -101,6 +126,8 @@ def create(
         what += f" (it may {', '.join(sorted(token.scopes))})"
     output.say(f"token {token.id} is for {what}, {_validity(token, invocation.clock())}")
     output.say("it is not shown again; `discovery token revoke` ends it")
+    if principals:
+        _note_unnamed(invocation, principals)
 
 
 @command.command("list")
@@ -159,6 +186,22 @@ def _require_view(invocation: Invocation, name: str) -> None:
     named_scope(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen), name)
 
 
+def _note_unnamed(invocation: Invocation, principals: Sequence[str]) -> None:
+    """Say which teams and users nothing is visible to, because they may be misspelt."""
+    from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.errors import ConfigurationError
+
+    try:
+        settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
+    except ConfigurationError:  # the token is made all the same, and other commands say it
+        return
+    for principal in principals:
+        if principal not in settings.principals:
+            meant = nearest(principal, sorted(settings.principals))[:1]
+            guess = f"; did you mean {meant[0]}?" if meant else ""
+            invocation.output.say(f"no `visibleTo` of the configuration names {principal}{guess}")
+
+
 def _lifetime(expires: float | datetime | None, now: float) -> float | None:
     if not isinstance(expires, datetime):
         return expires
@@ -174,6 +217,8 @@ def _shown(token: AccessToken) -> str:
     for kind, patterns in (("servers", limits.servers), ("tools", limits.tools)):
         if patterns:
             parts.append(f"{kind} {', '.join(patterns)}")
+    if token.principals:
+        parts.append(f"what {', '.join(token.principals)} may see")
     return "; ".join(parts)
 
 
@@ -196,6 +241,7 @@ def _form(token: AccessToken, now: float) -> JSONObject:
         "servers": list(token.limits.servers),
         "tools": list(token.limits.tools),
         "scopes": sorted(token.scopes),
+        "principals": list(token.principals),
         "created_at": token.created_at,
         "expires_at": token.expires_at,
         "is_expired": token.is_expired(now),

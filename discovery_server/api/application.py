@@ -85,7 +85,7 @@ from discovery_server.api.watched_resources import TooManyWatchedError, WatchedR
 from discovery_server.http.early_refusals import API_PATH as PATH
 from discovery_server.http.early_refusals import EVENTS_PATH
 from discovery_server.shown_engines import ShownEngines
-from discovery_server.token_limits import NO_LIMITS
+from discovery_server.token_limits import NO_LIMITS, NOBODY
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -239,7 +239,8 @@ async def _checked(
     if route.scope not in scopes:
         raise ScopeMissingError(route.scope)
     limits = request.scope.get("limits", NO_LIMITS)
-    shown = engine or shared.engines.of(request.scope.get("view"), limits)
+    principals = request.scope.get("principals", NOBODY)
+    shown = engine or shared.engines.of(request.scope.get("view"), limits, principals)
     asked = await _asked(request, route)
     return ApiRequest(
         engine=shown,

@@ -33,7 +33,8 @@ class Authorization:
     """ASGI middleware that admits requests with a valid token, and names the user of that token.
 
     `scope["user"]` is the user's name, `scope["view"]` the only view that the token opens,
-    `scope["limits"]` the servers and tools that it shows, and `scope["scopes"]` what it allows.
+    `scope["limits"]` the servers and tools that it shows, `scope["scopes"]` what it allows, and
+    `scope["principals"]` the teams and the user that it stands for; None for the owner.
     The session of a browser counts as the token that opened it.
     """
 
@@ -51,6 +52,7 @@ class Authorization:
         if isinstance(found, User):
             scope["user"], scope["view"] = found.name, found.view
             scope["limits"], scope["scopes"] = found.limits, found.scopes
+            scope["principals"] = found.principals
             await self._app(scope, receive, send)
             return
         self._log(scope, found)

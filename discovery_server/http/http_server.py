@@ -100,20 +100,25 @@ def make_app(
     """
     users = Users(tokens, access) if tokens else None
 
-    def gateway_of(path: str, bound: str | None, limits: TokenLimits) -> Gateway | None:
+    def gateway_of(
+        path: str, bound: str | None, limits: TokenLimits, principals: frozenset[str] | None
+    ) -> Gateway | None:
         prefix, _, named = path.removesuffix("/").partition(f"{PATH}/")
         if prefix != ("" if named else PATH):
             return None
         if bound is not None and named not in ("", bound):
             return None
         is_own = not named and bound in (None, gateway.view)
-        found = gateway if is_own else gateway.in_view(named or bound or "")
+        shown = gateway if principals is None else gateway.visible_to(principals)
+        found = shown if is_own else shown.in_view(named or bound or "")
         if found is None or not found.is_configured:
             return None
         return found if limits == NO_LIMITS else found.limited(limits)
 
     def is_open(shown: Gateway, user: str | None) -> bool:
-        return shown.is_configured and (users is None or users.has(user))
+        is_owner = users is not None and users.is_owner(user)
+        has_token = users is None or users.has(user)
+        return shown.is_configured and has_token and shown.is_open_to(owner=is_owner)
 
     sessions = Sessions(max_sessions, on_session_end)
     app: ASGIApp = WithoutWebSockets(StreamableHttp(gateway_of, sessions, is_open, on_session_end))

@@ -16,7 +16,7 @@ from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
 from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
 from discovery_server.http.early_refusals import refuse
-from discovery_server.token_limits import NO_LIMITS
+from discovery_server.token_limits import NO_LIMITS, NOBODY
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _OK, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 200, 403, 404, 405
 _NO_STORE: Header = (b"cache-control", b"no-store")
+_RESERVED = "Forbidden: metrics name what is reserved for teams and users, too"
+_USE_OWNERS = "use a token with the scopes read and admin, or that of the gateway"
 _ONLY_OWNERS = "Forbidden: this token shows a part, and metrics name every server and tool"
 _LIMITED = "TOKEN_LIMITED"
 _USE_UNLIMITED = "`discovery token create --scope read` makes one without limits"
@@ -55,6 +57,9 @@ class MetricsEndpoint:
             return
         if scope.get("view") is not None or scope.get("limits", NO_LIMITS) != NO_LIMITS:
             await refuse(scope, send, _FORBIDDEN, _ONLY_OWNERS, hint=_USE_UNLIMITED, code=_LIMITED)
+            return
+        if self._engine.settings.principals and scope.get("principals", NOBODY) is not None:
+            await refuse(scope, send, _FORBIDDEN, _RESERVED, hint=_USE_OWNERS, code=_LIMITED)
             return
         # Only gateways that are monitored load it.
         from discovery_server.http.exposition import exposition  # noqa: PLC0415

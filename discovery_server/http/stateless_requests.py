@@ -96,6 +96,8 @@ class StatelessRequests:
                 raise not_a_message()
         client = gateway.client_id(user)
         if client is not None and user is not None:
+            if client in self._clients and self._clients[client][0] is not gateway:
+                await self._end(client)  # something was reserved meanwhile
             self._clients[client] = gateway, user
         connection = ClientConnection(
             gateway, client=client, is_shared=user is None, era=ModernEra(), modern=self._calls
@@ -118,9 +120,13 @@ class StatelessRequests:
                 await connection.close()
         for client, (gateway, user) in list(self._clients.items()):
             if not is_open(gateway, user):
-                del self._clients[client]
-                await self._calls.end(client)
-                self._on_client_end(client)
+                await self._end(client)
+
+    async def _end(self, client: str) -> None:
+        """Forget what there is of a client; no-op if that has happened."""
+        if self._clients.pop(client, None) is not None:
+            await self._calls.end(client)
+            self._on_client_end(client)
 
     async def close(self) -> None:
         """Cancel the calls that wait for their clients to continue them."""

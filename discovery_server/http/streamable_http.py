@@ -16,7 +16,7 @@ from discovery_server.http.request import DisconnectedError, HttpRequest
 from discovery_server.http.session_requests import SessionRequests
 from discovery_server.http.stateless_requests import StatelessRequests
 from discovery_server.http.streams import OpenStreams
-from discovery_server.token_limits import NO_LIMITS
+from discovery_server.token_limits import NO_LIMITS, NOBODY
 
 if TYPE_CHECKING:
     from discovery_server.gateway import Gateway
@@ -41,7 +41,7 @@ class StreamableHttp:
 
     def __init__(
         self,
-        gateway_of: Callable[[str, str | None, TokenLimits], Gateway | None],
+        gateway_of: Callable[[str, str | None, TokenLimits, frozenset[str] | None], Gateway | None],
         sessions: Sessions,
         is_open: IsOpen = lambda *_: True,
         on_client_end: Callable[[str], object] = lambda _: None,
@@ -50,7 +50,8 @@ class StreamableHttp:
 
         Args:
             gateway_of: The gateway of a path, for a client that has only one view, or for any
-                client, with the limits of its token; None if there is nothing.
+                client, with the limits of its token, and the teams and the user that it stands
+                for, None for the owner; None if there is nothing.
             sessions: Those of the handshake era.
             is_open: Whether a gateway is still there for a user.
             on_client_end: Called with the id of a client without a session for which it is not.
@@ -67,7 +68,8 @@ class StreamableHttp:
             await self._live(receive, send)
             return
         limits = scope.get("limits", NO_LIMITS)
-        gateway = self._gateway_of(scope["path"], scope.get("view"), limits)
+        principals = scope.get("principals", NOBODY)
+        gateway = self._gateway_of(scope["path"], scope.get("view"), limits, principals)
         if gateway is None:
             await respond_text(send, _NOT_FOUND, _NOTHING_HERE)
             return

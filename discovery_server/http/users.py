@@ -58,6 +58,8 @@ class User(Struct, frozen=True):
     """What its token allows."""
     limits: TokenLimits = NO_LIMITS
     """The only servers and tools that it shows."""
+    principals: frozenset[str] | None = None
+    """The teams and the user that its token stands for; None for the owner, who sees all."""
 
 
 OWNER = User("owner")
@@ -117,6 +119,12 @@ class Users:
             return True
         return self._access.is_valid(name.removesuffix(_ACCESS))
 
+    def is_owner(self, name: str | None) -> bool:
+        """Whether a user sees what is reserved for any team or user."""
+        if name is None or self._access is None or not name.endswith(_ACCESS):
+            return name is not None
+        return self._access.is_of_owner(name.removesuffix(_ACCESS))
+
     def _found(self, given: bytes, *, random: bool) -> User | Refusal | None:
         """The user of a token, of those that were made at random or of those that were chosen."""
         own = self._owner_of(given) if random is self._is_random else None
@@ -137,7 +145,8 @@ class Users:
         if self._access.is_expired(token):
             hint = "`discovery token create` makes another one"
             return Refusal(401, "invalid_token", "this token has expired", hint)
-        return User(f"{token.id}{_ACCESS}", token.view, token.scopes, token.limits)
+        principals = None if "admin" in token.scopes else frozenset(token.principals)
+        return User(f"{token.id}{_ACCESS}", token.view, token.scopes, token.limits, principals)
 
 
 def _digest(token: bytes) -> bytes:
