@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine import OfferingKind
-from discovery_engine.engine import ScopedEngine
+from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.engine.server_offerings import ServerOfferings
 from discovery_engine.errors import NotFoundError
 from tests.engines import Folder
@@ -35,7 +35,7 @@ VERBS: dict[str, Verb] = {
     "offerings.complete": lambda engine: engine.offerings.complete(PROMPT),
 }
 WITHOUT_ADDRESS = {
-    *("within", "in_view", "toolset", "subscribe", "wait_embedded", "wait_listed"),
+    *("within", "in_view", "visible_to", "toolset", "subscribe", "wait_embedded", "wait_listed"),
     *("expect_client", "roots_changed", "close_client"),
     "offerings.unwatch_resource",  # takes what `watch_resource` gave
 }
@@ -71,6 +71,14 @@ OWN = {
     "work",
 }
 
+VIEWS = {"farmers": {"servers": ["farm"]}, "everything": {"searchLimit": 5}}
+PARTS: dict[str, Callable[[Engine], ScopedEngine]] = {
+    "a view": lambda engine: engine.in_view("farmers"),
+    "another team": lambda engine: engine.visible_to("team:farmers", "user:anna"),
+    "nobody": lambda engine: engine.visible_to(),
+    "a view of a team": lambda engine: engine.visible_to("team:farmers").in_view("everything"),
+}
+
 
 @pytest.fixture
 async def opened_folder(tmp_path: Path) -> Folder:
@@ -79,7 +87,8 @@ async def opened_folder(tmp_path: Path) -> Folder:
         Told.beside(tmp_path / server, make_definition(tool, f"Do {tool}."))
     folder = Folder(tmp_path)
     told = [Told(tmp_path / name / "told.json").server(name) for name in ("zoo", "farm")]
-    folder.write(*told, views={"farmers": {"servers": ["farm"]}})
+    reserved = [{"pattern": "zoo", "visibleTo": ["team:keepers"]}]
+    folder.write(*told, views=VIEWS, serverRules=reserved)
     return folder
 
 
@@ -92,14 +101,15 @@ async def run(verb: Verb, engine: ScopedEngine) -> None:
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 @pytest.mark.parametrize("is_listed", [True, False], ids=["listed", "never listed"])
 @pytest.mark.anyio
-@pytest.mark.requirement("VIEW-2")
+@pytest.mark.parametrize("shown", PARTS.values(), ids=PARTS)
+@pytest.mark.requirement("VIEW-2", "SCP-2")
 async def test_no_verb_of_an_engine_in_a_view_knows_a_hidden_server(
-    opened_folder: Folder, verb: Verb, is_listed: bool
+    opened_folder: Folder, verb: Verb, is_listed: bool, shown: Callable[[Engine], ScopedEngine]
 ) -> None:
     async with opened_folder.open() as engine:
         await engine.refresh(["farm", "zoo"] if is_listed else ["farm"])
         with pytest.raises(NotFoundError) as refused:
-            await run(verb, engine.in_view("farmers"))
+            await run(verb, shown(engine))
 
     assert not any("zoo" in name or "lion" in name for name in refused.value.nearest)
     assert Told(opened_folder.path / "zoo" / "told.json").starts == int(is_listed)

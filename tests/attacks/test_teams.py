@@ -1,0 +1,462 @@
+"""What is reserved for a team: to all others it is as if it were not configured.
+
+Two gateways are asked the same: one whose configuration reserves a server, a tool, a resource and a
+prompt for a team, and one that has none of these, and reserves what it does not have. Whatever the
+first answers to a token of another team must be what the second answers. The questions are listed
+by routes, methods and meta-tools, so that a new one without a question fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.definitions import ALL_META_TOOLS
+from discovery_engine.agent.registry_tool.registry_actions import READING
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.rpc.protocol import LATEST_HANDSHAKE, LATEST_MODERN
+from discovery_server.api.application import ROUTES
+from discovery_server.client_notifications import open_notifications
+from discovery_server.gateway import Gateway
+from discovery_server.http.guard import Endpoint
+from discovery_server.http.http_server import HttpServer, make_app
+from discovery_server.request_params import methods_of
+from tests.api_server import OWN, Api, serving
+from tests.contract.test_api import path_of
+from tests.engines import Folder
+from tests.factories import make_definition
+from tests.servers.offerings import World, prompt, resource, template
+from tests.unit.server.web import SessionClient, result_of, running
+from tests.unit.server.wire import HANDSHAKE, MODERN, request
+
+pytestmark = pytest.mark.anyio
+
+OWN_TEAM, OTHER_TEAMS = ("team:payments",), ("team:sales", "team:legal", "user:anna")
+TOOLS = [
+    make_definition("read_page", "Read one page of the handbook about invoices."),
+    make_definition("list_pages", "List the pages of the handbook."),
+]
+RESERVED_TOOL = make_definition("pay_out", "Pay the salary of an employee out of payroll.")
+RESOURCES = [resource("file:///handbook", "handbook")]
+RESERVED_RESOURCE = resource("file:///salaries", "salaries", description="All salaries.")
+PROMPTS = [prompt("summary", "page")]
+RESERVED_PROMPT = prompt("dismissal", "employee")
+RULES: JSONObject = {
+    "toolRules": [{"pattern": "pay_*", "visibleTo": OWN_TEAM}],
+    "resourceRules": [{"pattern": "*salaries*", "visibleTo": OWN_TEAM}],
+    "promptRules": [{"pattern": "dismissal", "visibleTo": OWN_TEAM}],
+}
+RESERVING_NOTHING: JSONObject = {"serverRules": [{"pattern": "none", "visibleTo": "team:none"}]}
+WORDS = "salary of an employee in payroll"
+INSIDE = "file:///salaries"
+
+ROUTE_QUESTIONS: dict[tuple[str, str], list[tuple[str, JSONObject]]] = {
+    ("GET", "/status"): [("/status", {})],
+    ("GET", "/servers"): [("/servers", {}), ("/servers?limit=1", {})],
+    ("GET", "/servers/{server}"): [(f"/servers/{one}", {}) for one in ("payroll", "docs", "pay")],
+    ("GET", "/servers/{server}/tools"): [
+        (f"/servers/{one}/tools", {}) for one in ("payroll", "docs", "payrol")
+    ],
+    ("GET", "/servers/{server}/tools/{tool}"): [
+        (f"/servers/{one}", {})
+        for one in ("docs/tools/pay_out", "payroll/tools/transfer", "docs/tools/pay_ou")
+    ],
+    ("GET", "/servers/{server}/resources"): [
+        (f"/servers/{one}/resources", {}) for one in ("docs", "payroll")
+    ],
+    ("GET", "/servers/{server}/resource-templates"): [
+        (f"/servers/{one}/resource-templates", {}) for one in ("docs", "payroll")
+    ],
+    ("GET", "/servers/{server}/prompts"): [
+        (f"/servers/{one}/prompts", {}) for one in ("docs", "payroll")
+    ],
+    ("GET", "/tools"): [("/tools", {}), ("/tools?limit=1", {})],
+    ("GET", "/search"): [
+        (f"/search?query={WORDS}", {}),
+        ("/search?query=payrol transfr", {}),
+        ("/search?query=pay_out", {}),
+        ("/search?query=page", {}),
+        ("/search?query=handbook invoices", {}),
+        ("/search?query=salaries&kind=resource&kind=prompt&kind=tool", {}),
+        ("/search?query=transfer&server=payroll", {}),
+    ],
+    ("GET", "/tokens"): [("/tokens", {}), (f"/tokens?request={WORDS}", {})],
+    ("POST", "/servers/{server}/tools/{tool}/call"): [
+        (f"/servers/{one}/call", {"arguments": {}})
+        for one in ("docs/tools/pay_out", "payroll/tools/transfer", "payroll/tools/nothing")
+    ],
+    ("GET", "/calls"): [("/calls", {})],
+    ("DELETE", "/calls/{call_id}"): [("/calls/one", {})],
+    ("POST", "/servers/{server}/resources/read"): [
+        ("/servers/docs/resources/read", {"uri": INSIDE}),
+        ("/servers/docs/resources/read", {"uri": "file:///%73alaries"}),
+        ("/servers/payroll/resources/read", {"uri": "pay:/r"}),
+    ],
+    ("POST", "/servers/{server}/prompts/get"): [
+        ("/servers/docs/prompts/get", {"name": "dismissal"}),
+        ("/servers/payroll/prompts/get", {"name": "raise"}),
+    ],
+    ("GET", "/questions"): [("/questions", {})],
+    ("POST", "/questions/{question_id}"): [("/questions/one", {"action": "decline"})],
+}
+"""For each route that is not the owner's: addresses, and a body that POST has."""
+
+META_QUESTIONS: dict[str, list[JSONObject]] = {
+    "list_mcp_servers": [{}],
+    "search_tools": [
+        {"query": WORDS},
+        {"query": "transfer", "server": "payroll"},
+        {"query": "payrol transfr"},
+        {"query": "read a page"},
+    ],
+    "list_tools": [{"server": "docs"}, {"server": "payroll"}, {"server": "payrol"}],
+    "get_tool_details": [
+        {"tool": "pay_out"},
+        {"tool": "docs:pay_ou"},
+        {"server": "payroll", "tool": "transfer"},
+        {"tool": "payroll__transfer"},
+    ],
+    "execute_tool": [
+        {"tool": "pay_out", "arguments": {}},
+        {"tool": "payroll:transfer", "arguments": {}},
+        {"tool": "transfe", "arguments": {}},
+    ],
+    "read_result": [{"handle": "0" * 24}],
+    "execute_steps": [
+        {"steps": [{"tool": "docs:pay_out", "arguments": {}}]},
+        {"steps": [{"tool": "payroll:transfer", "arguments": {}}]},
+    ],
+    "registry": [
+        {"action": "find_tool", "query": WORDS},
+        {"action": "find_tools", "queries": [WORDS, "transfer"]},
+        {"action": "get_schema", "name": "payroll__transfer"},
+        {"action": "get_schema", "name": "pay_out"},
+        {"action": "proxy_call", "name": "payroll__transfer", "arguments": {}},
+        {"action": "list"},
+        {"action": "status"},
+    ],
+}
+NOT_ASKED = {"browse"}  # what others publish; it is of no server here
+
+REF = {"type": "ref/prompt", "name": "docs:dismissal"}
+OFFERED: dict[str, list[JSONObject]] = {
+    "resources/list": [{}],
+    "resources/templates/list": [{}],
+    "prompts/list": [{}],
+    "resources/read": [
+        {"uri": INSIDE},
+        {"uri": "discovery://servers/payroll/resources/pay%3A%2Fr"},
+        {"uri": "discovery://servers"},
+        {"uri": "discovery://servers/payroll"},
+        {"uri": "pay:/r"},
+    ],
+    "prompts/get": [{"name": "docs:dismissal"}, {"name": "payroll:raise"}, {"name": "dismissal"}],
+    "completion/complete": [
+        {"ref": REF, "argument": {"name": "employee", "value": ""}},
+        {
+            "ref": {"type": "ref/resource", "uri": "wiki:///{path}"},
+            "argument": {"name": "path", "value": "sal"},
+        },
+    ],
+    "tools/list": [{}],
+    "tools/call": [{"name": "pay_out"}, {"name": "docs__pay_out"}, {"name": "payroll__transfer"}],
+}
+METHODS: dict[str, dict[str, list[JSONObject]]] = {
+    LATEST_HANDSHAKE: OFFERED
+    | {
+        "initialize": [HANDSHAKE],
+        "ping": [{}],
+        "logging/setLevel": [{"level": "debug"}],
+        "resources/subscribe": [{"uri": INSIDE}, {"uri": "pay:/r"}],
+        "resources/unsubscribe": [{"uri": INSIDE}, {"uri": "pay:/r"}],
+    },
+    LATEST_MODERN: OFFERED
+    | {
+        "server/discover": [{}],
+        # A resource that is not there: it is refused in the first message, and the stream goes on.
+        "subscriptions/listen": [],
+        "tasks/get": [{"taskId": "one"}],
+        "tasks/update": [{"taskId": "one", "inputResponses": {}}],
+        "tasks/cancel": [{"taskId": "one"}],
+    },
+}
+
+
+@asynccontextmanager
+async def placed(path: Path, *, with_reserved: bool, **server: Any) -> AsyncIterator[Api]:
+    folder = Folder(path)
+    folder.data.mkdir(parents=True)
+    docs = World(path / "docs.json", "docs").offer(
+        tools=TOOLS + [RESERVED_TOOL] * with_reserved,
+        resources=RESOURCES + [RESERVED_RESOURCE] * with_reserved,
+        prompts=PROMPTS + [RESERVED_PROMPT] * with_reserved,
+        templates=[template("wiki:///{path}", "wiki")],
+        completions=["handbook"] + ["salaries"] * with_reserved,
+        contents={"file:///handbook": "Work well.", INSIDE: "Many."},
+    )
+    payroll = World(path / "payroll.json", "payroll").offer(
+        tools=[make_definition("transfer", "Transfer the salary of an employee.")],
+        resources=[resource("pay:/r")],
+        prompts=[prompt("raise", "employee")],
+    )
+    written = [docs.server()] + [payroll.server()] * with_reserved
+    server = {"steps": True, "registryTool": "read", **server}
+    folder.write(*written, server=server, **(RULES if with_reserved else RESERVING_NOTHING))
+    content = json.loads(folder.config.read_text("utf-8"))
+    if with_reserved:
+        content["servers"]["payroll"]["visibleTo"] = OWN_TEAM[0]
+    folder.config.write_text(json.dumps(content), "utf-8")
+    async with folder.open() as engine, open_notifications(engine) as notifications:
+        await engine.refresh()
+        gateway = Gateway(engine, notifications.of(engine), subscriptions_of=notifications.of)
+        async with serving(engine, folder, gateway) as api:
+            yield api
+
+
+Asked = dict[str, str]
+"""Answers by questions."""
+
+
+async def over_api(api: Api, token: str) -> Asked:
+    found = {}
+    for (method, _), questions in ROUTE_QUESTIONS.items():
+        for path, body in questions:
+            options = {"json": body} if method == "POST" else {}
+            answer = await api.ask(path, method, token=token, **options)
+            found[f"{method} {path} {body}"] = f"{answer.status_code} {answer.text}"
+    return found
+
+
+async def over_mcp(api: Api, token: str | None) -> Asked:
+    found = {}
+    meta = [
+        {"name": name, "arguments": arguments}
+        for name, questions in META_QUESTIONS.items()
+        for arguments in questions
+    ]
+    async with SessionClient(api.address.replace("/api", "/mcp"), token) as client:
+        session = await client.open()
+        for version, methods in METHODS.items():
+            asked = [(method, one) for method, questions in methods.items() for one in questions]
+            for method, params in [*asked, *(("tools/call", one) for one in meta)]:
+                if version == LATEST_HANDSHAKE:
+                    id_ = None if method == "initialize" else session
+                    body = request(3, method, **params)
+                    headers = {"mcp-session-id": id_} if id_ else {}
+                else:
+                    body = request(3, method, **params, _meta=MODERN)
+                    named = str(params.get("name") or params.get("uri") or params.get("taskId"))
+                    headers = {"mcp-protocol-version": version, "mcp-method": method}
+                    headers |= {"mcp-name": named} if named != "None" else {}
+                address = api.address.replace("/api", "/mcp")
+                answer = await client.http.post(address, json=body, headers=headers)
+                found[f"{version} {body}"] = f"{answer.status_code} {answer.text}"
+    return found
+
+
+_TIMES = re.compile(r'(listed_at|revision|last_health_check)(\\?": ?)[0-9.]+')
+
+
+def without_times(asked: Asked) -> Asked:
+    return {question: _TIMES.sub(r"\1\g<2>0", answer) for question, answer in asked.items()}
+
+
+def differing(asked: Asked, expected: Asked) -> dict[str, tuple[str, str]]:
+    found = without_times(asked)
+    return {one: (found[one], said) for one, said in expected.items() if found[one] != said}
+
+
+def test_every_route_method_and_meta_tool_has_a_question() -> None:
+    routes = {(one.method, one.path) for one in ROUTES if one.scope != "admin"}
+
+    assert routes == ROUTE_QUESTIONS.keys()
+    for version, methods in METHODS.items():
+        assert set(methods_of(version)) == methods.keys()
+    assert set(ALL_META_TOOLS) | {"registry"} == META_QUESTIONS.keys()
+    actions = {one["action"] for one in META_QUESTIONS["registry"]}
+    assert actions | NOT_ASKED == READING.keys()
+
+
+@pytest.mark.requirement("SCP-2", "SCP-7", "SCP-8")
+@pytest.mark.parametrize("mode", ["meta", "direct", "dynamic"])
+async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
+    tmp_path: Path, mode: str
+) -> None:
+    async with (
+        placed(tmp_path / "reserved", with_reserved=True, mode=mode) as reserving,
+        placed(tmp_path / "without", with_reserved=False, mode=mode) as without,
+    ):
+        other = reserving.tokens.create(principals=OTHER_TEAMS)[0]
+        plain, twin = reserving.tokens.create()[0], without.tokens.create()[0]
+        own = reserving.tokens.create(principals=OWN_TEAM)[0]
+        expected = without_times(await over_api(without, twin) | await over_mcp(without, twin))
+        for token in (other, plain):
+            answers = await over_api(reserving, token) | await over_mcp(reserving, token)
+            assert differing(answers, expected) == {}
+        answers = await over_api(reserving, own) | await over_mcp(reserving, own)
+
+    seen = differing(answers, expected)
+    assert len(seen) > len(expected) // 2  # the questions are about what is reserved
+    assert '"server_count":2' in answers["GET /status {}"].replace(" ", "")
+
+
+@pytest.mark.requirement("SCP-9")
+async def test_a_template_leads_to_nothing_that_is_reserved(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True) as api:
+        docs = World(tmp_path / "reserved" / "docs.json", "docs")
+        world = json.loads(docs.path.read_text("utf-8"))
+        docs.offer(**{**world, "templates": [template("file:///{path}")]})
+        await api.engine.refresh()
+        other = api.tokens.create(principals=OTHER_TEAMS)[0]
+        spelled = [INSIDE, "file:///%73alaries", "file:///x/../salaries", "FILE:///salaries"]
+        answers = [
+            await api.ask("/servers/docs/resources/read", "POST", token=other, json={"uri": uri})
+            for uri in spelled
+        ]
+        own = api.tokens.create(principals=OWN_TEAM)[0]
+        read = await api.ask(
+            "/servers/docs/resources/read", "POST", token=own, json={"uri": INSIDE}
+        )
+
+    assert [one.status_code for one in answers] == [404] * len(spelled)
+    assert len(docs.asked("resources/read")) == 1
+    assert "Many." in read.text
+
+
+@pytest.mark.requirement("SCP-10")
+async def test_what_changes_for_a_team_is_no_notification_to_others(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True, mode="direct") as api:
+        address = api.address.replace("/api", "/mcp")
+        own, other = (api.tokens.create(principals=one)[0] for one in (OWN_TEAM, OTHER_TEAMS))
+        notified = {token: anyio.Event() for token in (own, other)}
+
+        async def follow(token: str, opened: anyio.Event) -> None:
+            async with SessionClient(address, token) as client:
+                headers = {"mcp-session-id": await client.open()}
+                async with client.http.stream("GET", address, headers=headers) as stream:
+                    opened.set()
+                    async for line in stream.aiter_lines():
+                        if "list_changed" in line:
+                            notified[token].set()
+
+        async with anyio.create_task_group() as group:
+            for token in notified:
+                opened = anyio.Event()
+                group.start_soon(follow, token, opened)
+                with anyio.fail_after(30):
+                    await opened.wait()
+            await api.engine.servers.disable("payroll")
+            with anyio.fail_after(30):
+                await notified[own].wait()
+            is_of_reserved = notified[other].is_set()
+            await api.engine.servers.disable("docs")
+            with anyio.fail_after(30):
+                await notified[other].wait()
+            group.cancel_scope.cancel()
+
+    assert not is_of_reserved
+
+
+@pytest.mark.requirement("SCP-11")
+async def test_sessions_end_when_something_is_reserved(tmp_path: Path) -> None:
+    async with placed(tmp_path / "all", with_reserved=True) as api:
+        folder = Folder(tmp_path / "all")
+        reserving = json.loads(folder.config.read_text("utf-8"))
+        free = json.loads(folder.config.read_text("utf-8"))
+        del free["servers"]["payroll"]["visibleTo"]
+        for kind in ("toolRules", "resourceRules", "promptRules"):
+            del free[kind]
+        folder.config.write_text(json.dumps(free), "utf-8")
+        await api.engine.reload()
+        plain = api.tokens.create()[0]
+        calls = [{"tool": "payroll:transfer", "arguments": {}}] * 2
+        async with SessionClient(api.address.replace("/api", "/mcp"), plain) as client:
+            session = await client.open()
+            before = await client.call("execute_tool", calls[0], session=session)
+            folder.config.write_text(json.dumps(reserving), "utf-8")
+            await api.engine.reload()
+            old = await client.call("execute_tool", calls[0], session=session)
+            session = await client.open()
+            new = await client.call("execute_tool", calls[0], session=session)
+            modern = await client.call_statelessly("execute_tool", calls[0])
+
+    assert not result_of(before).get("isError")
+    assert old.status_code == 404
+    assert result_of(new)["isError"]
+    assert result_of(modern)["isError"]
+    assert "SERVER_NOT_FOUND" in new.text
+    assert "SERVER_NOT_FOUND" in modern.text
+
+
+@pytest.mark.requirement("SCP-4", "SCP-12")
+async def test_the_owner_alone_has_what_names_everything(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True) as api:
+        scopes: dict[str, frozenset[Any]] = {"read": frozenset({"read", "call"})}
+        scopes["admin"] = frozenset({"read", "call", "admin"})
+        tokens = {
+            "owner": OWN,
+            "admin": api.tokens.create(scopes=scopes["admin"])[0],
+            "own": api.tokens.create(principals=OWN_TEAM)[0],
+            "plain": api.tokens.create()[0],
+        }
+        metrics, servers, everything = {}, {}, {}
+        for name, token in tokens.items():
+            address = api.address.replace("/api", "/metrics")
+            headers = {"authorization": f"Bearer {token}"}
+            metrics[name] = await api.http.get(address, headers=headers)
+            servers[name] = await api.ask("/servers", token=token)
+            everything[name] = {
+                (await api.ask(path_of(one), one.method, token=token, json={})).status_code
+                for one in ROUTES
+                if one.scope == "admin" and name in ("own", "plain")
+            }
+
+    assert [one.status_code for one in metrics.values()] == [200, 200, 403, 403]
+    assert "payroll" not in metrics["own"].text + metrics["plain"].text
+    sees = [name for name, one in servers.items() if "payroll" in one.text]
+    assert sees == ["owner", "admin", "own"]
+    assert everything["own"] == everything["plain"] == {403}
+
+
+@pytest.mark.requirement("SCP-4")
+async def test_a_gateway_without_tokens_shows_what_is_for_all(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True) as api:
+        app = make_app(Gateway(api.engine), Endpoint(), None)
+        async with running(HttpServer(app)) as address, SessionClient(address) as client:
+            session = await client.open()
+            listed = await client.call("list_mcp_servers", {}, session=session)
+            found = await client.call_statelessly("search_tools", {"query": WORDS})
+
+    assert "docs" in listed.text
+    assert "payroll" not in listed.text
+    assert "transfer" not in found.text
+
+
+@pytest.mark.requirement("SCP-13")
+async def test_a_mistake_in_a_reserved_entry_is_not_shown_to_others(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True) as api:
+        folder = Folder(tmp_path / "reserved")
+        content = json.loads(folder.config.read_text("utf-8"))
+        content["servers"]["payroll"]["comand"] = "x"
+        folder.config.write_text(json.dumps(content), "utf-8")
+        await api.engine.reload()
+        other = api.tokens.create(principals=OTHER_TEAMS)[0]
+        broken = [await api.ask(path, token=other) for path in ("/servers", "/status")]
+        folder.config.write_text("servers: {payroll: [", "utf-8")
+        with suppress(ConfigurationError):
+            await api.engine.reload()
+        rejected = [await api.ask(path, token=other) for path in ("/servers", "/status")]
+        owner = await api.ask("/status")
+
+    for answer in (*broken, *rejected):
+        assert "payroll" not in answer.text
+        assert "CONFIG_REJECTED" not in answer.text
+    assert "CONFIG_REJECTED" in owner.text
