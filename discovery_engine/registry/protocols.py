@@ -99,14 +99,14 @@ class SnapshotStore(Protocol):
 
         With `keep_newer`, for parts that are no new listing, a server stays as another machine has
         saved it since this registry last loaded or asked for changes; these come with the next
-        `changed_parts`. Without effect where no other machine saves.
+        `changed_parts`.
         """
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         """What other processes saved of servers since this registry last loaded or asked.
 
-        It may have some that this registry saved itself. None but of a registry that several
-        machines share.
+        It may have some that this registry saved itself. Of a registry that is a file only what
+        workers saved with a claim.
         """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
@@ -230,7 +230,8 @@ class ChangeFeed(Protocol):
     def changes(self) -> AsyncGenerator[None]:
         """Yield soon after another process has decided something, or had requests written.
 
-        Of a registry that machines share also after it has saved what a server listed.
+        Of a registry that machines share also after it has saved what a server listed; of a file
+        after a worker has.
 
         For ever.
 

@@ -52,9 +52,7 @@ class CatalogStore:
         return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
 
     async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:
-        """What other gateways listed since it was last asked; none if it cannot be read."""
-        if self._registry.health is None:  # no other machine has it
-            return ()
+        """What workers and other gateways listed since; none if it cannot be read."""
         key = catalog_key_of(settings)
         try:
             return await anyio.to_thread.run_sync(self._registry.changed_parts, key)

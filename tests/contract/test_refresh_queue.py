@@ -324,3 +324,32 @@ def test_workers_of_several_processes_see_one_queue(
 
         assert sorted(found) == names
         assert {job.state for job in stores[0].refresh_jobs(SCOPE)} == {"enabled"}
+
+
+@pytest.mark.requirement("FLT-12")
+@pytest.mark.parametrize("back_end", ["sqlite", "postgresql"])
+def test_what_a_worker_saves_other_processes_fetch_and_do_not_overwrite(
+    back_end: str, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    is_file = back_end == "sqlite"
+    url = sqlite_url(tmp_path / "registry.db") if is_file else postgres_server.create_database()
+    with closing(open_registry(url)) as gateway, closing(open_registry(url)) as worker:
+        gateway.save_settings(SCOPE, make_settings("a", "b"))
+        old, new = make_part("a", "old"), make_part("a", "new")
+        gateway.save_parts(SCOPE, [old], revision=1)
+        gateway.load(SCOPE)
+        plan(worker, "a")
+        worker.load(SCOPE)
+        mine = held(worker)
+        assert worker.save_claimed(mine, new, revision=2) == "saved"
+
+        # It judges what it had listed before by other rules, and has not seen the new listing.
+        gateway.save_parts(SCOPE, [old], revision=3, keep_newer=True)
+        assert listed(worker) == new
+        assert gateway.changed_parts(SCOPE) == (new,)
+        assert gateway.changed_parts(SCOPE) == ()
+        assert worker.save_claimed(mine, replace(new, listed_at=9e9), revision=4) == "unchanged"
+        assert gateway.changed_parts(SCOPE) == ()
+
+        gateway.save_parts(SCOPE, [old], revision=5)  # a listing of its own
+        assert listed(worker) == old

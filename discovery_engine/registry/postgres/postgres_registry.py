@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from discovery_engine.registry.codec import (
     is_same_listing,
-    part_from_row,
     part_to_row,
+    parts_from_rows,
     settings_from_text,
     settings_to_text,
 )
@@ -125,14 +125,8 @@ class PostgresRegistry(PostgresQueue):
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         known = self._fetched.get(scope) or 0
         last, rows = self.database.read(lambda db: snapshot_queries.parts_since(db, scope, known))
-        parts = []
-        for row in rows:
-            try:
-                parts.append(part_from_row(row))
-            except (LookupError, TypeError, ValueError) as exc:
-                logger.debug("A server of %s cannot be read: %s", scope, exc)
         self._fetched[scope] = last
-        return tuple(parts)
+        return tuple(parts_from_rows(rows))
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)

@@ -17,6 +17,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import (
     is_same_listing,
     part_to_row,
+    parts_from_rows,
     settings_from_text,
     settings_to_text,
 )
@@ -46,6 +47,7 @@ from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
 
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim
+    from discovery_engine.registry.codec import PartRow
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.records import (
@@ -111,6 +113,8 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         self._clock = clock
         self._saves: dict[str, int | None] = {}
         """The last save of each scope after which this object knew all that is saved of it."""
+        self._fetched: dict[str, int] = {}
+        """The save of each scope up to which this object knows what workers saved of servers."""
 
     @property
     def recovered(self) -> str | None:
@@ -121,7 +125,7 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         rows = self._database.read(lambda db: snapshot_tables.rows(db, scope))
         if rows is None:
             return None
-        self._saves[scope] = rows.saved
+        self._saves[scope] = self._fetched[scope] = rows.saved
         try:
             return rows.snapshot()
         except (LookupError, TypeError, ValueError) as exc:
@@ -149,16 +153,30 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         *,
         revision: int,
         decided: int | None = None,
-        keep_newer: bool = False,  # noqa: ARG002 - of one machine
+        keep_newer: bool = False,
     ) -> None:
         kept = {part.server: part_to_row(part) for part in parts}
-        save = partial(snapshot_tables.save_parts, parts=kept, revision=revision)
-        self._save(
-            scope, lambda db, is_known: save(db, scope, decided=decided if is_known else None)
-        )
 
-    def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:  # noqa: ARG002 - of no scope
-        return ()
+        def save(db: sqlite3.Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            if keep_newer:
+                known = self._fetched.get(scope, 0)
+                for name in snapshot_tables.servers_since(db, scope, known):
+                    kept.pop(name, None)
+            judged = decided if is_known else None
+            snapshot_tables.save_parts(db, scope, kept, revision, judged)
+
+        self._save(scope, save)
+
+    def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
+        known = self._fetched.get(scope, 0)
+
+        def changed(db: sqlite3.Connection) -> tuple[int, list[PartRow | None]]:
+            names = snapshot_tables.servers_since(db, scope, known)
+            rows = [snapshot_tables.row_of(db, scope, name) for name in names]
+            return snapshot_tables.last_save(db, scope) or known, rows
+
+        self._fetched[scope], rows = self._database.read(changed)
+        return tuple(parts_from_rows(filter(None, rows)))
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
@@ -261,8 +279,10 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
 
         database = self._database
 
-        def newest() -> tuple[JournalHead, str]:
-            return database.read_newest(decision_tables.head), database.read(request_table.mark)
+        def newest() -> tuple[JournalHead, str, int]:
+            head = database.read_newest(decision_tables.head)
+            saved = database.read(snapshot_tables.newest_of_workers)
+            return head, database.read(request_table.mark), saved
 
         return decision_changes(database.path, newest)
 
@@ -346,9 +366,10 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         def save(db: sqlite3.Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
             nonlocal found
             if (found := outcome(db)) == "saved":
-                snapshot_tables.save_parts(
-                    db, claim.scope, {part.server: row}, revision, decided if is_known else None
-                )
+                judged = decided if is_known else None
+                rows = {part.server: row}
+                snapshot_tables.save_parts(db, claim.scope, rows, revision, judged)
+                snapshot_tables.mark_saved(db, claim.scope, part.server)
 
         self._save(claim.scope, save)
         return found
@@ -369,12 +390,16 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
     def _save(self, scope: str, work: Callable[[sqlite3.Connection, bool], None]) -> None:
         """Save with `work`, which is given whether all that is saved of the scope is known."""
 
-        def save(db: sqlite3.Connection) -> int | None:
-            is_known = snapshot_tables.last_save(db, scope) == self._saves.get(scope)
-            work(db, is_known)
-            return snapshot_tables.last_save(db, scope) if is_known else _UNKNOWN
+        def save(db: sqlite3.Connection) -> tuple[int | None, int | None]:
+            before = snapshot_tables.last_save(db, scope)
+            work(db, before == self._saves.get(scope))
+            return before, snapshot_tables.last_save(db, scope)
 
-        self._saves[scope] = self._database.write(save)
+        before, after = self._database.write(save)
+        # What workers have saved since must be fetched still.
+        if after is not None and before == self._fetched.get(scope):
+            self._fetched[scope] = after
+        self._saves[scope] = after if before == self._saves.get(scope) else _UNKNOWN
 
     def scopes(self) -> frozenset[str]:
         return frozenset(self._database.read(snapshot_tables.scopes))

@@ -136,6 +136,33 @@ def save_parts(
     )
 
 
+def mark_saved(connection: sqlite3.Connection, scope: str, server: str) -> None:
+    """Note for other processes that a worker has just saved what a server listed."""
+    connection.execute(
+        """
+        UPDATE servers SET saved = (SELECT saved FROM scopes WHERE id = servers.scope)
+        WHERE name = ? AND scope = (SELECT id FROM scopes WHERE name = ?)
+        """,
+        (as_text(server), as_text(scope)),
+    )
+
+
+def servers_since(connection: sqlite3.Connection, scope: str, save: int) -> list[ServerName]:
+    """The servers that workers saved after another save."""
+    query = """
+        SELECT servers.name FROM servers JOIN scopes ON scopes.id = servers.scope
+        WHERE servers.saved > ? AND scopes.name = ?
+        """
+    rows = connection.execute(query, (save, as_text(scope)))
+    return [ServerName(from_column(name)) for (name,) in rows]
+
+
+def newest_of_workers(connection: sqlite3.Connection) -> int:
+    """Something else after each save of a worker, in any scope."""
+    [newest] = connection.execute("SELECT coalesce(max(saved), 0) FROM servers").fetchone()
+    return int(newest)
+
+
 def forget(
     connection: sqlite3.Connection, scope: str, servers: frozenset[ServerName] | None
 ) -> int:

@@ -25,6 +25,7 @@ CREATE TABLE refresh_jobs (
 CREATE INDEX refresh_jobs_by_turn ON refresh_jobs (scope, priority DESC, claimable_at)
     WHERE claimable_at IS NOT NULL;
 
--- Processes fetch only what others saved since they last looked: `saved` is the `saved` of the scope
--- at the time when what a server listed was last written; 0 if a version before did it.
+-- Gateways fetch only what workers saved since they last looked: `saved` is the `saved` of the scope
+-- at the time when a worker last wrote what a server listed; 0 if none did.
 ALTER TABLE servers ADD COLUMN saved INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX servers_by_save ON servers (saved);
