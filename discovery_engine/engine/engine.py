@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.enrichment import Enrichment
     from discovery_engine.owner.enrichment_run import EnrichmentReport
     from discovery_engine.owner.eval_cases import EvalCases
+    from discovery_engine.owner.fleet import Fleet
     from discovery_engine.owner.owned_servers import OwnedServers
     from discovery_engine.owner.presets import Presets
     from discovery_engine.owner.reviews import Reviews
@@ -222,6 +223,13 @@ class Engine(ScopedEngine):
         return AgentRequests(
             self, self._core.store, self._decision_scope, clock=self._environment.clock
         )
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """The refresh queue of workers: `status`, `retry`, `refresh`."""
+        from discovery_engine.owner.fleet import Fleet  # noqa: PLC0415
+
+        return Fleet(self, self._core.store, clock=self._environment.clock)
 
     @cached_property
     def presets(self) -> Presets:

@@ -249,6 +249,9 @@ class MemoryRegistry(MemoryQueue):
             self._vectors = kept
             return dropped
 
+    def vector_count(self, scope: str) -> int:
+        return len(self._uses.get(scope, ()))
+
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return dict(self._counted.get(scope, {}))
 

@@ -195,6 +195,9 @@ class VectorStore(Protocol):
         Vectors that no scope uses are dropped; returns how many.
         """
 
+    def vector_count(self, scope: str) -> int:
+        """How many vectors a scope uses, of all models."""
+
 
 class UsageStore(Protocol):
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:

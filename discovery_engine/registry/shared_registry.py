@@ -151,6 +151,9 @@ class SharedRegistry(SharedQueue):
             self._copy.note_vectors(model, found)
         return found
 
+    def vector_count(self, scope: str) -> int:
+        return self._read(lambda store: store.vector_count(scope))
+
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return self._read(lambda store: store.uses(scope))
 

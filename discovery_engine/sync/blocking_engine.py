@@ -24,6 +24,7 @@ from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.owner.configuration_changes import ConfigurationChanges
 from discovery_engine.owner.enrichment import Enrichment
 from discovery_engine.owner.eval_cases import EvalCases
+from discovery_engine.owner.fleet import Fleet
 from discovery_engine.owner.owned_servers import OwnedServers
 from discovery_engine.owner.presets import Presets
 from discovery_engine.owner.reviews import Reviews
@@ -170,6 +171,14 @@ class SyncRequests(_OnLoop):
     plan = verb(AgentRequests.plan)
     accept = verb(AgentRequests.accept)
     decline = verb(AgentRequests.decline)
+
+
+class SyncFleet(_OnLoop):
+    """As `Fleet`."""
+
+    status = verb(Fleet.status)
+    retry = verb(Fleet.retry)
+    refresh = verb(Fleet.refresh)
 
 
 class SyncPresets(_OnLoop):
@@ -429,6 +438,11 @@ class SyncEngine(SyncScopedEngine):
     def requests(self) -> SyncRequests:
         """What agents asked for."""
         return SyncRequests(self.wrapped.requests, self.portal)
+
+    @property
+    def fleet(self) -> SyncFleet:
+        """As `Engine.fleet`."""
+        return SyncFleet(self.wrapped.fleet, self.portal)
 
     @property
     def presets(self) -> SyncPresets:

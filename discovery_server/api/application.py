@@ -55,6 +55,7 @@ from discovery_server.api import (
     call_routes,
     configuration_routes,
     eval_routes,
+    fleet_routes,
     install_routes,
     log_routes,
     marketplace_routes,
@@ -117,6 +118,7 @@ ROUTES = (
     *marketplace_routes.ROUTES,
     *install_routes.ROUTES,
     *owner_routes.ROUTES,
+    *fleet_routes.ROUTES,
     *review_routes.ROUTES,
 )
 

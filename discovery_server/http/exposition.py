@@ -26,6 +26,7 @@ from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine.call_log.call_log import CallLog
+    from discovery_engine.owner.fleet import FleetStatus
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.view.status import ServerReport
 
@@ -41,10 +42,11 @@ def exposition(
     reports: Iterable[ServerReport],
     accepted: str,
     health: RegistryHealth | None = None,
+    fleet: FleetStatus | None = None,
 ) -> tuple[bytes, str]:
     """The metrics, and their media type; `accepted` is the header `Accept` of the scraper."""
     registry = CollectorRegistry()
-    registry.register(_Metrics(log, reports, health))
+    registry.register(_Metrics(log, reports, health, fleet))
     ProcessCollector(registry=registry)
     encode, media_type = choose_encoder(accepted)
     return encode(registry), media_type
@@ -52,11 +54,16 @@ def exposition(
 
 class _Metrics(Collector):
     def __init__(
-        self, log: CallLog, reports: Iterable[ServerReport], health: RegistryHealth | None
+        self,
+        log: CallLog,
+        reports: Iterable[ServerReport],
+        health: RegistryHealth | None,
+        fleet: FleetStatus | None,
     ) -> None:
         self._log = log
         self._reports = tuple(reports)
         self._health = health
+        self._fleet = fleet
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("discovery_build", "The gateway", {"version": __version__})
@@ -69,6 +76,8 @@ class _Metrics(Collector):
         yield CounterMetricFamily("discovery_call_log_dropped", dropped, self._log.dropped)
         if self._health:
             yield from _registry(self._health)
+        if self._fleet:
+            yield from _jobs(self._fleet)
 
 
 def _registry(health: RegistryHealth) -> Iterator[Metric]:
@@ -78,6 +87,19 @@ def _registry(health: RegistryHealth) -> Iterator[Metric]:
     yield GaugeMetricFamily("discovery_registry_outbox_writes", waiting, health.waiting)
     dropped = "Writes for the registry that did not fit, or that it refused"
     yield CounterMetricFamily("discovery_registry_outbox_dropped", dropped, health.dropped)
+
+
+def _jobs(fleet: FleetStatus) -> Iterator[Metric]:
+    jobs = GaugeMetricFamily(
+        "discovery_fleet_jobs", "Servers in the refresh queue of workers", labels=("state",)
+    )
+    for state, count in fleet.counts.items():
+        jobs.add_metric((state,), count)
+    yield jobs
+    overdue = "Seconds that the server waits which has waited longest for a worker; 0 if none does"
+    yield GaugeMetricFamily("discovery_fleet_oldest_due_seconds", overdue, fleet.seconds_overdue)
+    vectors = "Vectors that are kept for tools"
+    yield GaugeMetricFamily("discovery_fleet_embeddings", vectors, fleet.embedding_count)
 
 
 def _calls(tallies: Mapping[tuple[str, str], Tally]) -> Metric:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from discovery_engine.errors import RegistryError
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
 from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
@@ -20,6 +21,7 @@ from discovery_server.token_limits import NO_LIMITS, NOBODY
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
+    from discovery_engine.owner.fleet import FleetStatus
     from discovery_server.http.asgi import Header, Receive, Scope, Send
 
 _OK, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 200, 403, 404, 405
@@ -67,11 +69,21 @@ class MetricsEndpoint:
         reports = await self._engine.health()
         accepted = b", ".join(header_values(scope, b"accept")).decode("latin-1")
         registry = self._engine.registry_health
-        made = partial(exposition, self._engine.call_log, reports, accepted, registry)
+        fleet = await _fleet(self._engine)
+        made = partial(exposition, self._engine.call_log, reports, accepted, registry, fleet)
         # In a thread: a thousand tools take a tenth of a second.
         body, media_type = await anyio.to_thread.run_sync(made)
         header = b"content-type", media_type.encode("latin-1")
         await respond(send, _OK, body, header, _NO_STORE)
+
+
+async def _fleet(engine: Engine) -> FleetStatus | None:
+    """The refresh queue; None without one, or if it cannot be read: the other metrics go on."""
+    try:
+        status = await engine.fleet.status()
+    except RegistryError:
+        return None
+    return status if status.jobs else None
 
 
 async def _refused(scope: Scope, send: Send, path: str) -> bool:

@@ -368,6 +368,7 @@ def test_a_vector_goes_when_the_last_scope_that_used_it_lets_it_go(store: Regist
     store.save_vectors("one", "m", {b"1": b"one", b"2": b"two"})
 
     assert store.keep_vectors("two", "m", [b"1"]) == 0
+    assert [store.vector_count(scope) for scope in ("one", "two", "three")] == [2, 1, 0]
     assert store.keep_vectors("one", "n", []) == 1
     assert store.vectors("m", [b"1", b"2"]) == {b"1": b"one"}
     assert store.keep_vectors("two", "m", []) == 1

@@ -44,6 +44,7 @@ OWN = {
     "marketplace",
     "installer",
     "requests",
+    "fleet",
     "presets",
     "trust",
     "review",

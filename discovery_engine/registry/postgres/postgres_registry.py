@@ -232,6 +232,9 @@ class PostgresRegistry(PostgresQueue):
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         return self.database.write(lambda db: vector_queries.keep(db, scope, model, digests))
 
+    def vector_count(self, scope: str) -> int:
+        return self.database.read(lambda db: vector_queries.count(db, scope))
+
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return self.database.read(lambda db: use_queries.uses(db, scope))
 

@@ -42,6 +42,16 @@ def used(connection: Connection, scope: str) -> dict[tuple[str, bytes], bytes]:
     return {(from_column(model), digest): data for model, digest, data in rows}
 
 
+def count(connection: Connection, scope: str) -> int:
+    """How many a scope uses."""
+    query = """
+        SELECT count(*) FROM discovery.vector_uses
+        JOIN discovery.scopes ON scopes.id = scope WHERE scopes.key = %s
+        """
+    [found] = connection.execute(query, (key_of(scope),)).fetchone() or (0,)
+    return int(found)
+
+
 def keep(connection: Connection, scope: str, model: str, digests: Collection[bytes]) -> int:
     """Let a scope use these vectors and no others; returns how many were dropped."""
     connection.execute(

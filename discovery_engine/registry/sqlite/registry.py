@@ -295,6 +295,9 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         return self._database.write(lambda db: vector_tables.keep(db, scope, model, digests))
 
+    def vector_count(self, scope: str) -> int:
+        return self._database.read(lambda db: vector_tables.count(db, scope))
+
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return self._database.read(lambda db: usage_table.uses(db, scope))
 

@@ -39,6 +39,14 @@ def used(connection: sqlite3.Connection, scope: str) -> dict[tuple[str, bytes], 
     return {(from_column(model), digest): data for model, digest, data in rows}
 
 
+def count(connection: sqlite3.Connection, scope: str) -> int:
+    """How many a scope uses."""
+    query = """
+        SELECT count(*) FROM vector_uses JOIN scopes ON scopes.id = scope WHERE scopes.name = ?
+        """
+    return int(connection.execute(query, (as_text(scope),)).fetchone()[0])
+
+
 def keep(connection: sqlite3.Connection, scope: str, model: str, digests: Collection[bytes]) -> int:
     """Let a scope use these vectors and no others; returns how many were dropped."""
     connection.execute(

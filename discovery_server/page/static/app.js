@@ -8,6 +8,7 @@ import { part } from "./api.js";
 import { decoded } from "./forms/schema_check.js";
 import { connect, connection, servers } from "./live.js";
 import { questions } from "./made_calls.js";
+import { Fleet } from "./pages/fleet.js";
 import { Logs } from "./pages/logs.js";
 import { Marketplace } from "./pages/marketplace.js";
 import { Metrics } from "./pages/metrics.js";
@@ -24,6 +25,7 @@ const AREAS = [
   { path: "tools", name: "Tools", page: Tools },
   { path: "search", name: "Search lab", page: Search },
   { path: "marketplace", name: "Marketplace", page: Marketplace },
+  { path: "fleet", name: "Fleet", page: Fleet },
   { path: "logs", name: "Logs", page: Logs },
   { path: "metrics", name: "Metrics", page: Metrics },
   { path: "settings", name: "Settings", page: Settings },

@@ -1,0 +1,116 @@
+"""`discovery fleet`: the refresh queue of workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.command_group import Group
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.text import one_line, visible
+from discovery_engine.json_forms.fleet_form import fleet_form
+
+if TYPE_CHECKING:
+    from discovery_engine.fleet.refresh_job import RefreshJob
+    from discovery_engine.owner.fleet import FleetStatus
+    from discovery_engine.tools.model import ServerName
+
+_HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")
+
+
+@click.group("fleet", cls=Group)
+def command() -> None:
+    """Show and steer the refresh queue of workers.
+
+    `discovery worker` lists servers from this queue; any number of workers share it.
+    """
+
+
+@command.command("status")
+@pass_invocation
+def status(invocation: Invocation) -> ExitCode:
+    """Show the queue: states, what is due, who works on what, and what failed.
+
+    With dead servers the exit code is 7.
+    """
+    output = invocation.output
+    found = invocation.run(lambda engine: engine.fleet.status())
+    if output.as_json:
+        output.answer(fleet_form(found))
+    elif not found.jobs:
+        output.say("the queue is empty; `discovery worker` fills it with the configured servers")
+    else:
+        _show(output, found)
+    return ExitCode.UNHEALTHY if found.counts["dead"] else ExitCode.OK
+
+
+@command.command("retry")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@click.option("--all-dead", is_flag=True, help="All servers that failed or are dead.")
+@pass_invocation
+def retry(invocation: Invocation, *, servers: tuple[str, ...], all_dead: bool) -> None:
+    """Have workers try servers again that failed, or are dead."""
+    if bool(servers) == all_dead:
+        raise click.UsageError("name servers, or give --all-dead")
+    named = None if all_dead else servers
+    _answer(invocation.output, invocation.run(lambda engine: engine.fleet.retry(named)), "retry")
+
+
+@command.command("refresh")
+@click.argument(
+    "servers", metavar="SERVER...", nargs=-1, required=True, shell_complete=complete_server
+)
+@pass_invocation
+def refresh(invocation: Invocation, *, servers: tuple[str, ...]) -> None:
+    """Have workers list servers now, before all others.
+
+    `discovery refresh` lists them from here instead, without a worker.
+    """
+    found = invocation.run(lambda engine: engine.fleet.refresh(servers))
+    _answer(invocation.output, found, "refresh")
+
+
+def _answer(output: Output, servers: tuple[ServerName, ...], verb: str) -> None:
+    if output.as_json:
+        output.answer({"servers": [*servers]})
+    elif servers:
+        output.say(f"due now: {', '.join(servers)}")
+    elif verb == "retry":
+        output.say("nothing to do: none of these has failed; `discovery fleet status` shows them")
+    else:
+        output.say(
+            "nothing to do: no worker has these in its queue, or they are dead or disabled; "
+            "`discovery fleet status` shows which"
+        )
+
+
+def _show(output: Output, found: FleetStatus) -> None:
+    heads = [Cell(head, "faint") for head in _HEADS]
+    output.table([heads, *(_row(job, found.now) for job in found.jobs)])
+    counts = ", ".join(f"{count} {state}" for state, count in found.counts.items() if count)
+    output.say(counts)
+    if oldest := found.oldest_due:
+        output.say(f"oldest due: {oldest.server}, for {ago(found.seconds_overdue)}")
+    newest = ", ".join(job.server for job in found.recent_registrations(3))
+    output.say(f"newest: {newest}; {counted(found.embedding_count, 'embedding')} kept")
+    if found.counts["dead"]:
+        output.say("`discovery fleet retry --all-dead` has the dead ones tried again")
+
+
+def _row(job: RefreshJob, now: float) -> list[str | Cell]:
+    is_waiting = job.claimable_at is not None and job.state != "processing"
+    due = f"in {ago(job.due_at - now)}" if job.due_at > now else f"{ago(now - job.due_at)} ago"
+    return [
+        Cell(visible(job.server), "strong"),
+        Cell(job.state, "bad" if job.state in ("dead", "error") else "plain"),
+        "" if job.tool_count is None else str(job.tool_count),
+        f"{ago(now - job.listed_at)} ago" if job.listed_at else "never",
+        due if is_waiting else "",
+        job.holder if job.state == "processing" else "",
+        Cell(one_line(visible(job.error_message)), "faint", is_summary=True),
+    ]

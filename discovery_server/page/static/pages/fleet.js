@@ -1,0 +1,54 @@
+// @ts-check
+// Fleet: the refresh queue of workers, what is due, who works on what, and what failed.
+import { useState } from "preact/hooks";
+import { get, part, post } from "../api.js";
+import { html } from "../html.js";
+import { revision } from "../live.js";
+import { visible } from "../texts.js";
+import { ago, counted, duration, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
+
+export function Fleet() {
+  const [looks, setLooks] = useState(0);
+  const again = () => setLooks((count) => count + 1);
+  const [found, error, isLoading] = useLoaded((signal) => get("/fleet", {}, signal), [looks, revision.value]);
+  const jobs = found?.jobs || [];
+  const failed = jobs.filter((job) => job.state === "dead" || job.state === "error");
+  const held = jobs.filter((job) => job.state === "processing");
+  return html`
+    <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Look again</button></div>
+    <${Problem} error=${error} />
+    ${found && jobs.length === 0 && html`<${Empty}>The queue is empty. <code>discovery worker</code> fills it with the configured servers.<//>`}
+    ${jobs.length > 0 && html`
+      <dl class="figures" aria-busy=${isLoading}>
+        ${Object.entries(found.counts).map(([state, count]) => html`<div key=${state}><dt>${state}</dt><dd>${count.toLocaleString("en")}</dd></div>`)}
+        <div><dt>oldest due</dt><dd>${found.oldest_due ? duration(found.oldest_due.seconds) : "none"}</dd>${found.oldest_due && html`<dd class="note">${found.oldest_due.server}</dd>`}</div>
+        <div><dt>embeddings</dt><dd>${found.embedding_count.toLocaleString("en")}</dd></div>
+      </dl>
+      <section aria-labelledby="failed"><h3 id="failed">Failed</h3>
+        ${failed.length === 0 && html`<${Empty}>None.<//>`}
+        <ul class="attention">${failed.map((job) => html`<li key=${job.server}><${Failed} job=${job} onDone=${again} /></li>`)}</ul></section>
+      <section aria-labelledby="held"><h3 id="held">Being listed now</h3>
+        ${held.length === 0 && html`<${Empty}>None.<//>`}
+        <ul>${held.map((job) => html`<li key=${job.server}>${name(job)} by <code>${visible(job.worker)}</code>, since ${ago(job.claimed_at)}</li>`)}</ul></section>
+      <section aria-labelledby="recent"><h3 id="recent">Recent activity</h3>
+        <p>${found.recent_activity.length === 0 ? "None." : found.recent_activity.map((server) => html`<a key=${server} href="#/servers/${part(server)}">${server}</a> `)}</p>
+        <p class="note">Newest servers: ${found.recent_registrations.join(", ")}</p></section>
+      <section aria-labelledby="queue"><h3 id="queue">${counted(jobs.length, "server")}</h3><table>
+        <thead><tr><th>Server</th><th>State</th><th class="number">Tools</th><th>Listed</th><th>Attempts</th></tr></thead>
+        <tbody>${jobs.slice(0, 500).map((job) => html`<tr key=${job.server}><td>${name(job)}</td><td>${job.state}</td>
+          <td class="number">${job.tool_count ?? ""}</td><td>${ago(job.listed_at)}</td><td class="number">${job.attempts}</td></tr>`)}</tbody></table>
+        ${jobs.length > 500 && html`<p class="note">The first 500 are shown; <code>discovery fleet status</code> has all.</p>`}</section>`}`;
+}
+
+const name = (job) => html`<a href="#/servers/${part(job.server)}">${job.server}</a>`;
+
+function Failed({ job, onDone }) {
+  const [retry, isTrying, error] = useAction(async () => {
+    await post("/fleet/retry", { servers: [job.server] });
+    onDone();
+  });
+  return html`${name(job)} <strong>${job.state}</strong> <span class="note">after ${counted(job.attempts, "attempt")}</span>
+    <p><${Prose} text=${visible(job.error?.message || "")} /></p>
+    <p><button type="button" onClick=${retry} disabled=${isTrying} aria-label="Try again: ${job.server}">${isTrying ? "Asking …" : "Try again"}</button></p>
+    <${Problem} error=${error} />`;
+}

@@ -1,0 +1,139 @@
+"""What the owner sees of the refresh queue, and does about it: specs/fleet.md."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.engine import Engine
+from discovery_engine.errors import ServerNotFoundError
+from discovery_engine.fleet.refresh_job import RefreshTarget
+from discovery_engine.tools.model import ServerName
+from tests.api_server import serving
+from tests.contract.discovery import Discovery
+from tests.engines import Folder, good
+from tests.forked import Preloaded
+
+SERVERS = ("a", "b", "c", "d")
+
+
+def fill(engine: Engine) -> None:
+    """A queue as workers leave it: `a` listed, `b` dead, `c` held, `d` waiting."""
+    store, scope = engine._core.store, catalog_key_of(engine.settings)
+    targets = [RefreshTarget(ServerName(name)) for name in SERVERS]
+    store.plan_refreshes(scope, targets[:1])
+    [job] = store.claim_refreshes(scope, "w1", limit=1, lease=600)
+    store.finish_refresh(job.claim, tool_count=3, due_in=86_400)
+    store.plan_refreshes(scope, targets[:2])
+    [job] = store.claim_refreshes(scope, "w1", limit=1, lease=600)
+    store.fail_refresh(job.claim, "UPSTREAM_UNAVAILABLE", "it exits at once", retry_in=None)
+    store.plan_refreshes(scope, targets[:3])
+    store.claim_refreshes(scope, "w2", limit=1, lease=600)
+    store.plan_refreshes(scope, targets)
+    store.save_vectors(scope, "m", {b"1": b"one", b"2": b"two"})
+
+
+@pytest.fixture
+def queue(folder: Folder) -> Folder:
+    folder.write(*map(good, SERVERS))
+    return folder
+
+
+@pytest.mark.requirement("FLT-31")
+@pytest.mark.anyio
+async def test_the_status_answers_what_people_watch(queue: Folder) -> None:
+    async with queue.open() as engine:
+        fill(engine)
+        found = await engine.fleet.status()
+
+    assert {state: count for state, count in found.counts.items() if count} == {
+        "pending": 1,
+        "processing": 1,
+        "enabled": 1,
+        "dead": 1,
+    }
+    assert found.oldest_due
+    assert found.oldest_due.server == "d"
+    assert 0 <= found.seconds_overdue < time.time() - found.oldest_due.due_at + 1
+    jobs = {str(job.server): job for job in found.jobs}
+    assert jobs["c"].holder == "w2"
+    assert jobs["a"].tool_count == 3
+    assert jobs["b"].error_message == "it exits at once"
+    assert [job.server for job in found.recent_registrations(2)] == ["d", "c"]
+    assert found.recent_activity()[0].server == "c"
+    assert "d" not in [job.server for job in found.recent_activity()]
+    assert found.embedding_count == 2
+
+
+@pytest.mark.requirement("FLT-32")
+@pytest.mark.anyio
+async def test_a_dead_server_is_tried_again_and_a_listed_one_sooner(queue: Folder) -> None:
+    async with queue.open() as engine:
+        fill(engine)
+        assert await engine.fleet.refresh(["a", "b"]) == ("a",)
+        store, scope = engine._core.store, catalog_key_of(engine.settings)
+        claimed = store.claim_refreshes(scope, "w3", limit=1, lease=60)
+        assert [job.server for job in claimed] == ["a"]  # before those that have waited longer
+        assert await engine.fleet.retry(["a", "b"]) == ("b",)
+        assert (await engine.fleet.status()).counts["dead"] == 0
+        with pytest.raises(ServerNotFoundError):
+            await engine.fleet.retry(["nobody"])
+        with pytest.raises(ServerNotFoundError):
+            await engine.fleet.refresh(["nobody"])
+
+
+@pytest.mark.requirement("FLT-31", "FLT-32", "FLT-33")
+@pytest.mark.anyio
+async def test_the_queue_is_in_the_api_and_the_metrics(queue: Folder) -> None:
+    async with queue.open() as engine, serving(engine, queue) as api:
+        none = await api.ask("/../metrics")
+        fill(engine)
+        shown = await api.get("/fleet")
+        metrics = await api.ask("/../metrics")
+        retried = (await api.ask("/fleet/retry", "POST", json={"servers": ["b"]})).json()
+        hastened = (await api.ask("/fleet/refresh", "POST", json={"servers": ["a"]})).json()
+
+    assert "discovery_fleet_jobs" not in none.text
+    assert shown["counts"]["dead"] == 1
+    assert shown["oldest_due"]["server"] == "d"
+    assert shown["embedding_count"] == 2
+    held = next(job for job in shown["jobs"] if job["state"] == "processing")
+    assert (held["server"], held["worker"]) == ("c", "w2")
+    assert 'discovery_fleet_jobs{state="dead"} 1.0' in metrics.text
+    assert 'discovery_fleet_jobs{state="error"} 0.0' in metrics.text
+    assert "discovery_fleet_oldest_due_seconds " in metrics.text
+    assert "discovery_fleet_embeddings 2.0" in metrics.text
+    assert retried == {"servers": ["b"]}
+    assert hastened == {"servers": ["a"]}
+
+
+@pytest.mark.requirement("FLT-31", "FLT-32")
+@pytest.mark.anyio
+async def test_the_commands_show_the_queue_and_steer_it(tmp_path: Path, forked: Preloaded) -> None:
+    folder = Folder(tmp_path)
+    folder.write(*map(good, SERVERS))
+    home = Discovery(tmp_path, forked)
+    assert "the queue is empty" in home("fleet", "status").err
+    async with folder.open(environ=home.environ) as engine:
+        fill(engine)
+
+    shown, as_json = home("fleet", "status"), home("fleet", "status", "--json")
+    unclear = home("fleet", "retry")
+    retried = home("fleet", "retry", "--all-dead")
+    hastened = home("fleet", "refresh", "a")
+    unknown = home("fleet", "refresh", "nobody")
+
+    assert shown.code == as_json.code == 7
+    assert "it exits at once" in shown.out
+    assert "w2" in shown.out
+    assert "oldest due: d" in shown.err
+    assert as_json.json["counts"]["dead"] == 1
+    assert unclear.code == 2
+    assert retried.code == hastened.code == 0
+    assert "due now: b" in retried.err
+    assert "due now: a" in hastened.err
+    assert unknown.code == 2
+    assert home("fleet", "status").code == 0
