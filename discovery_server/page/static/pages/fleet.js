@@ -47,8 +47,8 @@ function Failed({ job, onDone }) {
     await post("/fleet/retry", { servers: [job.server] });
     onDone();
   });
-  return html`${name(job)} <strong>${job.state}</strong> <span class="note">after ${counted(job.attempts, "attempt")}</span>
+  return html`${name(job)} <strong>${job.state}</strong> <span class="note">${job.attempts === 0 ? "waits to be tried again" : `after ${counted(job.attempts, "attempt")}`}</span>
     <p><${Prose} text=${visible(job.error?.message || "")} /></p>
-    <p><button type="button" onClick=${retry} disabled=${isTrying} aria-label="Try again: ${job.server}">${isTrying ? "Asking …" : "Try again"}</button></p>
+    ${job.attempts > 0 && html`<p><button type="button" onClick=${retry} disabled=${isTrying} aria-label="Try again: ${job.server}">${isTrying ? "Asking …" : "Try again"}</button></p>`}
     <${Problem} error=${error} />`;
 }
