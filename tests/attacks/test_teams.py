@@ -10,216 +10,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.definitions import ALL_META_TOOLS
 from discovery_engine.agent.registry_tool.registry_actions import READING
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.rpc.protocol import LATEST_HANDSHAKE, LATEST_MODERN
+from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
 from discovery_server.api.application import ROUTES
-from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from discovery_server.http.guard import Endpoint
 from discovery_server.http.http_server import HttpServer, make_app
 from discovery_server.request_params import methods_of
-from tests.api_server import OWN, Api, serving
+from discovery_server.token_limits import TokenLimits
+from tests.api_server import OWN, Api
+from tests.attacks.reserved_world import (
+    INSIDE,
+    META_QUESTIONS,
+    METHODS,
+    NOT_ASKED,
+    OTHER_TEAMS,
+    OWN_TEAM,
+    ROUTE_QUESTIONS,
+    WORDS,
+    placed,
+)
 from tests.contract.test_api import path_of
 from tests.engines import Folder
-from tests.factories import make_definition
-from tests.servers.offerings import World, prompt, resource, template
+from tests.servers.offerings import World, template
 from tests.unit.server.web import SessionClient, result_of, running
-from tests.unit.server.wire import HANDSHAKE, MODERN, request
+from tests.unit.server.wire import MODERN, request
 
 pytestmark = pytest.mark.anyio
-
-OWN_TEAM, OTHER_TEAMS = ("team:payments",), ("team:sales", "team:legal", "user:anna")
-TOOLS = [
-    make_definition("read_page", "Read one page of the handbook about invoices."),
-    make_definition("list_pages", "List the pages of the handbook."),
-]
-RESERVED_TOOL = make_definition("pay_out", "Pay the salary of an employee out of payroll.")
-RESOURCES = [resource("file:///handbook", "handbook")]
-RESERVED_RESOURCE = resource("file:///salaries", "salaries", description="All salaries.")
-PROMPTS = [prompt("summary", "page")]
-RESERVED_PROMPT = prompt("dismissal", "employee")
-RULES: JSONObject = {
-    "toolRules": [{"pattern": "pay_*", "visibleTo": OWN_TEAM}],
-    "resourceRules": [{"pattern": "*salaries*", "visibleTo": OWN_TEAM}],
-    "promptRules": [{"pattern": "dismissal", "visibleTo": OWN_TEAM}],
-}
-RESERVING_NOTHING: JSONObject = {"serverRules": [{"pattern": "none", "visibleTo": "team:none"}]}
-WORDS = "salary of an employee in payroll"
-INSIDE = "file:///salaries"
-
-ROUTE_QUESTIONS: dict[tuple[str, str], list[tuple[str, JSONObject]]] = {
-    ("GET", "/status"): [("/status", {})],
-    ("GET", "/servers"): [("/servers", {}), ("/servers?limit=1", {})],
-    ("GET", "/servers/{server}"): [(f"/servers/{one}", {}) for one in ("payroll", "docs", "pay")],
-    ("GET", "/servers/{server}/tools"): [
-        (f"/servers/{one}/tools", {}) for one in ("payroll", "docs", "payrol")
-    ],
-    ("GET", "/servers/{server}/tools/{tool}"): [
-        (f"/servers/{one}", {})
-        for one in ("docs/tools/pay_out", "payroll/tools/transfer", "docs/tools/pay_ou")
-    ],
-    ("GET", "/servers/{server}/resources"): [
-        (f"/servers/{one}/resources", {}) for one in ("docs", "payroll")
-    ],
-    ("GET", "/servers/{server}/resource-templates"): [
-        (f"/servers/{one}/resource-templates", {}) for one in ("docs", "payroll")
-    ],
-    ("GET", "/servers/{server}/prompts"): [
-        (f"/servers/{one}/prompts", {}) for one in ("docs", "payroll")
-    ],
-    ("GET", "/tools"): [("/tools", {}), ("/tools?limit=1", {})],
-    ("GET", "/search"): [
-        (f"/search?query={WORDS}", {}),
-        ("/search?query=payrol transfr", {}),
-        ("/search?query=pay_out", {}),
-        ("/search?query=page", {}),
-        ("/search?query=handbook invoices", {}),
-        ("/search?query=salaries&kind=resource&kind=prompt&kind=tool", {}),
-        ("/search?query=transfer&server=payroll", {}),
-    ],
-    ("GET", "/tokens"): [("/tokens", {}), (f"/tokens?request={WORDS}", {})],
-    ("POST", "/servers/{server}/tools/{tool}/call"): [
-        (f"/servers/{one}/call", {"arguments": {}})
-        for one in ("docs/tools/pay_out", "payroll/tools/transfer", "payroll/tools/nothing")
-    ],
-    ("GET", "/calls"): [("/calls", {})],
-    ("DELETE", "/calls/{call_id}"): [("/calls/one", {})],
-    ("POST", "/servers/{server}/resources/read"): [
-        ("/servers/docs/resources/read", {"uri": INSIDE}),
-        ("/servers/docs/resources/read", {"uri": "file:///%73alaries"}),
-        ("/servers/payroll/resources/read", {"uri": "pay:/r"}),
-    ],
-    ("POST", "/servers/{server}/prompts/get"): [
-        ("/servers/docs/prompts/get", {"name": "dismissal"}),
-        ("/servers/payroll/prompts/get", {"name": "raise"}),
-    ],
-    ("GET", "/questions"): [("/questions", {})],
-    ("POST", "/questions/{question_id}"): [("/questions/one", {"action": "decline"})],
-}
-"""For each route that is not the owner's: addresses, and a body that POST has."""
-
-META_QUESTIONS: dict[str, list[JSONObject]] = {
-    "list_mcp_servers": [{}],
-    "search_tools": [
-        {"query": WORDS},
-        {"query": "transfer", "server": "payroll"},
-        {"query": "payrol transfr"},
-        {"query": "read a page"},
-    ],
-    "list_tools": [{"server": "docs"}, {"server": "payroll"}, {"server": "payrol"}],
-    "get_tool_details": [
-        {"tool": "pay_out"},
-        {"tool": "docs:pay_ou"},
-        {"server": "payroll", "tool": "transfer"},
-        {"tool": "payroll__transfer"},
-    ],
-    "execute_tool": [
-        {"tool": "pay_out", "arguments": {}},
-        {"tool": "payroll:transfer", "arguments": {}},
-        {"tool": "transfe", "arguments": {}},
-    ],
-    "read_result": [{"handle": "0" * 24}],
-    "execute_steps": [
-        {"steps": [{"tool": "docs:pay_out", "arguments": {}}]},
-        {"steps": [{"tool": "payroll:transfer", "arguments": {}}]},
-    ],
-    "registry": [
-        {"action": "find_tool", "query": WORDS},
-        {"action": "find_tools", "queries": [WORDS, "transfer"]},
-        {"action": "get_schema", "name": "payroll__transfer"},
-        {"action": "get_schema", "name": "pay_out"},
-        {"action": "proxy_call", "name": "payroll__transfer", "arguments": {}},
-        {"action": "list"},
-        {"action": "status"},
-    ],
-}
-NOT_ASKED = {"browse"}  # what others publish; it is of no server here
-
-REF = {"type": "ref/prompt", "name": "docs:dismissal"}
-OFFERED: dict[str, list[JSONObject]] = {
-    "resources/list": [{}],
-    "resources/templates/list": [{}],
-    "prompts/list": [{}],
-    "resources/read": [
-        {"uri": INSIDE},
-        {"uri": "discovery://servers/payroll/resources/pay%3A%2Fr"},
-        {"uri": "discovery://servers"},
-        {"uri": "discovery://servers/payroll"},
-        {"uri": "pay:/r"},
-    ],
-    "prompts/get": [{"name": "docs:dismissal"}, {"name": "payroll:raise"}, {"name": "dismissal"}],
-    "completion/complete": [
-        {"ref": REF, "argument": {"name": "employee", "value": ""}},
-        {
-            "ref": {"type": "ref/resource", "uri": "wiki:///{path}"},
-            "argument": {"name": "path", "value": "sal"},
-        },
-    ],
-    "tools/list": [{}],
-    "tools/call": [{"name": "pay_out"}, {"name": "docs__pay_out"}, {"name": "payroll__transfer"}],
-}
-METHODS: dict[str, dict[str, list[JSONObject]]] = {
-    LATEST_HANDSHAKE: OFFERED
-    | {
-        "initialize": [HANDSHAKE],
-        "ping": [{}],
-        "logging/setLevel": [{"level": "debug"}],
-        "resources/subscribe": [{"uri": INSIDE}, {"uri": "pay:/r"}],
-        "resources/unsubscribe": [{"uri": INSIDE}, {"uri": "pay:/r"}],
-    },
-    LATEST_MODERN: OFFERED
-    | {
-        "server/discover": [{}],
-        # A resource that is not there: it is refused in the first message, and the stream goes on.
-        "subscriptions/listen": [],
-        "tasks/get": [{"taskId": "one"}],
-        "tasks/update": [{"taskId": "one", "inputResponses": {}}],
-        "tasks/cancel": [{"taskId": "one"}],
-    },
-}
-
-
-@asynccontextmanager
-async def placed(path: Path, *, with_reserved: bool, **server: Any) -> AsyncIterator[Api]:
-    folder = Folder(path)
-    folder.data.mkdir(parents=True)
-    docs = World(path / "docs.json", "docs").offer(
-        tools=TOOLS + [RESERVED_TOOL] * with_reserved,
-        resources=RESOURCES + [RESERVED_RESOURCE] * with_reserved,
-        prompts=PROMPTS + [RESERVED_PROMPT] * with_reserved,
-        templates=[template("wiki:///{path}", "wiki")],
-        completions=["handbook"] + ["salaries"] * with_reserved,
-        contents={"file:///handbook": "Work well.", INSIDE: "Many."},
-    )
-    payroll = World(path / "payroll.json", "payroll").offer(
-        tools=[make_definition("transfer", "Transfer the salary of an employee.")],
-        resources=[resource("pay:/r")],
-        prompts=[prompt("raise", "employee")],
-    )
-    written = [docs.server()] + [payroll.server()] * with_reserved
-    server = {"steps": True, "registryTool": "read", **server}
-    folder.write(*written, server=server, **(RULES if with_reserved else RESERVING_NOTHING))
-    content = json.loads(folder.config.read_text("utf-8"))
-    if with_reserved:
-        content["servers"]["payroll"]["visibleTo"] = OWN_TEAM[0]
-    folder.config.write_text(json.dumps(content), "utf-8")
-    async with folder.open() as engine, open_notifications(engine) as notifications:
-        await engine.refresh()
-        gateway = Gateway(engine, notifications.of(engine), subscriptions_of=notifications.of)
-        async with serving(engine, folder, gateway) as api:
-            yield api
-
 
 Asked = dict[str, str]
 """Answers by questions."""
@@ -285,7 +111,7 @@ def test_every_route_method_and_meta_tool_has_a_question() -> None:
     assert actions | NOT_ASKED == READING.keys()
 
 
-@pytest.mark.requirement("SCP-2", "SCP-7", "SCP-8")
+@pytest.mark.requirement("SCP-2", "SCP-7")
 @pytest.mark.parametrize("mode", ["meta", "direct", "dynamic"])
 async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
     tmp_path: Path, mode: str
@@ -306,6 +132,52 @@ async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
     seen = differing(answers, expected)
     assert len(seen) > len(expected) // 2  # the questions are about what is reserved
     assert '"server_count":2' in answers["GET /status {}"].replace(" ", "")
+
+
+@pytest.mark.requirement("SCP-8")
+async def test_views_and_limits_hold_within_what_a_team_sees(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True) as api:
+        folder = Folder(tmp_path / "reserved")
+        content = json.loads(folder.config.read_text("utf-8"))
+        content["views"] = {"payers": {"servers": ["payroll"]}}
+        folder.config.write_text(json.dumps(content), "utf-8")
+        await api.engine.reload()
+        limits = TokenLimits(servers=("pay*",))
+        seen, over_mcp_seen = [], []
+        for principals in (OWN_TEAM, OTHER_TEAMS):
+            for options in ({"view": "payers"}, {"limits": limits}):
+                token = api.tokens.create(principals=principals, **options)[0]
+                answer = (await api.ask("/servers", token=token)).json()
+                seen.append([one["name"] for one in answer["servers"]])
+                async with SessionClient(api.address.replace("/api", "/mcp"), token) as client:
+                    found = await client.call_statelessly("search_tools", {"query": WORDS})
+                over_mcp_seen.append("transfer" in found.text)
+        view = api.address.replace("/api", "/mcp/payers")
+        async with SessionClient(view, api.tokens.create(principals=OTHER_TEAMS)[0]) as client:
+            elsewhere = await client.call_statelessly("list_mcp_servers", {})
+
+    assert seen == [["payroll"], ["payroll"], [], []]
+    assert over_mcp_seen == [True, True, False, False]
+    assert elsewhere.status_code == 200
+    assert "payroll" not in elsewhere.text
+
+
+@pytest.mark.requirement("SCP-4")
+async def test_a_revoked_token_of_a_team_sees_nothing(tmp_path: Path) -> None:
+    async with placed(tmp_path / "reserved", with_reserved=True) as api:
+        value, token = api.tokens.create(principals=OWN_TEAM)
+        async with SessionClient(api.address.replace("/api", "/mcp"), value) as client:
+            session = await client.open()
+            before = await client.call("list_mcp_servers", {}, session=session)
+            api.tokens.revoke(token.id)
+            after = [
+                await client.call("list_mcp_servers", {}, session=session),
+                await client.call_statelessly("list_mcp_servers", {}),
+                await api.ask("/servers", token=value),
+            ]
+
+    assert "payroll" in before.text
+    assert [one.status_code for one in after] == [401] * 3
 
 
 @pytest.mark.requirement("SCP-9")
