@@ -30,6 +30,8 @@ ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
 TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What happens to a tool that was never accepted: it is used unchecked, accepted, or withheld."""
 
+SearchPlace: TypeAlias = Literal["memory", "database"]
+"""Where the search index is: in that of each process, or in the database of the registry."""
 SandboxKind: TypeAlias = Literal["none", "auto", "bubblewrap", "docker", "landlock"]
 
 
@@ -339,6 +341,12 @@ class SearchSettings(_Section, frozen=True):
     """Whether tools of popular servers are found by the typical requests that the program has."""
     learn: Annotated[bool, UNTRUSTED] = False
     """Whether tools that were found and then used come before others that fit as well."""
+    where: SearchPlace = "memory"
+    """Where the search index is; the database is that of `registry`."""
+
+    @property
+    def is_in_database(self) -> bool:
+        return self.where == "database"
 
 
 class EnrichSettings(_Section, frozen=True):

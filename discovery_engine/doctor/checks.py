@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.call_log.log_tables import Loss
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import LogSettings, ServerSettings, Settings
+    from discovery_engine.config.settings import (
+        LogSettings,
+        SearchSettings,
+        ServerSettings,
+        Settings,
+    )
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.registry.postgres.database_state import DatabaseState
     from discovery_engine.search.embedders.installed_model import InstalledModel
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.stdio.sandbox.means import MeansState
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
+
+MOST_IN_MEMORY = 200_000
+"""Tools that a gateway searches in its memory; with more, a database is the better place."""
 
 _TOOLS_NAMED = 5  # in a sentence that counts the rest
 _CONFIGURATION = "configuration"
@@ -195,6 +203,19 @@ def database(place: str, state: DatabaseState | None, error: RegistryError | Non
         hint = "change that, then run `discovery registry check`"
         return Check("REGISTRY_ADVICE", "; ".join(state.advice), hint, subject)
     return Check.passed(subject, f"{place}, PostgreSQL {state.server}; {state.vector_note}")
+
+
+def search_place(search: SearchSettings, tools: int) -> Check:
+    """Where so many tools are searched, beside a registry that is a database."""
+    subject = "search"
+    if search.is_in_database:
+        faster = "" if tools > MOST_IN_MEMORY else f"; to {MOST_IN_MEMORY:,}, memory is faster"
+        return Check.passed(subject, f"{tools:,} tools, in the database{faster}")
+    if tools > MOST_IN_MEMORY:
+        message = f"{tools:,} tools are searched in the memory of each gateway"
+        hint = "`search: {where: database}` in the configuration searches them in the database"
+        return Check("REGISTRY_ADVICE", message, hint, subject)
+    return Check.passed(subject, f"{tools:,} tools, in the memory of each gateway")
 
 
 def call_log(

@@ -88,6 +88,7 @@ async def check_setup(
             *_view_checks(view, servers, environ, StoredSecretResolver(environ, folder), now),
             _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
             *_database(view.settings, data_dir, environ),
+            *_search_place(view),
             _call_log(view.settings, folder, now),
             *_secrets(view.settings, folder, environ),
             *_model(view.settings, data_dir, environ),
@@ -223,6 +224,12 @@ def _database(
             yield checks.database("", None, error)
         else:
             yield checks.database(report.place, report.database, None)
+
+
+def _search_place(view: View) -> Iterator[Check]:
+    """Where tools are searched; none if there is one place."""
+    if view.settings.registry.url and view.settings.cache.enabled:
+        yield checks.search_place(view.settings.search, len(view.catalog))
 
 
 def _registry(

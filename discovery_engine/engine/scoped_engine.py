@@ -6,7 +6,7 @@ that it hides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -181,16 +181,29 @@ class ScopedEngine:
             )
         await self._current.prepare_search()
         embedding = await self._core.semantic.embed_query(query, self._current.searched)
-        answer = self.view.search(
-            query,
-            server=server,
-            tags=tags,
-            limit=limit,
-            include_disabled=include_disabled,
-            query_vectors=embedding.vectors,
+        answer = await self._found(
+            lambda view: view.search(
+                query,
+                server=server,
+                tags=tags,
+                limit=limit,
+                include_disabled=include_disabled,
+                query_vectors=embedding.vectors,
+            )
         )
         self._core.uses.record_found(hit.entry.key for hit in answer.hits)
         return replace(answer, notices=(*answer.notices, *embedding.notices))
+
+    async def _found(self, search: Callable[[View], SearchAnswer]) -> SearchAnswer:
+        """What `search` finds; in a thread if it may wait for a database."""
+        view = self.view
+        if not view.settings.search.is_in_database:
+            return search(view)
+        answer = await anyio.to_thread.run_sync(search, view)
+        if view.outage is None and (now := self.view).outage:
+            # That was found out meanwhile, so the answer lacks the notice.
+            answer = await anyio.to_thread.run_sync(search, now)
+        return answer
 
     async def _search_kinds(
         self,

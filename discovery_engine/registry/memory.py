@@ -45,6 +45,7 @@ class MemoryRegistry(MemoryQueue):
     """Starts with the decisions that are `known`, and nothing else."""
 
     health = None
+    search = None
 
     def __init__(
         self, known: EffectiveDecisions | None = None, *, clock: Callable[[], float] = time.time

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
+    from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.written import WrittenRequests
 
 
@@ -416,6 +417,10 @@ class Registry(
     @property
     def indexes(self) -> IndexStore | None:
         """None if this registry is not a private file; see `IndexStore`."""
+
+    @property
+    def search(self) -> SearchStore | None:
+        """Where tools can be searched; None if this registry is no database of PostgreSQL."""
 
     @property
     def health(self) -> RegistryHealth | None:

@@ -25,6 +25,7 @@ from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.availability import Availability
 from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import RegistryHealth
+from discovery_engine.registry.search_store_proxy import SearchStoreProxy
 from discovery_engine.registry.shared_queue import SharedQueue
 from discovery_engine.registry.waiting_writes import WaitingWrites
 from discovery_engine.trust.decisions import Decisions, with_accepted
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.registry.sqlite.registry import SqliteRegistry
+    from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
@@ -81,6 +83,7 @@ class SharedRegistry(SharedQueue):
         """How often the copy answered in place of the database."""
         self._waiting = WaitingWrites()
         self.availability = Availability(remote.database.address.name, clock)
+        self.search = SearchStoreProxy(self._search)
 
     # What all gateways see; the copy while the database does not answer.
 
@@ -338,6 +341,16 @@ class SharedRegistry(SharedQueue):
         self._copy.finish()
         for store in (self._remote, self._copy.store, self._local):
             store.close()
+
+    def _search(self, ask: Callable[[SearchStore], T]) -> T:
+        """What the database finds; it raises at once while that is not tried again.
+
+        Raises:
+            RegistryError: If the database does not answer, or refuses.
+        """
+        if not self.availability.may_try() and (error := self.availability.error):
+            raise error
+        return self._asked(lambda _: ask(self._remote.search))
 
     def _found(self, ask: Callable[[Registry], T]) -> tuple[T, bool]:
         """What the database has, or the copy while it does not answer; and which it was."""

@@ -168,11 +168,16 @@ class CatalogState:
             return outcome
 
     async def save_index(self) -> None:
-        """Store the search index of the current catalog; no-op if it is stored, or must not be.
+        """Store the search index of the current catalog, or what the database lacks of it.
+
+        No-op if it is stored, or must not be.
 
         It costs as much as listing some hundred tools, so call it after a round of listings.
         """
         source = self._searcher
+        if source.is_in_database:
+            await anyio.to_thread.run_sync(source)
+            return
         if source.is_stored or not self._store.keeps_indexes:
             return
         settings = self.view.settings
@@ -374,7 +379,12 @@ class CatalogState:
         view = replace(before, settings=settings or before.settings)
         book = ExampleBook.of(view.settings.search, self._written)
         source = SearcherSource(
-            catalog, view.settings, book=book, stored=index, previous=self._searcher
+            catalog,
+            view.settings,
+            book=book,
+            stored=index,
+            previous=self._searcher,
+            documents=self._store.search_documents(view.settings),
         )
         self._searcher = source
         self.view = replace(view, catalog=catalog, open_searcher=source, open_book=lambda: book)

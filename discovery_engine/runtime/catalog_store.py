@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.protocols import Registry, SaveOutcome, Snapshot
+    from discovery_engine.search.database.synchronization import SearchSynchronization
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance
@@ -40,6 +41,22 @@ class CatalogStore:
     def __init__(self, registry: Registry, *, claimed_only: bool = False) -> None:
         self._registry = registry
         self._claimed_only = claimed_only
+        self._searched: tuple[str, SearchSynchronization] | None = None
+
+    def search_documents(self, settings: Settings) -> SearchSynchronization | None:
+        """The documents of tools in the database; None if the settings search in memory."""
+        store = self._registry.search
+        if store is None or not settings.search.is_in_database:
+            return None
+        # Only then: memory is where most configurations search.
+        from discovery_engine.search.database.synchronization import (  # noqa: PLC0415
+            SearchSynchronization,
+        )
+
+        key = catalog_key_of(settings)
+        if self._searched is None or self._searched[0] != key:
+            self._searched = key, SearchSynchronization(store, key)
+        return self._searched[1]
 
     async def load(self, settings: Settings) -> tuple[Snapshot | None, bytes | None]:
         """The last snapshot under settings like these, and its search index.
@@ -49,6 +66,8 @@ class CatalogStore:
         """
         key = catalog_key_of(settings)
         snapshot = await anyio.to_thread.run_sync(self._registry.load, key)
+        if self.search_documents(settings):
+            return snapshot, None
         return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
 
     async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:

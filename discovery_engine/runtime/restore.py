@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ServerStore,
         Snapshot,
     )
+    from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.usage import UseCount
@@ -102,6 +103,10 @@ def stored_view(
     open_book = cache(partial(_book, snapshot.settings, found.mark, open_store))
     keep = partial(_keep_index, open_store, name)
     open_searcher = partial(_searcher, snapshot, open_book, found.index, keep)
+    if snapshot.settings.search.is_in_database and snapshot.settings.registry.url:
+        open_searcher = partial(
+            _database_searcher, snapshot, open_book, name, open_store, open_searcher
+        )
     return View(
         snapshot.settings,
         snapshot.catalog,
@@ -285,6 +290,41 @@ def _searcher(
     if built.is_storable:
         keep(built.dump())
     return built
+
+
+def _database_searcher(
+    snapshot: Snapshot,
+    open_book: Callable[[], ExampleBook],
+    name: str,
+    open_store: _Opener,
+    open_local: Callable[[], Searcher],
+) -> Searcher:
+    """The searcher over what a database has."""
+    from discovery_engine.registry.search_store_proxy import (  # noqa: PLC0415 - as `_searcher`
+        SearchStoreProxy,
+    )
+    from discovery_engine.search.database.database_searcher import (  # noqa: PLC0415
+        open_database_searcher,
+    )
+    from discovery_engine.search.database.synchronization import (  # noqa: PLC0415
+        SearchSynchronization,
+    )
+
+    def ask(work: Callable[[SearchStore], object]) -> object:
+        with open_store() as store:
+            if store.search is None:
+                raise RegistryError("the registry is no database")
+            return work(store.search)
+
+    settings = snapshot.settings
+    return open_database_searcher(
+        snapshot.catalog,
+        settings.search,
+        descriptions={server.name: server.description for server in settings.servers},
+        book=open_book(),
+        documents=SearchSynchronization(SearchStoreProxy(ask), name),
+        open_local=open_local,
+    )
 
 
 def stored_index(registry: Registry, scope: str) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ from discovery_engine.search.searcher import Searcher, build_searcher, load_sear
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.settings import SearchSettings, Settings
+    from discovery_engine.search.database.synchronization import SearchSynchronization
+    from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ class SearcherSource:
         book: Knows typical requests of tools; what the settings say if None.
         stored: The stored index, if there may be one of this catalog.
         previous: The source over the catalog before: what did not change is not indexed again.
+        documents: Has the documents of tools in a database; None to search in memory.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class SearcherSource:
         book: ExampleBook | None = None,
         stored: bytes | None = None,
         previous: SearcherSource | None = None,
+        documents: SearchSynchronization | None = None,
     ) -> None:
         described = {server.name: server.description for server in settings.servers}
         book = book or ExampleBook.of(settings.search)
@@ -58,8 +62,23 @@ class SearcherSource:
         self._build = partial(
             build_searcher, catalog, settings.search, descriptions=described, book=book
         )
+        self.is_in_database = documents is not None
+        self._open_database = (
+            partial(
+                _database_searcher,
+                catalog,
+                settings.search,
+                described,
+                book,
+                documents,
+                self._build,
+            )
+            if documents
+            else None
+        )
         # Not the whole chain of sources, with all their catalogs.
-        self._base = previous.base if previous else None
+        is_same = previous and previous.is_in_database == self.is_in_database
+        self._base = previous.base if previous and is_same else None
         self._searcher: Searcher | None = None
         self._lock = threading.Lock()
         self.is_stored = stored is not None
@@ -89,6 +108,8 @@ class SearcherSource:
         return searcher
 
     def _opened(self) -> Searcher:
+        if self._open_database:
+            return self._open_database(self._base() if self._base else None)
         if self._load and (known := self._load()):
             return known
         self.is_stored = False
@@ -97,3 +118,28 @@ class SearcherSource:
         except Exception:
             logger.warning(_UNREADABLE, exc_info=True)
             return self._build()
+
+
+def _database_searcher(
+    catalog: Catalog,
+    settings: SearchSettings,
+    descriptions: Mapping[ServerName, str],
+    book: ExampleBook,
+    documents: SearchSynchronization,
+    open_local: Callable[[], Searcher],
+    previous: Searcher | None = None,
+) -> Searcher:
+    # Only then: memory is where most configurations search.
+    from discovery_engine.search.database.database_searcher import (  # noqa: PLC0415
+        open_database_searcher,
+    )
+
+    return open_database_searcher(
+        catalog,
+        settings,
+        descriptions=descriptions,
+        book=book,
+        documents=documents,
+        open_local=open_local,
+        previous=previous,
+    )

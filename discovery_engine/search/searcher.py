@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
     from discovery_engine.search.examples.book import ExampleBook
+    from discovery_engine.search.ranking.gaps import Gaps
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
@@ -223,6 +224,10 @@ class Searcher:
     ) -> Assessment:
         """How good `hits` of `query` are: `assessed_hits` at least, if there are so many."""
         return self.assessor.assess(query, hits, similarities)
+
+    def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
+        """What of `query` none of the first of `hits` has; there is at least one."""
+        return self.assessor.gaps(query, hits)
 
     def _fusion(
         self, query: AnalyzedQuery, similarities: Similarities

@@ -160,7 +160,7 @@ class QueryRunner(Struct, frozen=True):
         )
         if answer.decision is not Decision.UNSURE:
             return answer
-        gaps = self.searcher.assessor.gaps(self.query, found)
+        gaps = self.searcher.gaps(self.query, found)
         return replace(answer, uncovered=gaps.words, undone=gaps.operations)
 
     def better_hits(

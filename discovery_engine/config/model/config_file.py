@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.model.enrich_section import EnrichSection
@@ -226,3 +226,14 @@ class Configuration(Section):
         "(`quarantine`); either way a change waits for review, unless with `open`.",
         examples=["quarantine"],
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> Configuration:
+        if self.search.where == "database" and not self.registry.url:
+            raise custom_error(
+                "`search.where: database` needs a registry in a database",
+                key="search",
+                hint="add `registry: {url: ...}` with the address of a PostgreSQL database, or "
+                "search in `memory`",
+            )
+        return self

@@ -12,12 +12,13 @@ from discovery_engine.config.model.field_types import (
     Flag,
     Weight,
     Words,
+    choice,
     custom_error,
     list_or_nothing,
     mapping_or_nothing,
 )
 from discovery_engine.config.model.section import Section
-from discovery_engine.config.settings import SearchSettings
+from discovery_engine.config.settings import SearchPlace, SearchSettings
 
 _DEFAULTS = SearchSettings()
 
@@ -94,4 +95,10 @@ class SearchSection(Section):
         description="Whether it is counted, on this machine only, which tools were found and "
         "then used, to put them before others that fit as well.",
         examples=[True],
+    )
+    where: Annotated[SearchPlace, choice] = Field(
+        default=_DEFAULTS.where,
+        description="Where the search index is: in the `memory` of each gateway, or in the "
+        "`database` of `registry`, for catalogs of more than 200,000 tools.",
+        examples=["database"],
     )

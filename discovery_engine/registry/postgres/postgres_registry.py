@@ -33,6 +33,7 @@ from discovery_engine.registry.postgres import (
 )
 from discovery_engine.registry.postgres.database_feed import CHANNEL, database_changes
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
+from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
 from discovery_engine.registry.records import EVERY_SCOPE
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class PostgresRegistry(PostgresQueue):
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
+        self.search = PostgresSearchStore(database)
         self._saves: dict[str, int | None] = {}
         """The last save of each scope after which this object knew all that is saved of it."""
         self._fetched: dict[str, int | None] = {}

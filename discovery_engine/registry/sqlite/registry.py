@@ -107,6 +107,7 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
 
     health = None
+    search = None
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database = database

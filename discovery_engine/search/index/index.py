@@ -6,7 +6,8 @@ An index is immutable: a search reads one while the next is being built.
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -159,8 +160,13 @@ class Index(Struct, frozen=True, dict=True):
         descriptions: Mapping[ServerName, str],
         lexicon: Lexicon,
         book: ExampleBook = OWN_EXAMPLES,
+        *,
+        names_only: bool = False,
     ) -> Index:
-        """The index of `catalog`; what did not change is shared with this one."""
+        """The index of `catalog`; what did not change is shared with this one.
+
+        With `names_only`, as for this one, tools have places and names, but hold no terms.
+        """
         servers = indexed_servers(catalog, descriptions, book, self.servers)
         stale = [
             name
@@ -180,7 +186,9 @@ class Index(Struct, frozen=True, dict=True):
             # by term, and to keep the terms of each tool besides would cost memory for this alone.
             # If those cannot be had, the level is rewritten.
             server = self.servers[name]
-            documents: Iterable[Document] = _documents(name, server, server.examples, lexicon)
+            documents: Iterable[Document] = (
+                () if names_only else _documents(name, server, server.examples, lexicon)
+            )
             if server.book.has_failed:
                 documents = ()
                 unknown.add(number)
@@ -188,7 +196,8 @@ class Index(Struct, frozen=True, dict=True):
         for number in unknown:
             levels[number] = merged([levels[number]])
         if fresh:
-            levels.append(_new_level(fresh, servers, lexicon))
+            make_level = _level_of_names if names_only else partial(_new_level, lexicon=lexicon)
+            levels.append(make_level(fresh, servers))
         return Index(compacted(levels), MappingProxyType(servers))
 
 
@@ -206,6 +215,16 @@ def indexed_servers(
     }
 
 
+def profiles_of(
+    tools: Iterable[Tool], examples: Mapping[str, Examples], lexicon: Lexicon
+) -> Iterator[int]:
+    """What each tool does, as `ToolProfile.packed` has it; with the examples of the tools."""
+    return (
+        read_tool(one, lexicon.stem, has_examples=one.upstream_name in examples).packed()
+        for one in tools
+    )
+
+
 def _documents(
     name: ServerName, server: IndexedServer, examples: Mapping[str, Examples], lexicon: Lexicon
 ) -> Iterator[Document]:
@@ -219,10 +238,17 @@ def _new_level(
     for name in names:
         server = servers[name]
         examples = server.examples
-        profiles = (
-            read_tool(one, lexicon.stem, has_examples=one.upstream_name in examples).packed()
-            for one in server.tools
-        )
+        profiles = profiles_of(server.tools, examples, lexicon)
         documents = _documents(name, server, examples, lexicon)
         writer.add(name, server.tools, documents, profiles)
+    return Level(writer.build())
+
+
+def _level_of_names(
+    names: Iterable[ServerName], servers: Mapping[ServerName, IndexedServer]
+) -> Level:
+    writer = PostingsWriter()
+    for name in names:
+        tools = servers[name].tools
+        writer.add(name, tools, repeat({}, len(tools)), repeat(0, len(tools)))
     return Level(writer.build())

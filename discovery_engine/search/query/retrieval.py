@@ -124,7 +124,7 @@ class Retrieval:
         known = self._known
         if known and known.least >= least:
             return known
-        terms = _heaviest(self._index, self._query)
+        terms = heaviest_terms(self._index, self._query)
         sums = [_sums(level, terms) for level in self._index.levels]
         most = max(least, _KEPT)
         nearest = _Nearest(
@@ -159,7 +159,8 @@ class _Nearest(Struct, frozen=True):
         return self.is_by_all_terms and self.size <= least
 
 
-def _heaviest(index: Index, query: QueryTerms) -> dict[str, float]:
+def heaviest_terms(index: Index, query: QueryTerms) -> dict[str, float]:
+    """The terms to look up first: the rarest, as long as not too many tools hold them."""
     terms: dict[str, float] = {}
     read = 0
     for term, weight in query.weights.items():

@@ -1,0 +1,230 @@
+"""The documents of tools in PostgreSQL; `search.database.search_store` has their contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
+from discovery_engine.search.database.search_store import (
+    Nearest,
+    Place,
+    ServerDocuments,
+    StoredDocument,
+    StoredIndex,
+    StoredServer,
+)
+from discovery_engine.tools.model import ServerName
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_FOUND_FOR = timedelta(seconds=60)  # how long documents that were replaced stay
+_KEPT_FOR = timedelta(days=7)  # an index that no gateway uses
+_NOTED_EACH = timedelta(days=1)  # that it is used
+
+
+def find(connection: Connection, scope: str, recipe: bytes, since: int) -> StoredIndex | None:
+    query = """
+        SELECT search_indexes.id, search_indexes.revision, (
+            SELECT count(*) FROM discovery.search_servers
+            WHERE search_index = search_indexes.id AND ended_at IS NULL
+        )
+        FROM discovery.search_indexes JOIN discovery.scopes ON scopes.id = scope
+        WHERE scopes.key = %s AND recipe = %s
+        """
+    row = connection.execute(query, (key_of(scope), recipe)).fetchone()
+    if row is None:
+        return None
+    index, revision, size = row
+    query = """
+        SELECT name, id, made_of, content, ended_at IS NOT NULL FROM discovery.search_servers
+        WHERE search_index = %s AND revision > %s ORDER BY id
+        """
+    servers: dict[ServerName, StoredServer | None] = {}
+    for name, number, made_of, content, is_ended in connection.execute(query, (index, since)):
+        server = ServerName(from_column(name))
+        servers[server] = None if is_ended else StoredServer(number, made_of, content)
+    query = """
+        SELECT term, count FROM discovery.search_terms WHERE search_index = %s AND revision > %s
+        """
+    rows = connection.execute(query, (index, since))
+    counts = {from_column(term): count for term, count in rows}
+    return StoredIndex(index, revision, servers, size, counts)
+
+
+def use(connection: Connection, scope: str, recipe: bytes) -> None:
+    """Make an index, or note that it is used; indexes that no gateway uses are dropped."""
+    query = "DELETE FROM discovery.search_indexes WHERE used_at < clock_timestamp() - %s"
+    connection.execute(query, (_KEPT_FOR,))
+    connection.execute(
+        """
+        INSERT INTO discovery.search_indexes (scope, recipe)
+        SELECT id, %s FROM discovery.scopes WHERE key = %s
+        ON CONFLICT (scope, recipe) DO UPDATE SET used_at = excluded.used_at
+        WHERE search_indexes.used_at < excluded.used_at - %s
+        """,
+        (recipe, key_of(scope), _NOTED_EACH),
+    )
+
+
+def save(connection: Connection, index: int, servers: Sequence[ServerDocuments]) -> None:
+    revision = _next_revision(connection, index)
+    if revision is None:
+        return
+    query = """
+        SELECT key, content FROM discovery.search_servers
+        WHERE search_index = %s AND key = ANY(%s) AND ended_at IS NULL
+        """
+    keys = {key_of(server.server): server for server in servers}
+    stored: dict[bytes, bytes] = dict(connection.execute(query, (index, [*keys])).fetchall())
+    # Another gateway may have stored the same meanwhile.
+    new = {key: one for key, one in keys.items() if stored.get(key) != one.content}
+    _end(connection, index, [*new], revision)
+    numbers = _add_servers(connection, index, new, revision)
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(
+            "COPY discovery.search_tools (server, position, profile, terms, impacts) FROM STDIN"
+        ) as copy,
+    ):
+        for key, server in new.items():
+            for position, one in enumerate(server.documents):
+                copy.write_row((numbers[key], position, one.profile, [*one.keys], one.impacts))
+    _count(connection, index, new.values(), revision)
+
+
+def confirm(connection: Connection, index: int, made_of: Mapping[ServerName, bytes]) -> None:
+    if revision := _next_revision(connection, index):
+        connection.execute(
+            """
+            UPDATE discovery.search_servers SET made_of = new.made_of, revision = %s
+            FROM unnest(%s::bytea[], %s::bytea[]) AS new(key, made_of)
+            WHERE search_index = %s AND ended_at IS NULL AND search_servers.key = new.key
+            """,
+            (revision, [*map(key_of, made_of)], [*made_of.values()], index),
+        )
+
+
+def nearest(
+    connection: Connection,
+    index: int,
+    weights: Mapping[int, float],
+    most: int,
+    servers: Collection[int] | None,
+) -> Nearest | None:
+    query = "SELECT revision FROM discovery.search_indexes WHERE id = %s"
+    if (row := connection.execute(query, (index,)).fetchone()) is None:
+        return None
+    # To compile the query takes longer than to run it.
+    connection.execute("SET LOCAL jit = off")
+    query = """
+        SELECT server, position
+        FROM unnest(%s::bigint[], %s::float8[]) AS asked(key, weight)
+        JOIN discovery.search_tools ON terms @> ARRAY[asked.key]
+        WHERE %s::bigint[] IS NULL OR server = ANY(%s)
+        GROUP BY server, position ORDER BY sum(weight) DESC, server, position LIMIT %s
+        """
+    named = None if servers is None else [*servers]
+    parameters = [*weights], [*weights.values()], named, named, most
+    found = connection.execute(query, parameters, binary=True)
+    return Nearest(row[0], [Place(*place) for place in found])
+
+
+def documents(connection: Connection, places: Collection[Place]) -> dict[Place, StoredDocument]:
+    query = """
+        SELECT server, position, profile, terms, impacts
+        FROM unnest(%s::bigint[], %s::int[]) AS asked(server, position)
+        JOIN discovery.search_tools USING (server, position)
+        """
+    parameters = [one.number for one in places], [one.position for one in places]
+    rows = connection.execute(query, parameters, binary=True)
+    return {Place(row[0], row[1]): StoredDocument(*row[2:]) for row in rows}
+
+
+def _next_revision(connection: Connection, index: int) -> int | None:
+    """The number of this change, with the index locked; None if it is gone."""
+    query = """
+        UPDATE discovery.search_indexes SET revision = revision + 1, used_at = clock_timestamp()
+        WHERE id = %s RETURNING revision
+        """
+    row = connection.execute(query, (index,)).fetchone()
+    return row[0] if row else None
+
+
+def _end(connection: Connection, index: int, keys: list[bytes], revision: int) -> None:
+    """End the documents of servers, and of all that list no tools by now."""
+    query = """
+        DELETE FROM discovery.search_servers
+        WHERE search_index = %s AND ended_at < clock_timestamp() - %s
+        """
+    connection.execute(query, (index, _FOUND_FOR))
+    query = """
+        UPDATE discovery.search_servers SET ended_at = clock_timestamp(), revision = %s
+        WHERE search_index = %s AND ended_at IS NULL AND (key = ANY(%s) OR NOT EXISTS (
+            SELECT FROM discovery.search_indexes JOIN discovery.servers USING (scope)
+            JOIN discovery.listings ON listings.server = servers.id
+            WHERE search_indexes.id = search_index AND servers.key = search_servers.key
+            AND listings.names <> '[]'
+        ))
+        RETURNING id
+        """
+    ended = [row[0] for row in connection.execute(query, (revision, index, keys))]
+    connection.execute(
+        """
+        UPDATE discovery.search_terms SET count = search_terms.count - old.count, revision = %s
+        FROM (
+            SELECT term & -16::bigint AS key, count(*) AS count
+            FROM discovery.search_tools, unnest(terms) AS term WHERE server = ANY(%s) GROUP BY 1
+        ) AS old
+        WHERE search_index = %s AND search_terms.key = old.key
+        """,
+        (revision, ended, index),
+    )
+
+
+def _add_servers(
+    connection: Connection, index: int, new: Mapping[bytes, ServerDocuments], revision: int
+) -> dict[bytes, int]:
+    """The numbers of the new documents, by the keys of the servers."""
+    query = """
+        INSERT INTO discovery.search_servers
+            (search_index, key, name, made_of, content, revision)
+        SELECT %s, key, name, made_of, content, %s
+        FROM unnest(%s::bytea[], %s::text[], %s::bytea[], %s::bytea[])
+            AS new(key, name, made_of, content)
+        RETURNING key, id
+        """
+    columns = (
+        [*new],
+        [to_column(one.server) for one in new.values()],
+        [one.made_of for one in new.values()],
+        [one.content for one in new.values()],
+    )
+    return dict(connection.execute(query, (index, revision, *columns)).fetchall())
+
+
+def _count(
+    connection: Connection, index: int, new: Collection[ServerDocuments], revision: int
+) -> None:
+    counts: Counter[tuple[int, str]] = Counter()
+    for server in new:
+        counts.update(server.counts)
+    connection.execute(
+        """
+        INSERT INTO discovery.search_terms (search_index, key, term, count, revision)
+        SELECT %s, key, term, count, %s
+        FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) AS new(key, term, count)
+        ON CONFLICT (search_index, key) DO UPDATE
+        SET count = search_terms.count + excluded.count, revision = excluded.revision
+        """,
+        (
+            index,
+            revision,
+            [key for key, _ in counts],
+            [to_column(term) for _, term in counts],
+            [*counts.values()],
+        ),
+    )
