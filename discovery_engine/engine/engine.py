@@ -229,7 +229,7 @@ class Engine(ScopedEngine):
         """The refresh queue of workers: `status`, `retry`, `refresh`."""
         from discovery_engine.owner.fleet import Fleet  # noqa: PLC0415
 
-        return Fleet(self, self._core.store, clock=self._environment.clock)
+        return Fleet(self, self._core.store)
 
     @cached_property
     def presets(self) -> Presets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,7 +30,7 @@ class FleetStatus(Struct, frozen=True):
     embedding_count: int
     """Vectors that are kept for tools and requests of this configuration."""
     now: float
-    """Unix time in seconds by the clock of this machine; jobs have that of the database."""
+    """Unix time in seconds by the clock of the registry, which the jobs have, too."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -68,12 +68,11 @@ class FleetHost(Protocol):
 
 
 class Fleet:
-    """Made by the engine; `clock` returns Unix time in seconds."""
+    """Made by the engine."""
 
-    def __init__(self, host: FleetHost, store: Registry, *, clock: Callable[[], float]) -> None:
+    def __init__(self, host: FleetHost, store: Registry) -> None:
         self._host = host
         self._store = store
-        self._clock = clock
 
     async def status(self) -> FleetStatus:
         """The queue as it is now.
@@ -84,7 +83,8 @@ class Fleet:
         scope = self._scope
         jobs = await anyio.to_thread.run_sync(self._store.refresh_jobs, scope)
         count = await anyio.to_thread.run_sync(self._store.vector_count, scope)
-        return FleetStatus(jobs, count, self._clock())
+        now = await anyio.to_thread.run_sync(self._store.refresh_time)
+        return FleetStatus(jobs, count, now)
 
     async def retry(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
         """Have servers tried again now that failed or are dead, with all attempts before them.

@@ -48,6 +48,9 @@ class MemoryQueue(RefreshSteps):
             jobs.update((job.server, job) for job in claimed)
             return schedule.claimed_in_order(claimed)
 
+    def refresh_time(self) -> float:
+        return self._clock()
+
     def seconds_until_refresh(self, scope: str) -> float | None:
         return schedule.seconds_until_next(self.refresh_jobs(scope), self._clock())
 

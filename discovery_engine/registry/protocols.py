@@ -308,6 +308,9 @@ class RefreshQueue(Protocol):
     more: every verb with a `claim` reads and writes in one transaction.
     """
 
+    def refresh_time(self) -> float:
+        """The present time of the clock that all jobs have their times from."""
+
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
         """All jobs of a scope, in the order of their servers."""
 

@@ -26,6 +26,9 @@ class SharedQueue:
     def _asked(self, ask: Callable[[Registry], T]) -> T:
         """What the database answers."""
 
+    def refresh_time(self) -> float:
+        return self._asked(lambda store: store.refresh_time())
+
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
         return self._asked(lambda store: store.refresh_jobs(scope))
 

@@ -11,6 +11,7 @@ from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerNotFoundError
 from discovery_engine.fleet.refresh_job import RefreshTarget
+from discovery_engine.registry.protocols import Registry
 from discovery_engine.tools.model import ServerName
 from tests.api_server import serving
 from tests.contract.discovery import Discovery
@@ -66,6 +67,26 @@ async def test_the_status_answers_what_people_watch(queue: Folder) -> None:
     assert found.recent_activity()[0].server == "c"
     assert "d" not in [job.server for job in found.recent_activity()]
     assert found.embedding_count == 2
+
+
+@pytest.mark.requirement("FLT-31")
+@pytest.mark.anyio
+async def test_how_long_a_server_waits_is_told_by_the_clock_of_the_registry(queue: Folder) -> None:
+    async with queue.open(clock=lambda: time.time() + 7200) as engine:
+        fill(engine)
+        found = await engine.fleet.status()
+
+    assert found.seconds_overdue < 3600
+    assert found.recent_activity()[0].server == "c"
+
+
+@pytest.mark.requirement("FLT-31")
+def test_every_registry_has_the_time_that_its_jobs_have(store: Registry) -> None:
+    before = store.refresh_time()
+    store.plan_refreshes("s", [RefreshTarget(ServerName("a"))])
+    [job] = store.refresh_jobs("s")
+
+    assert before <= job.created_at <= store.refresh_time()
 
 
 @pytest.mark.requirement("FLT-32")

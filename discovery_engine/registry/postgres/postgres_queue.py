@@ -35,6 +35,9 @@ class PostgresQueue(RefreshSteps):
         claim = partial(refresh_queries.claim, scope=scope, holder=holder, limit=limit, lease=lease)
         return schedule.claimed_in_order(self.database.write(claim))
 
+    def refresh_time(self) -> float:
+        return self.database.read(refresh_queries.present_time)
+
     def seconds_until_refresh(self, scope: str) -> float | None:
         return self.database.read(lambda db: refresh_queries.seconds_until_next(db, scope))
 

@@ -132,6 +132,11 @@ def is_held(connection: Connection, claim: RefreshClaim, *, lock: bool) -> bool:
     return row == ("processing", to_column(claim.holder), claim.fence)
 
 
+def present_time(connection: Connection) -> float:
+    [now] = connection.execute(f"SELECT {_NOW}").fetchone() or (0.0,)
+    return float(now)
+
+
 def seconds_until_next(connection: Connection, scope: str) -> float | None:
     query = f"""
         SELECT min(claimable_at) - {_NOW} FROM discovery.refresh_jobs

@@ -36,6 +36,9 @@ class SqliteQueue(RefreshSteps):
 
         return schedule.claimed_in_order(self._database.write(claim))
 
+    def refresh_time(self) -> float:
+        return self._clock()
+
     def seconds_until_refresh(self, scope: str) -> float | None:
         return self._database.read(
             lambda db: refresh_table.seconds_until_next(db, scope, self._clock())

@@ -13,6 +13,8 @@ export function Fleet() {
   const [found, error, isLoading] = useLoaded((signal) => get("/fleet", {}, signal), [looks, revision.value]);
   const jobs = found?.jobs || [];
   const failed = jobs.filter((job) => job.state === "dead" || job.state === "error");
+  // Times are those of the registry's clock, not of this machine's.
+  const since = (at) => ago(at && at + Date.now() / 1000 - found.now);
   const held = jobs.filter((job) => job.state === "processing");
   return html`
     <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Look again</button></div>
@@ -29,14 +31,14 @@ export function Fleet() {
         <ul class="attention">${failed.map((job) => html`<li key=${job.server}><${Failed} job=${job} onDone=${again} /></li>`)}</ul></section>
       <section aria-labelledby="held"><h3 id="held">Being listed now</h3>
         ${held.length === 0 && html`<${Empty}>None.<//>`}
-        <ul>${held.map((job) => html`<li key=${job.server}>${name(job)} by <code>${visible(job.worker)}</code>, since ${ago(job.claimed_at)}</li>`)}</ul></section>
+        <ul>${held.map((job) => html`<li key=${job.server}>${name(job)} by <code>${visible(job.worker)}</code>, since ${since(job.claimed_at)}</li>`)}</ul></section>
       <section aria-labelledby="recent"><h3 id="recent">Recent activity</h3>
         <p>${found.recent_activity.length === 0 ? "None." : found.recent_activity.map((server) => html`<a key=${server} href="#/servers/${part(server)}">${server}</a> `)}</p>
         <p class="note">Newest servers: ${found.recent_registrations.join(", ")}</p></section>
       <section aria-labelledby="queue"><h3 id="queue">${counted(jobs.length, "server")}</h3><table>
         <thead><tr><th>Server</th><th>State</th><th class="number">Tools</th><th>Listed</th><th>Attempts</th></tr></thead>
         <tbody>${jobs.slice(0, 500).map((job) => html`<tr key=${job.server}><td>${name(job)}</td><td>${job.state}</td>
-          <td class="number">${job.tool_count ?? ""}</td><td>${ago(job.listed_at)}</td><td class="number">${job.attempts}</td></tr>`)}</tbody></table>
+          <td class="number">${job.tool_count ?? ""}</td><td>${since(job.listed_at)}</td><td class="number">${job.attempts}</td></tr>`)}</tbody></table>
         ${jobs.length > 500 && html`<p class="note">The first 500 are shown; <code>discovery fleet status</code> has all.</p>`}</section>`}`;
 }
 
