@@ -96,6 +96,8 @@ class _VisibleView:
         return self._shown
 
     def _made(self, current: View) -> View:
+        if self.scope == Scope():  # they stand for all that anything is reserved for
+            return replace(current, reports_rejection=False)
         before, scoped = self._shown, self._catalogs.view(current)
         settings = scoped.settings
         if before and self._of and self._of.settings is current.settings:

@@ -115,6 +115,19 @@ def test_those_who_see_the_same_share_it_and_what_is_kept_is_bounded() -> None:
 
 
 @pytest.mark.requirement("SCP-6")
+def test_those_from_whom_nothing_is_hidden_share_what_the_owner_has() -> None:
+    whole = world(zoo={"visible_to": ("team:keepers",)})
+    views = VisibleViews(lambda: whole)
+
+    everything = views.view(frozenset({"team:keepers", "team:farmers"}))
+
+    assert everything.catalog is whole.catalog
+    assert everything.open_searcher is whole.open_searcher
+    assert not everything.reports_rejection
+    assert views.view(frozenset({"team:farmers"})).catalog is not whole.catalog
+
+
+@pytest.mark.requirement("SCP-6")
 def test_a_change_of_what_is_reserved_changes_nothing_for_others() -> None:
     whole = world(zoo={"visible_to": ("team:keepers",)})
     views = VisibleViews(lambda: whole)
