@@ -34,6 +34,7 @@ T = TypeVar("T")
 TOKEN = "the-token-of-all-gateways-of-this-fleet-0123"
 _PATIENCE = 120.0  # seconds for whatever is waited for; it ends what hangs, and judges nothing
 _PAUSE = 0.05
+_SKEWED_CLOCK = Path(__file__).parent / "skewed_clock"
 _MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "fleet", "version": "1"},
@@ -173,10 +174,12 @@ class Fleet:
         self.processes.append(gateway)
         return gateway
 
-    def start_worker(self, name: str, *options: str, **variables: str) -> Process:
-        """A worker; `variables` are added to its environment."""
+    def start_worker(self, name: str, *options: str, skew: float = 0.0) -> Process:
+        """A worker, whose machine's clock is wrong by `skew` seconds."""
+        paths = filter(None, (str(_SKEWED_CLOCK), os.environ.get("PYTHONPATH")))
+        variables = {"PYTHONPATH": os.pathsep.join(paths), "SKEWED_CLOCK": str(skew)}
         command = ["worker", "--daemon", "--json", *options]
-        worker = Process(name, command, *self._place(name, variables))
+        worker = Process(name, command, *self._place(name, variables if skew else {}))
         self.processes.append(worker)
         return worker
 
