@@ -211,7 +211,10 @@ def quantiles(seconds: Sequence[float]) -> str:
 
 
 def size_of(registry: PostgresRegistry, tables: Sequence[str]) -> str:
-    query = "SELECT sum(pg_total_relation_size(to_regclass('discovery.' || t))) FROM unnest(%s::text[]) t"
+    query = """
+        SELECT sum(pg_total_relation_size(to_regclass('discovery.' || name)))
+        FROM unnest(%s::text[]) AS name
+        """
     [size] = registry.database.read(lambda db: db.execute(query, ([*tables],)).fetchone()) or (0,)
     return f"{float(size) / 1e6:.0f}"
 
