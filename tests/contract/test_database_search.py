@@ -206,8 +206,9 @@ def test_what_is_hidden_takes_no_place_of_what_is_visible(registry: PostgresRegi
         make_entry(f"note_{number}", "mail", description="may mention an invoice to send at times")
         for number in range(5)
     ]
-    filler = [make_part(f"s{number}", f"tool_{number}") for number in range(50)]
-    view = Gateway(registry).view(crowd(600, enabled=False), make_part("mail", *visible), *filler)
+    # So many that they are not fetched whatever they hold.
+    filler = make_part("music", *(f"play_{number}" for number in range(400)))
+    view = Gateway(registry).view(crowd(600, enabled=False), make_part("mail", *visible), filler)
 
     answer = view.search("send invoice")
 
@@ -220,7 +221,7 @@ def test_what_is_hidden_takes_no_place_of_what_is_visible(registry: PostgresRegi
 def test_a_server_that_is_asked_for_is_found_below_many_that_fit_better(
     registry: PostgresRegistry,
 ) -> None:
-    others = [make_entry(f"a_{n}", "mail", description="an invoice") for n in range(300)]
+    others = [make_entry(f"a_{n}", "mail", description="an invoice") for n in range(290)]
     view = Gateway(registry).view(crowd(900, enabled=True), make_part("mail", *others))
 
     answer = view.search("send invoice", server="mail")
