@@ -11,8 +11,7 @@ none is parsed.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from io import BytesIO
 from itertools import chain, groupby, repeat
@@ -40,8 +39,6 @@ from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Findings
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -231,15 +228,6 @@ def part_from_row(row: PartRow) -> ServerPart:
     offerings = _offerings(part.server, row.offerings) if row.offerings else ()
     part = replace(part, entries=tuple(map(Entry, tools, verdicts)), offerings=offerings)
     return part.with_digest(row.digest) if row.digest else part
-
-
-def parts_from_rows(rows: Iterable[PartRow]) -> Iterator[ServerPart]:
-    """The parts that rows hold, without those of another version of the program."""
-    for row in rows:
-        try:
-            yield part_from_row(row)
-        except (LookupError, TypeError, ValueError) as exc:
-            logger.debug("A server that another process saved cannot be read: %s", exc)
 
 
 def _offerings_text(entries: Iterable[OfferingEntry]) -> str:

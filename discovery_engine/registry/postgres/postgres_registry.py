@@ -7,15 +7,12 @@ same in both, how a part, settings or a server become text, is in `codec` and th
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from discovery_engine.registry.codec import (
     is_same_listing,
     part_to_row,
-    parts_from_rows,
-    settings_from_text,
     settings_to_text,
 )
 from discovery_engine.registry.postgres import (
@@ -35,6 +32,7 @@ from discovery_engine.registry.postgres.database_feed import CHANNEL, database_c
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
 from discovery_engine.registry.records import EVERY_SCOPE
+from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -54,8 +52,6 @@ if TYPE_CHECKING:
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -83,19 +79,11 @@ class PostgresRegistry(PostgresQueue):
         if stored is None:
             return None
         self._saves[scope] = self._fetched[scope] = stored.saved
-        try:
-            return stored.snapshot()
-        except (LookupError, TypeError, ValueError) as exc:
-            logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
-            return None
+        return stored.read(scope)
 
     def load_settings(self, scope: str) -> Settings | None:
         text = self.database.read(lambda db: snapshot_queries.settings(db, scope))
-        try:
-            return settings_from_text(text) if text else None
-        except (LookupError, TypeError, ValueError) as exc:
-            logger.debug("The settings of %s cannot be read: %s", scope, exc)
-            return None
+        return stored_settings(scope, text)
 
     def save_settings(self, scope: str, settings: Settings) -> None:
         text = settings_to_text(settings)
@@ -128,7 +116,7 @@ class PostgresRegistry(PostgresQueue):
         known = self._fetched.get(scope) or 0
         last, rows = self.database.read(lambda db: snapshot_queries.parts_since(db, scope, known))
         self._fetched[scope] = last
-        return tuple(parts_from_rows(rows))
+        return stored_parts(scope, rows)
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)

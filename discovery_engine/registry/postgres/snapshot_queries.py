@@ -6,15 +6,12 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import astuple
 
-from discovery_engine.catalog import Catalog
-from discovery_engine.registry.codec import PartRow, part_from_row, settings_from_text
+from discovery_engine.registry.codec import PartRow
 from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.stored_snapshot import StoredSnapshot, decided_text
 from discovery_engine.tools.model import ServerName
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -22,28 +19,7 @@ if TYPE_CHECKING:
 _SCOPES_KEPT = 1000  # configurations; the ones least recently saved are dropped first
 
 
-class StoredWorld(Struct, frozen=True):
-    settings: str
-    revision: int
-    saved: int
-    """The number of its last save, in any scope."""
-    decided: str | None
-    parts: list[PartRow]
-
-    def snapshot(self) -> Snapshot:
-        """The snapshot that the rows hold.
-
-        Raises:
-            LookupError, TypeError, ValueError: If another version of the program wrote them.
-        """
-        settings = settings_from_text(self.settings)
-        catalog = Catalog.of(map(part_from_row, self.parts), revision=self.revision)
-        version, _, number = str(self.decided).partition(" ")
-        is_own = version == __version__ and number.isdigit()
-        return Snapshot(settings, catalog, int(number) if is_own else None)
-
-
-def load(connection: Connection, scope: str) -> StoredWorld | None:
+def load(connection: Connection, scope: str) -> StoredSnapshot | None:
     query = "SELECT id, settings, revision, saved, decided FROM discovery.scopes WHERE key = %s"
     row = connection.execute(query, (key_of(scope),)).fetchone()
     if row is None:
@@ -55,7 +31,7 @@ def load(connection: Connection, scope: str) -> StoredWorld | None:
         WHERE scope = %s ORDER BY servers.id
         """
     parts = [PartRow(*part) for part in connection.execute(query, (key,))]
-    return StoredWorld(settings, revision, saved, decided, parts)
+    return StoredSnapshot(settings, revision, saved, decided, parts)
 
 
 def settings(connection: Connection, scope: str) -> str | None:
@@ -148,7 +124,7 @@ def save_parts(
         SET revision = greatest(revision, %s), saved = nextval('discovery.saves'), decided = %s
         WHERE key = %s RETURNING saved
         """
-    judged = None if decided is None else f"{__version__} {decided}"
+    judged = decided_text(decided)
     found = connection.execute(query, (revision, judged, key_of(scope))).fetchone()
     if found is None:
         return

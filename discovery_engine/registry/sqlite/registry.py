@@ -17,8 +17,6 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import (
     is_same_listing,
     part_to_row,
-    parts_from_rows,
-    settings_from_text,
     settings_to_text,
 )
 from discovery_engine.registry.protocols import SaveOutcome, Snapshot
@@ -41,6 +39,7 @@ from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.registry.sqlite.journal import JournalHead
 from discovery_engine.registry.sqlite.sqlite_queue import SqliteQueue
+from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
@@ -127,19 +126,11 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         if rows is None:
             return None
         self._saves[scope] = self._fetched[scope] = rows.saved
-        try:
-            return rows.snapshot()
-        except (LookupError, TypeError, ValueError) as exc:
-            logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
-            return None
+        return rows.read(scope)
 
     def load_settings(self, scope: str) -> Settings | None:
         text = self._database.read(lambda db: snapshot_tables.settings(db, scope))
-        try:
-            return settings_from_text(text) if text else None
-        except (LookupError, TypeError, ValueError) as exc:
-            logger.debug("The settings of %s cannot be read: %s", scope, exc)
-            return None
+        return stored_settings(scope, text)
 
     def save_settings(self, scope: str, settings: Settings) -> None:
         text = settings_to_text(settings)
@@ -177,7 +168,7 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
             return snapshot_tables.last_save(db, scope) or known, rows
 
         self._fetched[scope], rows = self._database.read(changed)
-        return tuple(parts_from_rows(filter(None, rows)))
+        return stored_parts(scope, filter(None, rows))
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)

@@ -5,47 +5,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
-from discovery_engine.catalog import Catalog
-from discovery_engine.registry.codec import PartRow, part_from_row, settings_from_text
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.codec import PartRow
 from discovery_engine.registry.sqlite import listing_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
+from discovery_engine.registry.stored_snapshot import StoredSnapshot, decided_text
 from discovery_engine.tools.model import ServerName
-from discovery_engine.version import __version__
 
 _SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped first
 
 
-class SnapshotRows(Struct, frozen=True):
-    settings: str
-    revision: int
-    saved: int
-    """The number of its last save, in any scope."""
-    decided: str | None
-    parts: list[PartRow]
-
-    def snapshot(self) -> Snapshot:
-        """The snapshot that the rows hold.
-
-        Raises:
-            LookupError, TypeError, ValueError: If they are not of this version, or not whole.
-        """
-        if not isinstance(self.revision, int):  # a damaged row may hold anything
-            raise TypeError("the revision is no number")
-        settings = settings_from_text(self.settings)
-        parts = map(part_from_row, self.parts)
-        return Snapshot(settings, Catalog.of(parts, revision=self.revision), _number(self.decided))
-
-
-def rows(connection: sqlite3.Connection, scope: str) -> SnapshotRows | None:
+def rows(connection: sqlite3.Connection, scope: str) -> StoredSnapshot | None:
     query = "SELECT id, settings, revision, saved, decided FROM scopes WHERE name = ?"
     row = connection.execute(query, (as_text(scope),)).fetchone()
     if row is None:
         return None
     key, settings, revision, saved, decided = row
-    return SnapshotRows(settings, revision, saved, decided, listing_tables.rows(connection, key))
+    return StoredSnapshot(settings, revision, saved, decided, listing_tables.rows(connection, key))
 
 
 def settings(connection: sqlite3.Connection, scope: str) -> str | None:
@@ -132,7 +107,7 @@ def save_parts(
             decided = ?
         WHERE name = ?
         """,
-        (revision, None if decided is None else f"{__version__} {decided}", as_text(scope)),
+        (revision, decided_text(decided), as_text(scope)),
     )
 
 
@@ -170,12 +145,6 @@ def forget(
     keys = [key for key, name in known if servers is None or name in servers]
     connection.executemany("DELETE FROM uses WHERE server = ?", [(key,) for key in keys])
     return listing_tables.forget(connection, keys)
-
-
-def _number(decided: str | None) -> int | None:
-    """The number of a decision, if this version of the program wrote it."""
-    version, _, number = str(decided).partition(" ")
-    return int(number) if version == __version__ and number.isdigit() else None
 
 
 def _scope_key(connection: sqlite3.Connection, scope: str) -> int:
