@@ -13,7 +13,7 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
@@ -132,6 +132,17 @@ async def open_engine(  # noqa: PLR0913 - each by its name
             tasks.cancel_scope.cancel()
 
 
+class _Listing(NamedTuple):
+    """The parts that list the configured servers, and keep what they listed."""
+
+    events: EventBus
+    state: CatalogState
+    call_log: CallLog
+    upstreams: LazyUpstreams
+    configuration: ConfigurationLoader
+    lister: ServerLister
+
+
 def _wired(
     environment: Environment,
     store: Registry,
@@ -143,6 +154,48 @@ def _wired(
     worker: bool,
 ) -> EngineCore:
     """Every part of an engine, given the others that it needs; nothing is read or started."""
+    listing = _listing(environment, store, tasks, load, record=record, replay=replay, worker=worker)
+    state, upstreams, call_log = listing.state, listing.upstreams, listing.call_log
+    secrets, clock = environment.secrets, environment.clock
+    return EngineCore(
+        environment=environment,
+        store=store,
+        events=listing.events,
+        state=state,
+        configuration=listing.configuration,
+        semantic=SemanticSearch(
+            lambda: state.view,
+            state.set_vectors,
+            store,
+            listing.events,
+            secrets=secrets,
+            data=environment.data,
+        ),
+        upstreams=upstreams,
+        lister=listing.lister,
+        executor=ToolExecutor(state, upstreams, secrets=secrets),
+        watchers=ResourceWatchers(upstreams),
+        uses=UseCounter(state, tasks, clock),
+        results=ResultStore(environment.data, clock=clock),
+        prober=ServerProber(
+            state, upstreams, call_log, environment.actor, complete=listing.configuration.complete
+        ),
+        call_log=call_log,
+        recorder=CallRecorder(listing.events, call_log, environment.actor),
+        at_end=ExitStack(),
+    )
+
+
+def _listing(
+    environment: Environment,
+    store: Registry,
+    tasks: TaskGroup,
+    load: SettingsReader,
+    *,
+    record: str | Path | None,
+    replay: str | Path | None,
+    worker: bool,
+) -> _Listing:
     secrets, clock = environment.secrets, environment.clock
     events = EventBus()
     state = CatalogState(
@@ -158,10 +211,7 @@ def _wired(
         await lister.note_missing_login(server, error)
 
     call_log = CallLog(
-        environment.data,
-        environment.scope,
-        lambda: state.view.settings,
-        clock=clock,
+        environment.data, environment.scope, lambda: state.view.settings, clock=clock
     )
     server_recorder = ServerRecorder(call_log, events)
     open_live = partial(_open_upstreams, environment, store, events, state, server_recorder)
@@ -184,33 +234,7 @@ def _wired(
         on_applied=lambda result: events.publish(result.event),
         clock=clock,
     )
-    return EngineCore(
-        environment=environment,
-        store=store,
-        events=events,
-        state=state,
-        configuration=configuration,
-        semantic=SemanticSearch(
-            lambda: state.view,
-            state.set_vectors,
-            store,
-            events,
-            secrets=secrets,
-            data=environment.data,
-        ),
-        upstreams=upstreams,
-        lister=lister,
-        executor=ToolExecutor(state, upstreams, secrets=secrets),
-        watchers=ResourceWatchers(upstreams),
-        uses=UseCounter(state, tasks, clock),
-        results=ResultStore(environment.data, clock=clock),
-        prober=ServerProber(
-            state, upstreams, call_log, environment.actor, complete=configuration.complete
-        ),
-        call_log=call_log,
-        recorder=CallRecorder(events, call_log, environment.actor),
-        at_end=ExitStack(),
-    )
+    return _Listing(events, state, call_log, upstreams, configuration, lister)
 
 
 async def _close_log(call_log: CallLog) -> None:

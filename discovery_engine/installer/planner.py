@@ -22,7 +22,7 @@ from discovery_engine.installer.offered_arguments import (
     server_arguments,
 )
 from discovery_engine.installer.offers import Offer, chosen_offer, default_name
-from discovery_engine.installer.packages import PackageResolver
+from discovery_engine.installer.packages import PackageResolver, ResolvedPackage
 from discovery_engine.installer.plan import InstallPlan, SecretValues
 from discovery_engine.installer.remote_address import address, headers
 from discovery_engine.installer.sandbox_grants import Grants, confinement, sandbox, unconfined
@@ -133,41 +133,32 @@ class Planner:
         values: InputValues,
     ) -> InstallPlan:
         options, variables, arguments = _package_inputs(offer, values)
-        if offer.registry_type == "mcpb":
-            package = await self._bundles.resolve(offer, values, server=name)
-        else:
-            package = await self.packages.resolve(
-                offer, options, version=choices.version, server=name
-            )
+        package = await self._resolved(offer, options, choices, name, values)
         env = {**package.environment, **variables.variables}
         command = package.command(arguments, tuple(env))
         description, suspicion = _description(entry)
-        own = (*package.folders, *package.reads)
         usable, refused = self._grantable(values.paths)
-        changes = (*usable, *map(str, package.writes))
-        server_entry = _without_empty(
-            command=command.program,
-            args=list(command.arguments),
-            env=env,
-            cwd=str(package.cwd or ""),
-            sandbox=sandbox(choices.grants, changes, own),
-            description=description,
-        )
         confined = await anyio.to_thread.run_sync(
             confinement, name, choices.grants, command.program, self._environ
         )
         notes = (*variables.warnings, *options.warnings, *package.warnings, *refused)
-        notes = (*notes, *unconfined(confined))
         return InstallPlan(
             entry=entry,
             offer=offer,
             name=name,
             pin=package.pin,
-            server_entry=server_entry,
+            server_entry=_without_empty(
+                command=command.program,
+                args=list(command.arguments),
+                env=env,
+                cwd=str(package.cwd or ""),
+                sandbox=_sandbox(choices.grants, usable, package),
+                description=description,
+            ),
             asked=tuple(values.asked.values()),
             secrets=SecretValues(values.to_store),
             prerequisites=await self._prerequisites.probe(_needed(package.pin)),
-            warnings=(*notes, *suspicion),
+            warnings=(*notes, *unconfined(confined), *suspicion),
             archive=package.archive,
             folders=package.folders,
             reads=package.reads,
@@ -175,6 +166,18 @@ class Planner:
             grants=choices.grants,
             values=values.plain,
         )
+
+    async def _resolved(
+        self,
+        offer: PackageOffer,
+        options: RuntimeOptions,
+        choices: Choices,
+        name: str,
+        values: InputValues,
+    ) -> ResolvedPackage:
+        if offer.registry_type == "mcpb":
+            return await self._bundles.resolve(offer, values, server=name)
+        return await self.packages.resolve(offer, options, version=choices.version, server=name)
 
     def _grantable(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
         """Of the paths that the owner named, those that a sandbox may grant; a note on others."""
@@ -242,6 +245,12 @@ def _package_inputs(
     options = runtime_options(offer, values)
     variables = environment((*offer.environment, *options.environment), values)
     return options, variables, server_arguments(offer.package_arguments, values)
+
+
+def _sandbox(grants: Grants, paths: Sequence[str], package: ResolvedPackage) -> JSONValue:
+    """With what the owner granted, `paths` that a value names, and what the package needs."""
+    changes = (*paths, *map(str, package.writes))
+    return sandbox(grants, changes, (*package.folders, *package.reads))
 
 
 def _without_empty(**keys: JSONValue) -> JSONObject:

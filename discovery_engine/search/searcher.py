@@ -43,15 +43,22 @@ from discovery_engine.search.ranking.relevance import (
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
     from discovery_engine.search.examples.book import ExampleBook
+    from discovery_engine.search.index.tags import Tags
+    from discovery_engine.search.ranking.agreement import Agreement
     from discovery_engine.search.ranking.gaps import Gaps
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
+
+    _Order: TypeAlias = tuple[int, float]
+    _Ranked: TypeAlias = tuple[_Order, Entry, tuple[float, float, float], float, float, float]
+    """A tool with its place, the parts of its relevance, and the shares of the other signals."""
 
 _NO_DESCRIPTIONS: Mapping[ServerName, str] = MappingProxyType({})
 _NO_USAGE: Mapping[ToolKey, float] = MappingProxyType({})
@@ -153,13 +160,27 @@ class Searcher:
             similarities=similarities,
             within=within,
         )
-        fuse = self._fusion(query, similarities) if similarities else _words_alone
         agreement = agreement_with(query.reading)
         if not (tag_shares or query.name_matches or similarities or usage):
             # Words and agreement alone decide.
             profiles = self._index.profiles(doc_id for doc_id, _ in scores)
             moved = agreement.adjusted_all([words for _, words in scores], profiles)
             scores = _best(scores, moved, limit)
+        fuse = self._fusion(query, similarities) if similarities else _words_alone
+        ranked = self._ranked(query, found, scores, fuse, agreement, tag_shares, usage)
+        return tuple(_hits(query, ranked, limit))
+
+    def _ranked(
+        self,
+        query: AnalyzedQuery,
+        found: Mapping[DocId, Entry],
+        scores: Iterable[tuple[DocId, float]],
+        fuse: Callable[[float, Tool], tuple[float, float]],
+        agreement: Agreement,
+        tag_shares: Mapping[Tags, float],
+        usage: Mapping[ToolKey, float],
+    ) -> list[_Ranked]:
+        """The found tools with the parts of their relevance; they are in no order yet."""
         ranked = []
         for doc_id, words in scores:
             entry = found[doc_id]
@@ -181,15 +202,7 @@ class Searcher:
             meaning_share = by_meaning / partial if partial else 0.0
             agreement_share = (partial - fused) / partial if partial else 0.0
             ranked.append((order, entry, parts, meaning_share, agreement_share, by_usage))
-        equal = Counter(order for order, *_ in ranked)
-        likeness = name_likeness(query.reading.text) if len(equal) < len(ranked) else _no_likeness
-
-        def place(order: tuple[int, float], tool: Tool) -> tuple[int, float, int, str, str]:
-            unlikeness = -likeness(tool.name) if equal[order] > 1 else 0
-            return (*order, unlikeness, tool.server, tool.name)
-
-        best = heapq.nsmallest(limit, ranked, key=lambda one: place(one[0], one[1].tool))
-        return tuple(Hit.from_parts(entry, parts, *others) for _, entry, parts, *others in best)
+        return ranked
 
     def candidates(self, query: AnalyzedQuery) -> list[tuple[ToolKey, float, int]]:
         """The tools that are likely to fit by words: scores without agreement, and profiles.
@@ -297,6 +310,20 @@ def _best(
         return scores
     bar = sorted(moved)[-limit] * _ROUNDED
     return [one for one, score in zip(scores, moved, strict=True) if score >= bar]
+
+
+def _hits(query: AnalyzedQuery, ranked: list[_Ranked], limit: int) -> Iterator[Hit]:
+    """The first of them; of equal ones those with the name that is most like the query."""
+    equal = Counter(order for order, *_ in ranked)
+    likeness = name_likeness(query.reading.text) if len(equal) < len(ranked) else _no_likeness
+
+    def place(order: _Order, tool: Tool) -> tuple[int, float, int, str, str]:
+        unlikeness = -likeness(tool.name) if equal[order] > 1 else 0
+        return (*order, unlikeness, tool.server, tool.name)
+
+    best = heapq.nsmallest(limit, ranked, key=lambda one: place(one[0], one[1].tool))
+    for _, entry, parts, *others in best:
+        yield Hit.from_parts(entry, parts, *others)
 
 
 def _no_likeness(_: str) -> int:

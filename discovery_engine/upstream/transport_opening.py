@@ -82,18 +82,28 @@ def open_transport(
     callbacks: SessionCallbacks,
 ) -> AbstractAsyncContextManager[Transport]:
     """A transport to a server; `resolved` has its references resolved."""
+    if isinstance(resolved, RemoteTransport):
+        return _open_remote(server, resolved, kind, context, callbacks)
+    return open_pipe_transport(
+        server.name,
+        resolved,
+        context.environ,
+        context.reaper,
+        context.scheduler,
+        limit=server.limits.answer_bytes,
+        callbacks=StdioCallbacks(*callbacks, partial(context.on_stderr, server.name)),
+        confine=_confine(server, context) if server.sandbox.is_on else None,
+    )
+
+
+def _open_remote(
+    server: ServerSettings,
+    resolved: RemoteTransport,
+    kind: TransportKind,
+    context: SessionContext,
+    callbacks: SessionCallbacks,
+) -> AbstractAsyncContextManager[Transport]:
     name, limit = server.name, server.limits.answer_bytes
-    if isinstance(resolved, StdioTransport):
-        return open_pipe_transport(
-            name,
-            resolved,
-            context.environ,
-            context.reaper,
-            context.scheduler,
-            limit=limit,
-            callbacks=StdioCallbacks(*callbacks, partial(context.on_stderr, name)),
-            confine=_confine(server, context) if server.sandbox.is_on else None,
-        )
     # Importing the SDK takes longer than everything else; local servers do not need it.
     try:
         from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
