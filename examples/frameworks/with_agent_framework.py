@@ -1,4 +1,4 @@
-"""Agent Framework: python with_agent_framework.py REQUEST; put your client for `Offline`."""
+"""Agent Framework: python with_agent_framework.py [REQUEST]; put your client for `Offline`."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ class Offline(maf.FunctionInvocationLayer[Any], maf.BaseChatClient[Any]):
         return maf.ChatResponse(messages=[maf.Message("assistant", [content])])
 
 
-async def main(request: str) -> None:
+async def main(request: str = "what time is it in Tokyo?") -> None:
     async with open_engine() as engine:
         agent = maf.Agent(Offline(), context_providers=[DiscoveryProvider(engine)])
         print(await agent.run(request))

@@ -26,4 +26,4 @@ async def main(request: str, client: AsyncAnthropic) -> str:
 
 
 if __name__ == "__main__":
-    print(anyio.run(main, sys.argv[1], AsyncAnthropic()))
+    print(anyio.run(main, " ".join(sys.argv[1:]) or "order a chair", AsyncAnthropic()))

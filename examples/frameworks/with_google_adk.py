@@ -1,4 +1,4 @@
-"""Google ADK: python with_google_adk.py REQUEST; without `offline` the model itself answers."""
+"""Google ADK: python with_google_adk.py [REQUEST]; without `offline` the model itself answers."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ def offline(callback_context: Any, llm_request: Any) -> LlmResponse:  # noqa: AR
     return LlmResponse(content=ModelContent(str(result.response) if result else call))
 
 
-async def main(request: str) -> None:
+async def main(request: str = "what time is it in Tokyo?") -> None:
     async with open_engine() as engine:
         agent = Agent(name="helper", model="gemini-flash-latest", tools=[DiscoveryToolset(engine)])
         agent.before_model_callback = offline

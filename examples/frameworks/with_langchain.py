@@ -1,4 +1,4 @@
-"""LangChain: python with_langchain.py REQUEST [MODEL]; without a model `Offline` is used."""
+"""LangChain: python with_langchain.py [REQUEST [MODEL]]; without a model `Offline` is used."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ class Offline(GenericFakeChatModel):
         return RunnableLambda(lambda m: AIMessage(m[-1].text, tool_calls=[] if m[2:] else ask))
 
 
-async def main(request: str, model: Any = None) -> None:
+async def main(request: str = "what time is it in Tokyo?", model: Any = None) -> None:
     async with open_engine() as engine:
         llm = model or Offline(messages=iter([]))
         agent: Any = create_agent(llm, middleware=[DiscoveryMiddleware(engine)])

@@ -1,4 +1,4 @@
-"""LlamaIndex: python with_llama_index.py REQUEST; put your LLM for the mock."""
+"""LlamaIndex: python with_llama_index.py [REQUEST]; put your LLM for the mock."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ def offline(messages: Sequence[ChatMessage], **asked: Any) -> ChatMessage:
     return ChatMessage(messages[-1].content if messages[-1].role == "tool" else [call])
 
 
-async def main(request: str) -> None:
+async def main(request: str = "what time is it in Tokyo?") -> None:
     llm = MockFunctionCallingLLM(response_generator=offline)
     async with open_engine() as engine:
         agent = FunctionAgent(tool_retriever=ToolRetriever(engine), llm=llm)

@@ -16,4 +16,4 @@ async def main(request: str, model: Model | None = None) -> str:
 
 
 if __name__ == "__main__":
-    print(anyio.run(main, sys.argv[1]))
+    print(anyio.run(main, " ".join(sys.argv[1:]) or "order a chair"))

@@ -25,4 +25,4 @@ async def main(request: str, client: AsyncOpenAI) -> str:
 
 
 if __name__ == "__main__":
-    print(anyio.run(main, sys.argv[1], AsyncOpenAI()))
+    print(anyio.run(main, " ".join(sys.argv[1:]) or "order a chair", AsyncOpenAI()))

@@ -15,4 +15,4 @@ def main(request: str, model: Model | None = None) -> str:
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1]))
+    print(main(" ".join(sys.argv[1:]) or "order a chair"))
