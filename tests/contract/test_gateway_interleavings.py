@@ -28,6 +28,7 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.shared_registry import SharedRegistry
+from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.runtime.maintenance import _follow_decisions
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.tool_acceptance import meaning
@@ -86,6 +87,20 @@ class Oracle:
         known = self._database.accepted(SCOPE, KNOWN_AS)
         return meaning(definition) in known.get(str(definition["name"]), ())
 
+    @property
+    def unaccepted(self) -> set[str]:
+        """What the server lists now, and its owner has not accepted."""
+        return {str(one["name"]) for one in self.present if not self.is_accepted(one)}
+
+    def save_older(self) -> None:
+        """What a slow gateway listed at first is saved only now."""
+        self._database.save_parts(SCOPE, [self._first], revision=1)
+
+    def keep_first(self) -> None:
+        world = self._database.load(SCOPE)
+        assert world
+        self._first = world.catalog.part(ServerName(SERVER))
+
     def served(self) -> Served:
         world = self._database.load(SCOPE)
         parts = world.catalog.parts if world else {}
@@ -142,6 +157,11 @@ class Gateway:
     def serves(self) -> set[str]:
         return {str(entry.tool.name) for entry in self.engine.view.catalog.visible}
 
+    @property
+    def holds_back(self) -> set[str]:
+        entries = self.engine.view.catalog.part(ServerName(SERVER)).entries
+        return {str(one.tool.name) for one in entries if one.verdict.reason in FOR_REVIEW}
+
     def back(self) -> None:
         self.proxy.release()
         self._now += _PAUSE
@@ -153,13 +173,15 @@ class Gateway:
 
     async def notice(self, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         """Have it notice what others did; with `meanwhile`, what happens before it can answer."""
-        before = self._oracle.served()
+        before, own = self._oracle.served(), self.holds_back
         self.feed.open()
         if meanwhile:
             await meanwhile()
         self.back()
         after = self._oracle.served()
-        self.noticed = before.and_then(after)
+        # What it holds back itself no listing of another gateway releases: it may be older.
+        held = before.and_then(after).held | (own & self._oracle.unaccepted)
+        self.noticed = Served(before.is_on or after.is_on, held)
         with suppress(TimeoutError):
             await eventually(lambda: not self.breaks)
         self.feed.close()
@@ -193,6 +215,8 @@ class World:
                 case "away" | "back":
                     for one in self.gateways if number % 2 else [gateway]:
                         one.proxy.refuse() if kind == "away" else one.back()
+                case "older":
+                    self.oracle.save_older()
                 case "notice":
                     await gateway.notice()
                 case "slow":
@@ -293,6 +317,7 @@ async def open_world(server: PostgresServer, count: int, folder: Path) -> AsyncI
         await eventually(lambda: all(one.serves == set(TOOLS) for one in gateways))
         for one in gateways:
             one.feed.close()
+        oracle.keep_first()
         yield World(gateways, oracle, told)
         tasks.cancel_scope.cancel()
 
@@ -301,7 +326,7 @@ def schedules() -> st.SearchStrategy[list[Step]]:
     # Most of what happens is that something changes and that somebody notices.
     kinds = [
         *("change", "notice", "slow", "blip") * 4,
-        *("tell", "list", "accept", "on", "off", "approve", "revoke", "away", "back") * 2,
+        *("tell", "list", "older", "accept", "on", "off", "approve", "revoke", "away", "back") * 2,
         "decline",
     ]
     step = st.tuples(st.sampled_from(kinds), st.integers(0, 2), st.integers(0, 8))
@@ -322,6 +347,7 @@ async def run(server: PostgresServer, schedule: list[Step], count: int) -> None:
 
 
 @pytest.mark.requirement("PGS-21", "FLT-30")
+@example([("change", 0, 2 + 3), ("notice", 1, 0), ("older", 0, 0), ("notice", 1, 0)], 2)
 @example([("tell", 0, 2 + 3), ("list", 0, 0), ("notice", 1, 0)], 2)
 @example([("tell", 0, 2 + 3), ("list", 0, 0), ("blip", 1, 3), ("list", 2, 0)], 3)
 @example([("off", 0, 0), ("blip", 1, 2), ("on", 0, 0), ("slow", 1, 1), ("revoke", 1, 0)], 2)
