@@ -26,6 +26,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.registry.backends import open_database
+from discovery_engine.registry.postgres.database_feed import _newest
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.shared_registry import SharedRegistry
 from discovery_engine.rules.rule import FOR_REVIEW
@@ -92,6 +93,9 @@ class Oracle:
         """What the server lists now, and its owner has not accepted."""
         return {str(one["name"]) for one in self.present if not self.is_accepted(one)}
 
+    def newest(self) -> object:
+        return _newest(self._database.database)
+
     def save_older(self) -> None:
         """What a slow gateway listed at first is saved only now."""
         self._database.save_parts(SCOPE, [self._first], revision=1)
@@ -122,9 +126,12 @@ class Oracle:
 class GatedFeed:
     """The changes of a registry, each passed on when the gate is open."""
 
-    def __init__(self, store: SharedRegistry) -> None:
+    def __init__(self, store: SharedRegistry, newest: Callable[[], object]) -> None:
         self._store = store
         self._gate = anyio.Event()
+        self._newest = newest
+        self.passed_on: object = None
+        """What was newest in the database before the last change that was passed on and read."""
 
     def open(self) -> None:
         self._gate.set()
@@ -137,7 +144,9 @@ class GatedFeed:
         async with aclosing(self._store.changes()) as changes:
             async for _ in changes:
                 await self._gate.wait()
+                newest = self._newest()
                 yield
+                self.passed_on = newest
 
 
 class Gateway:
@@ -145,7 +154,7 @@ class Gateway:
         assert isinstance(engine._core.store, SharedRegistry)
         self.engine = engine
         self.proxy = proxy
-        self.feed = GatedFeed(engine._core.store)
+        self.feed = GatedFeed(engine._core.store, oracle.newest)
         self._oracle = oracle
         self._availability = engine._core.store.availability
         self._now = 0.0
@@ -183,6 +192,7 @@ class Gateway:
         held = before.and_then(after).held | (own & self._oracle.unaccepted)
         self.noticed = Served(before.is_on or after.is_on, held)
         with suppress(TimeoutError):
+            await eventually(lambda: self.feed.passed_on == self._oracle.newest())
             await eventually(lambda: not self.breaks)
         self.feed.close()
 
