@@ -12,6 +12,7 @@ from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
 
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+    from discovery_engine.tools.model import ServerName
 
 
 class MemoryQueue(RefreshSteps):
@@ -50,6 +51,14 @@ class MemoryQueue(RefreshSteps):
 
     def refresh_time(self) -> float:
         return self._clock()
+
+    def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
+        overdue = self._clock() - grace
+        return frozenset(
+            job.server
+            for job in self.refresh_jobs(scope)
+            if job.claimable_at is not None and job.due_at > overdue
+        )
 
     def seconds_until_refresh(self, scope: str) -> float | None:
         return schedule.seconds_until_next(self.refresh_jobs(scope), self._clock())

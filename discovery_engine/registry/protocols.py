@@ -380,6 +380,9 @@ class RefreshQueue(Protocol):
         A job that is processed is due again when it ends; one that is dead or disabled stays so.
         """
 
+    def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
+        """The servers that workers list in time: none of them is due since more than `grace` s."""
+
     def seconds_until_refresh(self, scope: str) -> float | None:
         """Seconds until a job can be claimed, 0 if one can be now; None if none ever can."""
 

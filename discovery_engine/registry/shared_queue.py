@@ -88,5 +88,8 @@ class SharedQueue:
     ) -> tuple[ServerName, ...]:
         return self._asked(lambda store: store.hasten_refreshes(scope, servers, priority=priority))
 
+    def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
+        return self._asked(lambda store: store.tended_servers(scope, grace=grace))
+
     def seconds_until_refresh(self, scope: str) -> float | None:
         return self._asked(lambda store: store.seconds_until_refresh(scope))

@@ -167,6 +167,10 @@ class CatalogState:
                 await self._replace_catalog(self.view.catalog.with_parts([part]))
             return outcome
 
+    async def tended_servers(self) -> frozenset[ServerName]:
+        """The servers that workers of the registry list in time."""
+        return await self._store.tended_servers(self.view.settings)
+
     async def save_index(self) -> None:
         """Store the search index of the current catalog, or what the database lacks of it.
 

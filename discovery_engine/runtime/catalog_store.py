@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_GRACE = 600.0  # seconds after which a gateway lists by itself what workers should have listed
+
 
 class CatalogStore:
     """Calls the registry in threads. Snapshots and settings that it takes are the present ones.
@@ -78,6 +80,15 @@ class CatalogStore:
         except RegistryError as error:
             logger.warning("What other gateways listed cannot be loaded: %s", error)
             return ()
+
+    async def tended_servers(self, settings: Settings) -> frozenset[ServerName]:
+        """The servers that workers list in time; none if that cannot be read."""
+        tended = partial(self._registry.tended_servers, catalog_key_of(settings), grace=_GRACE)
+        try:
+            return await anyio.to_thread.run_sync(tended)
+        except RegistryError as error:
+            logger.debug("Which servers workers list cannot be read: %s", error)
+            return frozenset()
 
     async def save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
         """Store the settings, and these parts; None if all parts are stored already."""

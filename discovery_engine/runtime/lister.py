@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_TENDED_FOR = 60.0  # seconds until a gateway looks again whether workers list a server
 _QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whatever the queue
 
 
@@ -81,6 +82,8 @@ class ServerLister:
         self._in_flight: dict[ServerName, anyio.Event] = {}
         self._one_ended = anyio.Event()
         self._answered: set[ServerName] = set()
+        self._tended_until: dict[ServerName, float] = {}
+        """Servers that are left to workers, and until when."""
         self._errors: dict[ServerName, UpstreamError] = {}
 
     def live(self) -> Mapping[ServerName, StateInfo]:
@@ -98,7 +101,8 @@ class ServerLister:
         before = self._view.catalog
         chosen = self._chosen(servers)
         if only_due:
-            chosen = [name for name in chosen if self._due_in(name) <= 0]
+            due = [name for name in chosen if self._due_in(name) <= 0]
+            chosen = await self._untended(due)
         else:
             for name in chosen:
                 self._upstreams.reset_backoff(name)
@@ -208,8 +212,22 @@ class ServerLister:
 
     def _due_in(self, name: ServerName) -> float:
         """Seconds until a server should be listed again."""
-        part = self._view.catalog.part(name)
-        return due_in(part, self._view.settings.cache, now=self._clock())
+        part, now = self._view.catalog.part(name), self._clock()
+        due = due_in(part, self._view.settings.cache, now=now)
+        return max(due, self._tended_until.get(name, now) - now)
+
+    async def _untended(self, due: list[ServerName]) -> list[ServerName]:
+        """The servers that no worker lists in time; also those that cannot be used yet."""
+        parts = map(self._view.catalog.part, due)
+        usable = {part.server for part in parts if part.listed_at and not part.failure}
+        if not usable:
+            return due
+        tended = usable & await self._current.tended_servers()
+        until = self._clock() + _TENDED_FOR
+        self._tended_until = dict.fromkeys(tended, until) | {
+            name: at for name, at in self._tended_until.items() if name not in due
+        }
+        return [name for name in due if name not in tended]
 
     async def _list_all(
         self, names: Iterable[ServerName], max_wait: float | None = None

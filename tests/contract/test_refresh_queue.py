@@ -353,3 +353,18 @@ def test_what_a_worker_saves_other_processes_fetch_and_do_not_overwrite(
 
         gateway.save_parts(SCOPE, [old], revision=5)  # a listing of its own
         assert listed(worker) == old
+
+
+@pytest.mark.requirement("FLT-14")
+def test_a_server_is_tended_that_workers_may_claim_and_is_not_due_for_long(store: Registry) -> None:
+    plan(store, "late", "dead", "fresh")
+    for _ in range(2):
+        mine = held(store)
+        if mine.server == "dead":
+            store.fail_refresh(mine, "X", "broken", retry_in=None)
+        else:
+            store.finish_refresh(mine, tool_count=1, due_in=HOUR)
+
+    assert store.tended_servers(SCOPE, grace=0.0) == {"fresh"}
+    assert store.tended_servers(SCOPE, grace=HOUR) == {"fresh", "late"}
+    assert store.tended_servers("other", grace=HOUR) == frozenset()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -43,12 +45,12 @@ class Machines:
             content["registry"] = {"url": "${DATABASE_URL}"}
         (self.folder / "discovery.yaml").write_text(json.dumps(content), "utf-8")
 
-    def open(self, name: str, *, worker: bool = False) -> AbstractAsyncContextManager[Engine]:
+    def open(self, name: str, **options: Any) -> AbstractAsyncContextManager[Engine]:
         return open_engine(
             self.folder / "discovery.yaml",
             data_dir=self.folder / (name if self._url else "data"),
             environ={"DATABASE_URL": self._url},
-            worker=worker,
+            **options,
         )
 
     async def work(self, name: str = "worker") -> list[WorkerReport]:
@@ -215,3 +217,22 @@ async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machin
 
 def _scope(machines: Machines) -> str:
     return "name:fleet" if machines._url else str((machines.folder / "discovery.yaml").resolve())
+
+
+@pytest.mark.requirement("FLT-14")
+async def test_a_gateway_leaves_a_server_to_workers_as_long_as_they_list_it_in_time(
+    machines: Machines,
+) -> None:
+    await machines.work()
+    machines.told.says(make_definition("pong", "Answer later."))
+    now = [time.time() + 86_000.0]  # its own listing is out of date for long
+
+    async with machines.open("gateway", clock=lambda: now[0]) as gateway:
+        report = await gateway.refresh(only_due=True)
+        assert (report.servers, shown(gateway)) == ((), ["told:ping"])
+
+        gateway._core.store.plan_refreshes(_scope(machines), [])  # no worker has it any more
+        assert (await gateway.refresh(only_due=True)).servers == ()  # it looked just before
+        now[0] += 61.0
+        report = await gateway.refresh(only_due=True)
+        assert (len(report.servers), shown(gateway)) == (1, ["told:pong"])

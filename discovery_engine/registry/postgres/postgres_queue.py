@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.fleet.refresh_job import RefreshJob, RefreshTarget
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.tools.model import ServerName
 
 
 class PostgresQueue(RefreshSteps):
@@ -37,6 +38,9 @@ class PostgresQueue(RefreshSteps):
 
     def refresh_time(self) -> float:
         return self.database.read(refresh_queries.present_time)
+
+    def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
+        return self.database.read(lambda db: refresh_queries.tended(db, scope, grace))
 
     def seconds_until_refresh(self, scope: str) -> float | None:
         return self.database.read(lambda db: refresh_queries.seconds_until_next(db, scope))

@@ -137,6 +137,16 @@ def present_time(connection: Connection) -> float:
     return float(now)
 
 
+def tended(connection: Connection, scope: str, grace: float) -> frozenset[ServerName]:
+    """The servers that workers may claim, but for those that are due since more than `grace` s."""
+    query = f"""
+        SELECT server FROM discovery.refresh_jobs
+        WHERE scope_key = %s AND claimable_at IS NOT NULL AND due_at > {_NOW} - %s
+        """  # noqa: S608 - as above
+    rows = connection.execute(query, (key_of(scope), grace))
+    return frozenset(ServerName(from_column(name)) for (name,) in rows)
+
+
 def seconds_until_next(connection: Connection, scope: str) -> float | None:
     query = f"""
         SELECT min(claimable_at) - {_NOW} FROM discovery.refresh_jobs

@@ -90,6 +90,16 @@ def is_held(connection: sqlite3.Connection, claim: RefreshClaim) -> bool:
     return any(job.is_held_by(claim) for job in load(connection, claim.scope, (claim.server,)))
 
 
+def due_after(connection: sqlite3.Connection, scope: str, at: float) -> frozenset[ServerName]:
+    """The servers that workers may claim, but for those that were due before."""
+    query = """
+        SELECT server FROM refresh_jobs
+        WHERE scope = ? AND claimable_at IS NOT NULL AND due_at > ?
+        """
+    rows = connection.execute(query, (as_text(scope), at))
+    return frozenset(ServerName(from_column(name)) for (name,) in rows)
+
+
 def seconds_until_next(connection: sqlite3.Connection, scope: str, now: float) -> float | None:
     query = """
         SELECT max(min(claimable_at) - ?, 0) FROM refresh_jobs

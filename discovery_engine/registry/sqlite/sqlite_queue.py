@@ -13,6 +13,7 @@ from discovery_engine.registry.sqlite import refresh_table
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshJob, RefreshTarget
     from discovery_engine.registry.sqlite.database import Database
+    from discovery_engine.tools.model import ServerName
 
 
 class SqliteQueue(RefreshSteps):
@@ -38,6 +39,10 @@ class SqliteQueue(RefreshSteps):
 
     def refresh_time(self) -> float:
         return self._clock()
+
+    def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
+        overdue = self._clock() - grace
+        return self._database.read(lambda db: refresh_table.due_after(db, scope, overdue))
 
     def seconds_until_refresh(self, scope: str) -> float | None:
         return self._database.read(
