@@ -10,8 +10,9 @@ from msgspec import Struct
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.scan_findings import suspicion_lines
-from discovery_engine._util.quantities import ago
+from discovery_engine._util.quantities import ago, date_of
 from discovery_engine._util.text import block, named, one_line, quoted, visible
+from discovery_engine.catalog import REMOVED_FOR
 from discovery_engine.json_forms.example_call import command_line
 from discovery_engine.json_forms.tool_form import examples_of
 from discovery_engine.tools.signature import type_text
@@ -110,6 +111,11 @@ def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | st
         "unusable": "; ".join(f"{named(d.name)} ({d.reason})" for d in part.dropped)
         if part
         else "",
+        "removed": "; ".join(
+            f"{named(one.name)} (on {date_of(one.at)})"
+            for one in (part.removed if part else ())
+            if now - one.at < REMOVED_FOR
+        ),
     }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding, Findings
 
 
+REMOVED_FOR = 30 * 86_400.0  # seconds for which a tool is known as removed
+
+
 class _Judged:
     """What has a verdict."""
 
@@ -64,6 +67,14 @@ class DroppedTool(Struct, frozen=True):
 
     name: str
     reason: str
+
+
+class RemovedTool(Struct, frozen=True):
+    """A tool that its server no longer lists; told for `REMOVED_FOR` seconds."""
+
+    name: str
+    at: float
+    """Unix time in seconds of the first listing without it."""
 
 
 class Failure(Struct, frozen=True):
@@ -115,6 +126,8 @@ class ServerPart(Struct, frozen=True, dict=True):
     """Its changed instructions, which wait for review; never shown to an agent."""
     connection: str = ""
     """Fingerprint of how the server was reached; another one makes the listing out of date."""
+    removed: tuple[RemovedTool, ...] = ()
+    """Its tools of the last 30 days that it no longer lists, in the order of their names."""
     findings: Findings | None = None
     """What is suspicious in what it says, by the keys of definitions in decisions; by "" what is so
     in the instructions. None if that was never read."""

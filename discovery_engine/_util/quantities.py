@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 
 def counted(count: int, noun: str) -> str:
     """For instance `1 tool`, `2 tools`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def date_of(at: float) -> str:
+    """The day of a Unix time, for instance `2026-11-23`, in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def ago(seconds: float) -> str:

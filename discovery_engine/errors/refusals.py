@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from discovery_engine._util.quantities import date_of
 from discovery_engine._util.text import one_line
 from discovery_engine.errors.discovery_error import DiscoveryError
 
@@ -62,13 +63,19 @@ class ToolNotFoundError(NotFoundError):
         hidden: Sequence[str] = (),
         *,
         hint: str = "list_tools names a server's tools",
+        removed_at: float | None = None,
     ) -> None:
-        """`hidden` are near names that may not be used, each with why; for the owner alone."""
+        """For the owner alone are `hidden`, near names that may not be used, each with why, and
+        `removed_at`, Unix time in seconds since which its server does not list it any more.
+        """
         self.server = server
         self.tool = tool
         place = f"server {server!r} has no tool" if server else "no server has a tool"
         super().__init__(f"{place} {tool!r}", nearest, hint=hint)
-        self.detail = one_line(f"near, but disabled: {', '.join(hidden)}") if hidden else ""
+        details = [f"near, but disabled: {', '.join(hidden)}"] if hidden else []
+        if removed_at is not None:
+            details.insert(0, f"its server removed it on {date_of(removed_at)}")
+        self.detail = one_line("; ".join(details))
 
 
 class ToolAmbiguousError(NotFoundError):

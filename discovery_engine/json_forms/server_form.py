@@ -95,6 +95,7 @@ def whole_server_form(summary: ServerReport, view: View, entries: Iterable[Entry
         "origin": str(settings.origin),
         "instructions": part.instructions if part else "",
         "unusable": [{"name": d.name, "reason": d.reason} for d in part.dropped] if part else [],
+        "removed": [{"name": r.name, "at": r.at} for r in part.removed] if part else [],
         "tools": [details_form(entry, view) for entry in entries],
     }
 

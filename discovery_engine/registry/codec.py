@@ -21,7 +21,14 @@ from msgspec import NODEFAULT, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.catalog import DroppedTool, Entry, Failure, OfferingEntry, ServerPart
+from discovery_engine.catalog import (
+    DroppedTool,
+    Entry,
+    Failure,
+    OfferingEntry,
+    RemovedTool,
+    ServerPart,
+)
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
 from discovery_engine.config.settings import (
     InputFile,
@@ -333,6 +340,7 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "verdict": _one(Verdict),
         "failure": _one(Failure),
         "dropped": _many(DroppedTool),
+        "removed": _many(RemovedTool),
         "findings": _findings,
     },
     Failure: {"missing": tuple},

@@ -160,7 +160,9 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _not_found(self, server: ServerName, written: str, tool: str) -> ToolNotFoundError:
         part = self.catalog.part(server)
         near = nearest(tool, [entry.tool.name for entry in part.visible])
-        return ToolNotFoundError(server, written, near, self._hidden(tool, part.entries))
+        removed = next((one.at for one in part.removed if one.name == tool), None)
+        hidden = self._hidden(tool, part.entries)
+        return ToolNotFoundError(server, written, near, hidden, removed_at=removed)
 
     def _hidden(self, word: str, entries: Iterable[Entry]) -> list[str]:
         """The nearest hidden tools, each with what hides it."""

@@ -13,8 +13,9 @@ import anyio
 import pytest
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.catalog import RemovedTool
 from discovery_engine.engine import Engine, open_engine
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import RegistryError, ToolNotFoundError
 from discovery_engine.runtime.refresh_worker import WorkerOptions, WorkerReport
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder, entry
@@ -22,6 +23,7 @@ from tests.factories import make_definition
 from tests.postgres import PostgresServer
 from tests.servers.programs import eventually
 from tests.told import Told
+from tests.unit.search.embedders.test_http import served
 
 pytestmark = pytest.mark.anyio
 
@@ -215,10 +217,6 @@ async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machin
     assert (job.server, job.state, job.attempts) == (ServerName("told"), "pending", 0)
 
 
-def _scope(machines: Machines) -> str:
-    return "name:fleet" if machines._url else str((machines.folder / "discovery.yaml").resolve())
-
-
 @pytest.mark.requirement("FLT-14")
 async def test_a_gateway_leaves_a_server_to_workers_as_long_as_they_list_it_in_time(
     machines: Machines,
@@ -236,3 +234,89 @@ async def test_a_gateway_leaves_a_server_to_workers_as_long_as_they_list_it_in_t
         now[0] += 61.0
         report = await gateway.refresh(only_due=True)
         assert (len(report.servers), shown(gateway)) == (1, ["told:pong"])
+
+
+@pytest.mark.requirement("FLT-15")
+async def test_a_tool_that_vanished_is_told_as_removed_for_a_month_and_then_gone(
+    machines: Machines,
+) -> None:
+    ping, pong = make_definition("ping"), make_definition("pong")
+    day = 86_400.0
+    began = 1_800_000_000.0  # 2027-01-15
+    now = [began]
+    machines.told.says(ping, pong)
+    async with machines.open("worker", worker=True, clock=lambda: now[0]) as worker:
+
+        async def list_again() -> tuple[RemovedTool, ...]:
+            worker._core.store.hasten_refreshes(_scope(machines))
+            await results(worker)
+            snapshot = worker._core.store.load(_scope(machines))
+            assert snapshot
+            return snapshot.catalog.part(ServerName("told")).removed
+
+        assert await list_again() == ()
+        machines.told.says(ping)
+        assert await list_again() == (RemovedTool("pong", began),)
+        with pytest.raises(ToolNotFoundError) as caught:
+            worker.view.find("told", "pong")
+        assert caught.value.detail == "its server removed it on 2027-01-15"
+
+        now[0] = began + 29 * day
+        assert await list_again() == (RemovedTool("pong", began),)
+        now[0] = began + 31 * day
+        assert await list_again() == ()
+
+        machines.told.says(ping, pong)
+        assert await list_again() == ()
+        machines.told.says(pong)
+        await list_again()
+        machines.told.says(ping, pong)  # it is back before it was forgotten
+        assert await list_again() == ()
+
+
+@pytest.mark.requirement("FLT-15")
+async def test_every_accepted_version_of_a_tool_is_kept_with_its_difference(
+    machines: Machines,
+) -> None:
+    async with machines.open("worker", worker=True) as worker:
+        await results(worker)
+        machines.told.says(make_definition("ping", "Answer at once, or later."))
+        worker._core.store.hasten_refreshes(_scope(machines))
+        await results(worker)
+        await worker.review.accept(await worker.review.changes())
+
+        history = [one for one in await worker.review.history("told") if one.tool == "ping"]
+    assert [json.loads(one.definition)["description"] for one in history] == [
+        "Answer at once.",
+        "Answer at once, or later.",
+    ]
+
+
+@pytest.mark.requirement("FLT-16")
+async def test_workers_embed_what_is_new_and_no_text_twice(machines: Machines) -> None:
+    pages = [make_definition(f"tool_{number}", f"Does {number}.") for number in range(5)]
+    with served(_any_vectors) as (url, asked):
+        embeddings = {"provider": "http", "url": url, "batch": 4}
+        machines.write(search={"embeddings": embeddings})
+        machines.told.says(*pages)
+        for name in ("one", "two"):
+            async with machines.open(name, worker=True) as worker:
+                worker._core.store.hasten_refreshes(_scope(machines))
+                await results(worker)
+                with anyio.fail_after(60):
+                    await worker.wait_embedded(timeout=60)
+            machines.told.says(*pages, make_definition("new", "Does more."))
+
+    batches = [[text for text in request["input"] if "Does" in text] for *_, request in asked]
+    texts = [text for batch in batches for text in batch]
+    assert len(texts) == len(set(texts)) == 6
+    assert max(map(len, batches)) == 4
+
+
+def _any_vectors(request: dict[str, Any]) -> tuple[int, bytes]:
+    rows = [{"index": at, "embedding": [1.0, float(at)]} for at in range(len(request["input"]))]
+    return 200, json.dumps({"data": rows}).encode()
+
+
+def _scope(machines: Machines) -> str:
+    return "name:fleet" if machines._url else str((machines.folder / "discovery.yaml").resolve())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.catalog import REMOVED_FOR, Failure, RemovedTool, ServerPart
 from discovery_engine.errors import NeedsConfigError, UnavailableError, UpstreamError
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def part_from_result(
     """The new part of a server, from its listing and the part known before."""
     if isinstance(result.outcome, UpstreamError):
         return failed(known, result.outcome, result.at)
-    return _listed(server, result.outcome, result, ingestor)
+    part = _listed(server, result.outcome, result, ingestor)
+    return replace(part, removed=removed_tools(known, part, now=result.at))
 
 
 def _listed(
@@ -43,6 +44,14 @@ def _listed(
         findings=result.findings,
     )
     return ingestor.make_part(server, part, result.tools, result.offerings)
+
+
+def removed_tools(known: ServerPart, new: ServerPart, *, now: float) -> tuple[RemovedTool, ...]:
+    """The tools that are gone since `known`, or were gone then and not for too long."""
+    gone: dict[str, float] = {entry.tool.name: now for entry in known.entries}
+    gone |= {one.name: one.at for one in known.removed if now - one.at < REMOVED_FOR}
+    names = sorted(gone.keys() - new.by_name.keys())
+    return tuple(RemovedTool(name, gone[name]) for name in names)
 
 
 def ttl_of(listing: Listing) -> float | None:
