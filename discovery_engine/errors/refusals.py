@@ -65,8 +65,15 @@ class ToolNotFoundError(NotFoundError):
         hint: str = "list_tools names a server's tools",
         removed_at: float | None = None,
     ) -> None:
-        """For the owner alone are `hidden`, near names that may not be used, each with why, and
-        `removed_at`, Unix time in seconds since which its server does not list it any more.
+        """`hidden` and `removed_at` are for the owner alone.
+
+        Args:
+            server: Where it was looked for; None for everywhere.
+            tool: The name.
+            nearest: Names like it.
+            hidden: Near names that may not be used, each with why.
+            hint: What to do next.
+            removed_at: Unix time in seconds of the first listing without it, if it was there.
         """
         self.server = server
         self.tool = tool

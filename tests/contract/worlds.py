@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.catalog import Catalog, DroppedTool, Entry, Failure, ServerPart
+from discovery_engine.catalog import Catalog, DroppedTool, Entry, Failure, RemovedTool, ServerPart
 from discovery_engine.config.settings import (
     CacheSettings,
     InputFile,
@@ -116,6 +116,7 @@ def parts(server: str) -> st.SearchStrategy[ServerPart]:
         "ttl": st.none() | SECONDS,
         "failure": st.none() | st.builds(Failure, TEXT, TEXT, TEXT, SECONDS),
         "dropped": st.lists(st.builds(DroppedTool, NAME, TEXT), max_size=2).map(tuple),
+        "removed": st.lists(st.builds(RemovedTool, NAME, SECONDS), max_size=2).map(tuple),
         "instructions": TEXT,
         "connection": TEXT,
         "findings": st.none() | st.dictionaries(NAME, FINDINGS, max_size=2),
