@@ -115,7 +115,9 @@ def _revision_of(store: Registry, scope: str) -> int:
 def test_a_world_with_everything_in_it_comes_back(store: Registry) -> None:
     origin = Origin("/etc/discovery.yaml", 3, 5)
     problem = make_problem(origin, "servers.b.command", "is not text", "quote it")
-    rule = Rule(("get_*",), ("git*",), {"readOnlyHint": True}, ("prod",), True, ("safe",), origin=origin)
+    rule = Rule(
+        ("get_*",), ("git*",), {"readOnlyHint": True}, ("prod",), True, ("safe",), origin=origin
+    )
     remembered = make_settings(
         make_server("a", transport=None, tags=("x",), prefix="a_", origin=origin),
         make_server("b", transport=None, problem=problem),
