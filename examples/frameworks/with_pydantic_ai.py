@@ -2,9 +2,8 @@
 
 import asyncio
 import sys
-from typing import Any
 
-from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.capabilities import ToolSearch
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -12,12 +11,12 @@ from discovery_engine import open_engine
 from discovery_engine.integrations.pydantic_ai import DiscoveryToolset, discovery_search_strategy
 
 
-def offline(messages: list[Any], info: AgentInfo) -> ModelResponse:
+def offline(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     last, found = messages[-1].parts[0], [t.name for t in info.function_tools if "__" in t.name]
     if isinstance(last, ToolReturnPart) and (not found or last.tool_name in found):
         return ModelResponse([TextPart(str(last.content))])
-    name, arguments = (found[0], {}) if found else ("search_tools", {"queries": [last.content]})
-    return ModelResponse([ToolCallPart(name, arguments)])
+    call = (found[0], {}) if found else ("search_tools", {"queries": sys.argv[1:2] or ["time"]})
+    return ModelResponse([ToolCallPart(*call)])
 
 
 async def main(request: str = "what time is it in Tokyo?", model: str = "") -> None:
