@@ -17,13 +17,16 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal --durations=10
 
-.PHONY: help demo test check format servers mutants clean
+.PHONY: help demo demo-fleet test check format servers mutants clean
 
 help: ## list the recipes
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: $(READY) ## connect to real servers, search, inspect and execute their tools
 	@$(BIN)/python scripts/demo.py
+
+demo-fleet: $(READY) ## two gateways, three workers and a database: one is killed, one tool is poisoned
+	@$(BIN)/python scripts/demo_fleet.py
 
 test: $(READY) servers ## run every test in parallel, or those of ARGS="..."; COVERAGE=1 counts branches
 	@$(PARALLEL) $(ARGS) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
