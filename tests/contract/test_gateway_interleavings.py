@@ -161,6 +161,7 @@ class Gateway:
         self._availability._clock = lambda: self._now
         self.noticed = Served(is_on=True, held=frozenset())
         """What it must not serve since it noticed what others did."""
+        self.held_itself: set[str] = set()
 
     @property
     def serves(self) -> set[str]:
@@ -178,7 +179,9 @@ class Gateway:
     @property
     def breaks(self) -> set[str]:
         """What it serves although it must not."""
-        return {tool for tool in self.serves if self.noticed.forbids(tool)}
+        # It may have noticed meanwhile that the owner allows it by now.
+        forbidden = self.noticed.and_then(self._oracle.served()).held
+        return self.serves & (forbidden | self.held_itself & self._oracle.unaccepted)
 
     async def notice(self, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         """Have it notice what others did; with `meanwhile`, what happens before it can answer."""
@@ -189,8 +192,7 @@ class Gateway:
         self.back()
         after = self._oracle.served()
         # What it holds back itself no listing of another gateway releases: it may be older.
-        held = before.and_then(after).held | (own & self._oracle.unaccepted)
-        self.noticed = Served(before.is_on or after.is_on, held)
+        self.noticed, self.held_itself = before.and_then(after), own
         with suppress(TimeoutError):
             await eventually(lambda: self.feed.passed_on == self._oracle.newest())
             await eventually(lambda: not self.breaks)
