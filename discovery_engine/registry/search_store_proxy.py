@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discovery_engine.search.database.search_store import (
+        DocumentPlace,
         Nearest,
-        Place,
         SearchStore,
         ServerDocuments,
         StoredDocument,
@@ -45,7 +45,9 @@ class SearchStoreProxy:
         found = self._ask(lambda store: store.nearest(index, weights, most, servers))
         return found
 
-    def documents(self, places: Collection[Place]) -> Mapping[Place, StoredDocument]:
-        found: Mapping[Place, StoredDocument]
+    def documents(
+        self, places: Collection[DocumentPlace]
+    ) -> Mapping[DocumentPlace, StoredDocument]:
+        found: Mapping[DocumentPlace, StoredDocument]
         found = self._ask(lambda store: store.documents(places))
         return found

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _KEPT = 32  # sets of teams and users; most of them share what they are shown with others
 
 
-class _Part(Struct, frozen=True):
+class _ReservedPart(Struct, frozen=True):
     """What is shown of a server."""
 
     whole: ServerPart
@@ -84,7 +84,7 @@ class _VisibleView:
         self._catalogs = ScopedCatalogs(scope)
         self._of: View | None = None
         self._shown: View | None = None
-        self._parts: Mapping[ServerName, _Part] = {}
+        self._parts: Mapping[ServerName, _ReservedPart] = {}
         # It grows with what is shown alone, also when what was kept of it was dropped meanwhile.
         self._revision = time.time_ns() // 1_000_000
 
@@ -127,15 +127,15 @@ class _VisibleView:
         self._parts, self._revision = parts, self._revision + 1
         return Catalog.of((part.shown for part in parts.values()), revision=self._revision)
 
-    def _part(self, scoped: ScopedCatalog, name: ServerName) -> _Part:
+    def _part(self, scoped: ScopedCatalog, name: ServerName) -> _ReservedPart:
         whole, flags = scoped.whole.parts[name], scoped.shown[name]
         known = self._parts.get(name)
         if known and known.whole is whole and known.flags == flags:
             return known
         if flags is None:
-            return _Part(whole, flags, whole)
+            return _ReservedPart(whole, flags, whole)
         # Tools that cannot be used are judged by no rule.
-        return _Part(whole, flags, replace(scoped.parts[name], dropped=()))
+        return _ReservedPart(whole, flags, replace(scoped.parts[name], dropped=()))
 
     def _searcher(self, current: View, catalog: Catalog, settings: Settings) -> OpenSearcher:
         before, book = self._shown, current.book

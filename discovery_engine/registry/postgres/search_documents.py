@@ -10,8 +10,8 @@ from discovery_engine.registry.postgres import search_queries
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.search.database.search_store import (
+        DocumentPlace,
         Nearest,
-        Place,
         ServerDocuments,
         StoredDocument,
         StoredIndex,
@@ -49,5 +49,7 @@ class PostgresSearchStore:
             lambda db: search_queries.nearest(db, index, weights, most, servers)
         )
 
-    def documents(self, places: Collection[Place]) -> Mapping[Place, StoredDocument]:
+    def documents(
+        self, places: Collection[DocumentPlace]
+    ) -> Mapping[DocumentPlace, StoredDocument]:
         return self._database.read(lambda db: search_queries.documents(db, places))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
 from discovery_engine.search.database.search_store import (
+    DocumentPlace,
     Nearest,
-    Place,
     ServerDocuments,
     StoredDocument,
     StoredIndex,
@@ -130,10 +130,12 @@ def nearest(
     named = None if servers is None else [*servers]
     parameters = [*weights], [*weights.values()], named, named, most
     found = connection.execute(query, parameters, binary=True)
-    return Nearest(row[0], [Place(*place) for place in found])
+    return Nearest(row[0], [DocumentPlace(*place) for place in found])
 
 
-def documents(connection: Connection, places: Collection[Place]) -> dict[Place, StoredDocument]:
+def documents(
+    connection: Connection, places: Collection[DocumentPlace]
+) -> dict[DocumentPlace, StoredDocument]:
     query = """
         SELECT server, position, profile, terms, impacts
         FROM unnest(%s::bigint[], %s::int[]) AS asked(server, position)
@@ -141,7 +143,7 @@ def documents(connection: Connection, places: Collection[Place]) -> dict[Place, 
         """
     parameters = [one.number for one in places], [one.position for one in places]
     rows = connection.execute(query, parameters, binary=True)
-    return {Place(row[0], row[1]): StoredDocument(*row[2:]) for row in rows}
+    return {DocumentPlace(row[0], row[1]): StoredDocument(*row[2:]) for row in rows}
 
 
 def _next_revision(connection: Connection, index: int) -> int | None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from discovery_engine._util import gc_pause
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.candidate_finder import POOL
-from discovery_engine.search.database.excerpt import Excerpt
+from discovery_engine.search.database.fetched_documents import FetchedDocuments
 from discovery_engine.search.database.stored_catalog import IndexChangedError
 from discovery_engine.search.index.index import Index
 from discovery_engine.search.index.tags import TagTable
@@ -54,15 +54,15 @@ _ATTEMPTS = 3  # in the last one the index may have been changed meanwhile
 
 
 class _Answering(Retrieval):
-    """What answers a query: a searcher over an excerpt, or one that needs no database."""
+    """What answers a query: a searcher over fetched documents, or one that needs no database."""
 
     def __init__(
-        self, query: AnalyzedQuery, excerpt: Excerpt | None, local: Searcher | None = None
+        self, query: AnalyzedQuery, fetched: FetchedDocuments | None, local: Searcher | None = None
     ) -> None:
-        """`query` is analyzed for the excerpt, or else for the other searcher."""
+        """`query` is analyzed for the fetched documents, or else for the other searcher."""
         super().__init__(Index(), query.terms)
         self.query = query
-        self.excerpt = excerpt
+        self.fetched = fetched
         self.local = local
 
 
@@ -130,8 +130,8 @@ class DatabaseSearcher(Searcher):
             return ()
         least = max(POOL, 2 * limit)
 
-        def fetch(excerpt: Excerpt, asked: AnalyzedQuery) -> None:
-            self._fetch(excerpt, asked, least, accepts, similarities, within)
+        def fetch(fetched: FetchedDocuments, asked: AnalyzedQuery) -> None:
+            self._fetch(fetched, asked, least, accepts, similarities, within)
 
         searcher, asked = self._ready(query, fetch)
         if within is not None and _answering(query).local:
@@ -146,7 +146,7 @@ class DatabaseSearcher(Searcher):
         )
 
     def candidates(self, query: AnalyzedQuery) -> list[tuple[ToolKey, float, int]]:
-        searcher, asked = self._ready(query, lambda excerpt, _: excerpt.cover(POOL, _any, None))
+        searcher, asked = self._ready(query, lambda fetched, _: fetched.cover(POOL, _any, None))
         return searcher.candidates(asked)
 
     def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
@@ -165,11 +165,11 @@ class DatabaseSearcher(Searcher):
 
     def _holding(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> tuple[Searcher, AnalyzedQuery]:
         doc_ids = [one for hit in hits if (one := self._index.doc_id(hit.entry.tool))]
-        return self._ready(query, lambda excerpt, _: excerpt.hold(doc_ids))
+        return self._ready(query, lambda fetched, _: fetched.hold(doc_ids))
 
     def _fetch(
         self,
-        excerpt: Excerpt,
+        fetched: FetchedDocuments,
         query: AnalyzedQuery,
         least: int,
         accepts: Callable[[Entry], bool],
@@ -185,32 +185,32 @@ class DatabaseSearcher(Searcher):
         def is_tagged(doc_id: DocId) -> bool:
             return index.entry(doc_id).verdict.tags in tags and allowed(doc_id)
 
-        excerpt.cover(least, allowed, within)
+        fetched.cover(least, allowed, within)
         if tags:
-            excerpt.cover(least, is_tagged, within)
-        excerpt.hold(filter(allowed, query.name_matches))
+            fetched.cover(least, is_tagged, within)
+        fetched.hold(filter(allowed, query.name_matches))
         if similarities:
-            excerpt.cover(POOL, _any, None)  # the best of all tools decides how both are fused
+            fetched.cover(POOL, _any, None)  # the best of all tools decides how both are fused
             nearest = similarities.nearest(least, lambda tool: _is_held(index, tool, allowed))
-            excerpt.hold(one for tool in nearest if (one := index.doc_id(tool)))
+            fetched.hold(one for tool in nearest if (one := index.doc_id(tool)))
 
     def _ready(
-        self, query: AnalyzedQuery, fetch: Callable[[Excerpt, AnalyzedQuery], None]
+        self, query: AnalyzedQuery, fetch: Callable[[FetchedDocuments, AnalyzedQuery], None]
     ) -> tuple[Searcher, AnalyzedQuery]:
         """What answers a query, after it fetched what is needed, and the query for that."""
         answering = _answering(query)
         for attempt in range(_ATTEMPTS):
-            if answering.excerpt is None:
+            if answering.fetched is None:
                 break
             try:
-                fetch(answering.excerpt, answering.query)
+                fetch(answering.fetched, answering.query)
             except IndexChangedError:
                 self._begin_again(answering, is_last=attempt == _ATTEMPTS - 2)
             except RegistryError:
                 self._go_local(answering)
             else:
                 self._local = None
-                index = answering.excerpt.index
+                index = answering.fetched.index
                 asked = answering.query
                 return (
                     Searcher(index, self._weights, self._tags, self._lexicon),
@@ -230,14 +230,14 @@ class DatabaseSearcher(Searcher):
             self._go_local(answering)
         else:
             again = _answering(self._analyzed_with(stored, answering.query.text))
-            answering.query, answering.excerpt = again.query, again.excerpt
+            answering.query, answering.fetched = again.query, again.fetched
 
     def _go_local(self, answering: _Answering) -> None:
         with self._lock:
             self._queries.pop(answering.query.text, None)  # it would keep that searcher
         local = self._local_searcher()
         answering.query = local.analyze(answering.query.text)
-        answering.local, answering.excerpt = local, None
+        answering.local, answering.fetched = local, None
 
     def _local_searcher(self) -> Searcher:
         with self._opening:
@@ -262,9 +262,9 @@ class DatabaseSearcher(Searcher):
         analyzer = QueryAnalyzer(self._lexicon, stored)
         terms, reading = analyzer.analyze_and_read(text)
         names = match_names(self._index, text, terms)
-        excerpt = Excerpt(stored, terms)
-        query = AnalyzedQuery(text, terms, names, reading, Retrieval(excerpt.index, terms))
-        return replace(query, retrieval=_Answering(query, excerpt))
+        fetched = FetchedDocuments(stored, terms)
+        query = AnalyzedQuery(text, terms, names, reading, Retrieval(fetched.index, terms))
+        return replace(query, retrieval=_Answering(query, fetched))
 
     def _translated(self, within: Subset, searcher: Searcher) -> Subset:
         """The same tools in the index of another searcher over the same catalog."""

@@ -58,7 +58,7 @@ class StoredIndex(Struct, frozen=True):
     """How many tools hold a term."""
 
 
-class Place(NamedTuple):
+class DocumentPlace(NamedTuple):
     """Where a document is."""
 
     number: int
@@ -70,7 +70,7 @@ class Place(NamedTuple):
 class Nearest(NamedTuple):
     revision: int
     """Of the index, at the time of the search."""
-    places: list[Place]
+    places: list[DocumentPlace]
     """The best first."""
 
 
@@ -109,5 +109,7 @@ class SearchStore(Protocol):
         such index any more.
         """
 
-    def documents(self, places: Collection[Place]) -> Mapping[Place, StoredDocument]:
+    def documents(
+        self, places: Collection[DocumentPlace]
+    ) -> Mapping[DocumentPlace, StoredDocument]:
         """Those that are still there."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.search.database.search_store import Place, SearchStore, StoredDocument
+from discovery_engine.search.database.search_store import DocumentPlace, SearchStore, StoredDocument
 from discovery_engine.search.database.term_keys import TermKeys
 from discovery_engine.search.index.index import DocId, Index
 
@@ -57,12 +57,14 @@ class StoredCatalog(Struct, frozen=True, dict=True):
     def term_key(self, term: str) -> int:
         return self.vocabulary.keys.key(term)
 
-    def place(self, doc_id: DocId) -> Place:
+    def place(self, doc_id: DocId) -> DocumentPlace:
         level, doc = doc_id
         server, start, _ = self.names.levels[level].postings.span_of(doc)
-        return Place(self.numbers[server], doc - start)
+        return DocumentPlace(self.numbers[server], doc - start)
 
-    def documents(self, places: Collection[Place]) -> Mapping[Place, StoredDocument]:
+    def documents(
+        self, places: Collection[DocumentPlace]
+    ) -> Mapping[DocumentPlace, StoredDocument]:
         return self.store.documents(places)
 
     def nearest(

@@ -1,7 +1,7 @@
 """The part of an index in a database that one query needs, fetched as it is needed.
 
-An excerpt has the places and names of all tools, and the terms of the few that were fetched. What
-is counted over all tools is that of all. So the searcher over an excerpt scores, orders and
+Fetched documents have the places and names of all tools, and the terms of the few that were
+fetched. What is counted over all tools is that of all. So the searcher over them scores, orders and
 decides as one over the whole index, as long as all that would come first was fetched.
 """
 
@@ -33,7 +33,7 @@ _MOST = 20_000  # places that are ever fetched
 _NARROW = 0.25  # of all tools; among fewer, the database looks at no others
 
 
-class ExcerptIndex(Index, frozen=True, dict=True, kw_only=True):
+class FetchedIndex(Index, frozen=True, dict=True, kw_only=True):
     """An index of all tools that has the terms of some."""
 
     whole: StoredCatalog
@@ -53,20 +53,20 @@ _Nearest: TypeAlias = tuple[int, "list[DocId | None]"]
 """How many were asked for, and what was found."""
 
 
-class Excerpt:
+class FetchedDocuments:
     """Of one query. Threads that share it may fetch something twice."""
 
     def __init__(self, whole: StoredCatalog, terms: QueryTerms) -> None:
         self._whole = whole
         self._terms = terms
         self._documents: list[dict[int, StoredDocument]] = [{} for _ in whole.names.levels]
-        self._heaviest = heaviest_terms(ExcerptIndex(whole=whole), terms)
+        self._heaviest = heaviest_terms(FetchedIndex(whole=whole), terms)
         self._nearest: dict[tuple[int, frozenset[ServerName] | None], _Nearest] = {}
         """By the number of terms that were looked up, and the servers."""
-        self._index: ExcerptIndex | None = None
+        self._index: FetchedIndex | None = None
 
     @property
-    def index(self) -> ExcerptIndex:
+    def index(self) -> FetchedIndex:
         """The index of what was fetched until now."""
         if self._index is None:
             names = self._whole.names
@@ -74,7 +74,7 @@ class Excerpt:
                 _level(level, documents, self._whole.term_key)
                 for level, documents in zip(names.levels, self._documents, strict=True)
             ]
-            self._index = ExcerptIndex(tuple(levels), names.servers, whole=self._whole)
+            self._index = FetchedIndex(tuple(levels), names.servers, whole=self._whole)
         return self._index
 
     def cover(self, least: int, allowed: Callable[[DocId], bool], within: Subset | None) -> None:
