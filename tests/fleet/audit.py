@@ -20,7 +20,7 @@ CREATE SEQUENCE audit.turns;
 CREATE TABLE audit.steps (
     turn bigint DEFAULT nextval('audit.turns'), at float8, writer text, server text,
     old_state text, new_state text, old_fence bigint, new_fence bigint,
-    old_lease float8, new_lease float8, due_at float8, listed_at float8
+    old_lease float8, new_lease float8, due_at float8, is_settled boolean
 );
 CREATE TABLE audit.writes (
     turn bigint DEFAULT nextval('audit.turns'), at float8, writer text, server text, what text,
@@ -33,7 +33,11 @@ BEGIN
     INSERT INTO audit.steps VALUES (
         DEFAULT, audit.now(), current_setting('application_name'),
         coalesce(NEW.server, OLD.server), OLD.state, NEW.state, OLD.fence, NEW.fence,
-        OLD.lease_until, NEW.lease_until, NEW.due_at, NEW.listed_at
+        OLD.lease_until, NEW.lease_until, NEW.due_at,
+        NEW.state IN ('enabled', 'error', 'dead') AND
+        (OLD.state, OLD.listed_at, OLD.tool_count, OLD.error_code, OLD.error_message)
+        IS DISTINCT FROM
+        (NEW.state, NEW.listed_at, NEW.tool_count, NEW.error_code, NEW.error_message)
     );
     RETURN NULL;
 END $$;
@@ -76,15 +80,12 @@ class Step(NamedTuple):
     old_lease: float | None
     new_lease: float | None
     due_at: float | None
-    listed_at: float | None
+    is_settled: bool
+    """Whether it has another result than before."""
 
     @property
     def is_claim(self) -> bool:
         return self.new_state == "processing" and self.new_fence != self.old_fence
-
-    @property
-    def is_result(self) -> bool:
-        return self.old_state == "processing" and self.new_state in ("enabled", "error", "dead")
 
 
 class Write(NamedTuple):
@@ -151,8 +152,9 @@ def fenced_writes(steps: Sequence[Step], writes: Iterable[Write]) -> list[Step |
     wrong += [
         one
         for one in steps
-        if one.is_result
-        and claims.get((one.server, one.old_fence)) != one.writer
+        if one.writer.startswith("worker")
+        and one.is_settled
+        and (one.old_state != "processing" or claims.get((one.server, one.old_fence)) != one.writer)
         and not _is_lost(one)
     ]
     return wrong

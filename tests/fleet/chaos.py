@@ -135,24 +135,38 @@ class Chaos:
         self._start_worker()
 
     def _stop_beyond_lease(self) -> None:
-        """It wakes up with answers to servers that are another worker's by now."""
+        """It wakes up with old answers of servers that others have listed since."""
         with self._silent_servers():
             victim, held = self._busy_worker()
             victim.signal(signal.SIGSTOP)
         try:
             wait_until(lambda: not held & self._claims_of(victim), "others take over")
+            self._list_anew({server for server, _ in held})
         finally:
             victim.signal(signal.SIGCONT)
         self.done["claims lost by stopped workers"] += len(held)
 
+    def _list_anew(self, names: set[str]) -> None:
+        """Give servers other tools, and wait until workers have these."""
+        began = self._world.audit.now()
+        for name in sorted(names):
+            self._give_version(name)
+        wait_until(
+            lambda: all((job.listed_at or 0) > began for job in self.jobs() if job.server in names),
+            "the new tools are listed",
+        )
+
     def _change(self) -> None:
         for name in self._some(3):
-            self._versions += 1
-            self._world.servers[name].tools = {
-                "ping": f"Say whether {name} is well",
-                f"version_{self._versions}": f"Do what version {self._versions} does",
-            }
-            self._hasten([name])
+            self._give_version(name)
+
+    def _give_version(self, name: str) -> None:
+        self._versions += 1
+        self._world.servers[name].tools = {
+            "ping": f"Say whether {name} is well",
+            f"version_{self._versions}": f"Do what version {self._versions} does",
+        }
+        self._hasten([name])
 
     def _break(self) -> None:
         """Two servers fail from now on, and one that did is well again."""
