@@ -55,7 +55,7 @@ class ServerHistory:
         self.stats = SessionStats()
         self._connecting = 0
         self._ready = 0
-        self._sessions = 0
+        self._opened = 0
         self._timeout = ""
         self._fault = ""
         self._last: UnavailableError | None = None
@@ -151,14 +151,14 @@ class ServerHistory:
     def record_connecting(self) -> None:
         self.start = None
         self._connecting += 1
-        self._sessions += 1
-        self.stats.restarts = self._sessions - 1
         self._update_state()
 
     def record_ready(self) -> None:
         """A session that was connecting is open now; faults of the last one are cleared."""
         self._connecting -= 1
         self._ready += 1
+        self._opened += 1
+        self.stats.restarts = self._opened - 1
         self._fault = ""
         self._update_state()
 

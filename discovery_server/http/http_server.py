@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 SESSION_PATH = "/session"
 PAGE_PATH = "/page"
+ICON_PATH = "/favicon.ico"  # browsers ask for it, whatever a page says
 HEALTH_PATH = "/health"
 _METRICS_SCOPES = frozenset({"read"})
 _OTHER_PORT = "choose another port; 0 takes a free one"
@@ -128,7 +129,7 @@ def make_app(
         if owner is not None:
             app = Paths(_of_owners(owner), app)
             page, session = WithoutWebSockets(owner.page), SessionEndpoint(owner.browsers, users)
-            open_to_all |= {"/": page, PAGE_PATH: page, SESSION_PATH: session}
+            open_to_all |= {"/": page, PAGE_PATH: page, ICON_PATH: page, SESSION_PATH: session}
         app = Authorization(app, users, owner.browsers if owner else None)
     return Guard(Paths(open_to_all, app), endpoint)
 

@@ -3,6 +3,7 @@
 GET /?code=…        opens a session with a code that the gateway printed, and leads to /
 GET /               the page; without a session, a form that asks for a token
 GET /page/NAME      a file of it, with a session only
+GET /favicon.ico    its icon
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct
 
 from discovery_server.http.asgi import respond, respond_text
-from discovery_server.http.http_server import PAGE_PATH
+from discovery_server.http.http_server import ICON_PATH, PAGE_PATH
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -38,6 +39,8 @@ _MISSING = (
     "There is no page, only the API at /api: the modules of other projects that the page uses are"
     " missing. In a clone of the repository `make servers` brings them with npm.\n"
 )
+_ICON = "icon.svg"
+_PUBLIC = frozenset({_ICON, "login.js", "style.css"})  # what the form without a session has
 _SMALL = 1024  # bytes; compressing less saves no packet
 _FOREVER = b"private, max-age=0, must-revalidate"  # a newer version of the program has others
 _SECURITY: tuple[Header, ...] = (
@@ -120,10 +123,10 @@ class Page:
         await respond(send, 303, b"", *headers)
 
     async def _file(self, served: PageFiles, scope: Scope, send: Send) -> None:
-        name = scope["path"].removeprefix(f"{PAGE_PATH}/")
+        path = scope["path"]
+        name = _ICON if path == ICON_PATH else path.removeprefix(f"{PAGE_PATH}/")
         file = served.by_name.get(name)
-        is_public = name == "style.css"  # the form without a session has the same looks
-        if file is None or not (is_public or self._sessions.user_of(scope)):
+        if file is None or not (name in _PUBLIC or self._sessions.user_of(scope)):
             await respond_text(send, 404, "Not Found", *_SECURITY)
             return
         given = dict(scope["headers"])

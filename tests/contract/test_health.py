@@ -157,6 +157,20 @@ async def test_what_happens_is_counted(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("HEA-21")
+async def test_a_server_that_never_ran_has_no_restarts(folder: Folder) -> None:
+    folder.write(program("missing", "no-such-program"))
+
+    async with folder.open() as engine:
+        for _ in range(3):
+            await engine.refresh()
+        found = by_name(await engine.health())
+
+    stats = found["missing"].stats
+    assert stats is not None
+    assert stats.restarts == 0
+
+
+@pytest.mark.requirement("HEA-21")
 @pytest.mark.parametrize(
     ("mode", "counted"),
     [

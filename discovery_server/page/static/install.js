@@ -3,8 +3,7 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { follow } from "./live.js";
-import { quoted, visible } from "./texts.js";
-import { Fact, Problem, Prose, useAction } from "./ui.js";
+import { Problem, useAction } from "./ui.js";
 
 /**
  * A plan with fields for what it asks for. Values that are changed have to be shown again before it is done.
@@ -28,9 +27,10 @@ export function Planned({ plan, act, verb, show, done, extra = {}, blocked = () 
   const inputs = shown ? inputsOf(shown.form) : [];
   const isChanged = shown && shown.key !== JSON.stringify([values, extra]);
   const missing = shown ? (shown.form.plan || shown.form).missing || [] : [];
-  const mayRun = shown && !isChanged && missing.length === 0 && !blocked(shown.form);
+  const mayRun = shown && !isLooking && !isChanged && missing.length === 0 && !blocked(shown.form);
   return html`
     <${Problem} error=${lookError} />
+    ${!shown && lookError && html`<p class="row"><button type="button" onClick=${() => look()}>Ask again</button></p>`}
     ${!shown && !lookError && html`<p class="note" role="status">Asking what it would run …</p>`}
     ${shown && html`
       <form onSubmit=${(event) => { event.preventDefault(); if (mayRun) run(); else look(); }}>
@@ -73,44 +73,10 @@ function Asked({ input, value, onChange }) {
   const field = { id, value, "aria-describedby": `${id}-about`, onInput: (event) => onChange(event.target.value) };
   const hint = [input.required ? "required" : "optional", input.secret && "secret, stored", input.given && "has a value"].filter(Boolean).join(", ");
   return html`<div class="field">
-    <label for=${id}><span class="name">${visible(input.name)}</span> <span class="hints">${hint}</span></label>
-    ${input.description && html`<p class="note about" id=${`${id}-about`}>${visible(input.description)}</p>`}
+    <label for=${id}><span class="name">${input.name}</span> <span class="hints">${hint}</span></label>
+    ${input.description && html`<p class="note about" id=${`${id}-about`}>${input.description}</p>`}
     ${input.choices.length > 0
       ? html`<select ...${field}><option value="">${input.default ? `as published: ${input.default}` : "choose one"}</option>${input.choices.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`
       : html`<input ...${field} type=${input.secret ? "password" : "text"} autocomplete=${input.secret ? "new-password" : "off"} spellcheck=${false} placeholder=${input.default || ""} />`}
   </div>`;
-}
-
-/** What would be run or connected to, of an installation. */
-export function InstallPlan({ plan }) {
-  return html`
-    <pre tabindex="0">${plan.url || plan.command.map(quoted).join(" ")}</pre>
-    <dl class="facts">
-      <${Fact} name="As">${plan.name}${plan.where && `, in the ${plan.where}`}<//>
-      ${!plan.url && plan.package.identifier && html`<${Fact} name="Package">${[plan.package.type, plan.package.identifier, plan.package.version].filter(Boolean).join(" ")}<//>`}
-      ${plan.package.integrity && html`<${Fact} name="Integrity"><code>${plan.package.integrity}</code><//>`}
-      ${plan.sandbox && html`<${Fact} name="Sandbox"><${Confined} plan=${plan} /><//>`}
-      ${plan.stores?.length > 0 && html`<${Fact} name="Stores">${plan.stores.join(", ")}<//>`}
-    </dl>
-    <${Pairs} title="Environment" pairs=${plan.env} /><${Pairs} title="Headers" pairs=${plan.headers} />
-    ${plan.warnings?.length > 0 && html`<h4>Warnings</h4><ul class="warnings">${plan.warnings.map((text) => html`<li key=${text}><${Prose} text=${text} /></li>`)}</ul>`}
-    ${plan.prerequisites?.filter((one) => one.problem).map((one) => html`<p class="notice" key=${one.program}><${Prose} text=${one.problem} /> <${Prose} text=${one.hint} /></p>`)}`;
-}
-
-/** The sandbox as it is asked for, what takes it here, and what that leaves open. */
-function Confined({ plan }) {
-  const { kind, gaps = [] } = plan.confinement || {};
-  return html`${grants(plan.sandbox)}${kind && `; here: ${kind}`}${gaps.length > 0 && html` <span class="note">(not confined: ${gaps.join("; ")})</span>`}`;
-}
-
-/** @param {string | {kind: string, network?: boolean, read?: string[], write?: string[]}} sandbox */
-function grants(sandbox) {
-  if (typeof sandbox === "string") return sandbox;
-  const { kind, network, read = [], write = [] } = sandbox;
-  return [kind, network ? "with the network" : "without the network", read.length > 0 && `reads ${read.join(", ")}`, write.length > 0 && `writes ${write.join(", ")}`].filter(Boolean).join("; ");
-}
-
-function Pairs({ title, pairs }) {
-  const found = Object.entries(pairs || {});
-  return found.length > 0 && html`<h4>${title}</h4><pre tabindex="0">${found.map(([name, value]) => `${name}=${value}`).join("\n")}</pre>`;
 }

@@ -3,8 +3,8 @@
 import { get, post } from "./api.js";
 import { html } from "./html.js";
 import { reloads, revision, servers } from "./live.js";
-import { quoted, visible } from "./texts.js";
-import { counted, Fact, Problem, useAction, useLoaded } from "./ui.js";
+import { Plan } from "./plan.js";
+import { counted, Problem, useAction, useLoaded } from "./ui.js";
 
 export const UNTRUSTED = "untrusted"; // the state of a server
 
@@ -24,7 +24,7 @@ function Waiting({ server, count }) {
     <p class="note">The configuration was found here, and nothing of it is started before you approve it. Approve what you know.</p>
     <${Problem} error=${error} />
     <ul class="entries">${shown.map((one) => html`<li key=${one.name}><${Candidate} of=${one} />
-      <p><button type="button" onClick=${() => approve([one])} disabled=${isApproving}>Approve ${visible(one.name)}</button></p></li>`)}</ul>
+      <p><button type="button" onClick=${() => approve([one])} disabled=${isApproving}>Approve ${one.name}</button></p></li>`)}</ul>
     <${Problem} error=${approveError} />
     ${shown.length > 1 && html`<p><button type="button" class="strong" onClick=${() => approve(shown)} disabled=${isApproving}>Approve all ${counted(shown.length, "server")} as shown</button></p>`}
   </section>`;
@@ -32,16 +32,7 @@ function Waiting({ server, count }) {
 
 /** Every word of what would be started. */
 function Candidate({ of }) {
-  const pairs = Object.entries(of.env || of.headers || {});
   return html`
-    <p><strong>${visible(of.name)}</strong> <span class="note">${visible(of.origin)}</span></p>
-    <pre tabindex="0">${visible(of.url || (of.command || []).map(quoted).join(" "))}</pre>
-    <dl class="facts">
-      ${pairs.length > 0 && html`<${Fact} name=${of.url ? "Headers" : "Variables"}>${pairs.map(([name, value]) => html`<code key=${name}>${visible(`${name}=${value}`)}</code> `)}<//>`}
-      ${of.cwd && html`<${Fact} name="Folder"><code>${visible(of.cwd)}</code><//>`}
-      ${of.sandbox && html`<${Fact} name="Sandbox">${visible(JSON.stringify(of.sandbox))}<//>`}
-      ${of.change && html`<${Fact} name="Changed">${visible(of.change)}<//>`}
-    </dl>
-    ${of.notes.length + of.findings.length > 0 && html`<ul class="warnings">${of.notes.map((text) => html`<li key=${text}>${visible(text)}</li>`)}
-      ${of.findings.map((one, index) => html`<li key=${index}>${visible(one.message || JSON.stringify(one))}</li>`)}</ul>`}`;
+    <p><strong>${of.name}</strong> <span class="note">${of.origin}</span></p>
+    <${Plan} plan=${of} />`;
 }

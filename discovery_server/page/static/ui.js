@@ -189,6 +189,12 @@ export function moment(at) {
 /** A value of JSON as text. @param {any} value */
 export const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
+/** Tells which texts have every word, in any case. @param {string} words @returns {(text: string) => boolean} */
+export function withWords(words) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return (text) => { const lower = text.toLowerCase(); return wanted.every((word) => lower.includes(word)); };
+}
+
 /** The address of an area with its filters. @param {string} area @param {Record<string, any>} chosen */
 export function address(area, chosen) {
   const query = new URLSearchParams(Object.entries(chosen).filter(([, value]) => value)).toString();

@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { put } from "../api.js";
 import { html } from "../html.js";
+import { Diff } from "../plan.js";
 import { Command, Confirmed, counted, Empty, Problem, Prose } from "../ui.js";
 import { inFile, percent } from "./answer.js";
 import { drafts, goTo, open, setDraft, target, textOf } from "./sections.js";
@@ -87,17 +88,6 @@ function Save({ changed, planned, isSpent, path, onSaved, onRefused }) {
   return html`<${Confirmed} label="Save …" question="Save this change?" verb="Save" isCalm isReady=${!isSpent} act=${save}>
     <p>It is written to <code>${path}</code> and used at once. The file of now is kept beside it as <code>.bak</code>.</p>
     <${Diff} text=${planned.diff} /><//>`;
-}
-
-/** A unified diff, its lines marked by more than colour. */
-export function Diff({ text }) {
-  return html`<pre class="diff" tabindex="0">${text.trimEnd().split("\n").map((line, index) => html`<span key=${index} class=${markOf(line)}>${line}${"\n"}</span>`)}</pre>`;
-}
-
-/** @param {string} line */
-function markOf(line) {
-  if (/^(---|\+\+\+) /.test(line)) return "place";
-  return { "+": "added", "-": "removed", "@": "place" }[line[0]] || "";
 }
 
 function asYaml(changed) {

@@ -3,7 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { html } from "../html.js";
-import { InstallPlan, Planned } from "../install.js";
+import { Planned } from "../install.js";
+import { Plan } from "../plan.js";
 import { quoted } from "../texts.js";
 import { address, ago, Command, counted, Drawer, Empty, Fact, Problem, Prose, useAction, useLast, useLoaded, useSettled } from "../ui.js";
 
@@ -61,7 +62,7 @@ function Entries({ first, chosen }) {
         ${entry.is_reviewed && html` <span class="tag">reviewed</span>`}
         ${entry.status !== "active" && html` <span class="state bad">▲ ${entry.status}</span>`}</p>
       <p class="summary">${entry.description}</p>
-      <p class="note">${[offers(entry), entry.publisher && `by ${entry.publisher}`, `from ${entry.sources.map((one) => one.id).join(", ")}`].filter(Boolean).join(" · ")}</p>
+      <p class="note">${[offers(entry).join(", "), entry.publisher && `by ${entry.publisher}`, `from ${entry.sources.map((one) => one.id).join(", ")}`].filter(Boolean).join(" · ")}</p>
     </li>`)}</ul>
     ${last.next_cursor && html`<button type="button" onClick=${more} disabled=${isLoading}>${isLoading ? "Reading …" : "More"}</button>`}
     <${Problem} error=${error} />`;
@@ -69,8 +70,7 @@ function Entries({ first, chosen }) {
 
 /** In which forms an entry is offered. */
 function offers(entry) {
-  const kinds = [...entry.packages.map((one) => one.type), ...(entry.remotes.length ? ["remote"] : [])];
-  return [...new Set(kinds)].join(", ");
+  return [...new Set([...entry.packages.map((one) => one.type), ...(entry.remotes.length ? ["remote"] : [])])];
 }
 
 function Sources({ sources, onSynced }) {
@@ -118,7 +118,7 @@ function Details({ details }) {
     ${details.problems.map((one) => html`<p class="notice" key=${one.message}><${Prose} text=${one.message} /> <code>${one.code}</code></p>`)}
     <h3>What it would run</h3>
     <${Problem} error=${obstacle} />
-    ${plan && html`<${InstallPlan} plan=${{ ...plan, warnings: [], prerequisites: [] }} /><${Inputs} plan=${plan} />`}
+    ${plan && html`<${Plan} plan=${{ ...plan, warnings: [], prerequisites: [] }} /><${Inputs} plan=${plan} />`}
     ${!plan && !obstacle && html`<${Empty}>Nothing: it offers neither a package nor an address.<//>`}
     ${needed.length > 0 && html`<h3>It needs</h3><ul>${needed.map((one) => html`<li key=${one.program}>
       <span class="state ${one.is_usable ? "good" : "bad"}">${one.is_usable ? "●" : "▲"} ${one.program}</span> ${one.is_usable ? one.version : html`<${Prose} text=${one.problem} /> <${Prose} text=${one.hint} />`}</li>`)}</ul>`}
@@ -141,7 +141,7 @@ function Install({ entry }) {
   const [as, setAs] = useState("");
   const [offer, setOffer] = useState("");
   const [hasNetwork, setNetwork] = useState(true);
-  const kinds = [...new Set([...entry.packages.map((one) => one.type), ...(entry.remotes.length ? ["remote"] : [])])];
+  const kinds = offers(entry);
   const extra = { name, network: hasNetwork, ...(as && { as }), ...(offer && { offer }) };
   return html`<section aria-labelledby="install"><h3 id="install">Install it</h3>
     ${!isOpen && html`<div class="bar"><button type="button" class="strong" onClick=${() => setOpen(true)}>Install …</button>
@@ -153,7 +153,7 @@ function Install({ entry }) {
         <label class="check"><input type="checkbox" checked=${hasNetwork} onChange=${(e) => setNetwork(e.target.checked)} /> its sandbox has the network</label>
       </div>
       <${Planned} plan=${(choice) => post("/install/plan", choice)} act=${(choice) => post("/install", choice)} extra=${extra} verb="Install"
-        show=${(form) => html`<${InstallPlan} plan=${form} />`}
+        show=${(form) => html`<${Plan} plan=${form} />`}
         done=${(answer) => html`<p><span class="state good">● Installed</span> as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>. Its tools are found from now on.</p>`} />`}
     <p class="note">Or in a terminal:</p><${Command} text=${`discovery marketplace install ${quoted(name)}`} />
   </section>`;
@@ -195,7 +195,7 @@ function Change({ verb, server, onDone }) {
   const show = (form) => {
     if (verb === "uninstall") return html`<p>${form.package} goes, from the ${form.where}. ${form.kept_secrets.length > 0 && `Its secrets stay: ${form.kept_secrets.join(", ")}.`}</p>`;
     if (verb === "rollback") return form.available ? html`<p>${form.version} → ${form.available}</p><pre tabindex="0">${form.url || form.command.map(quoted).join(" ")}</pre>` : html`<${Empty}>There is no earlier version here.<//>`;
-    return html`<${Differences} of=${form} />${form.plan && html`<${InstallPlan} plan=${form.plan} />`}`;
+    return html`<${Differences} of=${form} />${form.plan && html`<${Plan} plan=${form.plan} />`}`;
   };
   const blocked = (form) => (verb === "rollback" && !form.available) || (verb === "update" && !form.plan);
   return html`<${Planned} plan=${(chosen) => post(`${path}/plan`, choice(chosen))} act=${act} verb=${VERBS[verb]} show=${show} blocked=${blocked}

@@ -4,7 +4,6 @@ import { useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { calls, reloads, revision, servers, status } from "../live.js";
-import { visible } from "../texts.js";
 import { counted, Empty, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { Recent } from "./metrics.js";
@@ -22,7 +21,7 @@ export function Overview() {
       <${Figure} name="Servers" value=${servers.value.length} note=${`${ill.length} with problems`} />
       <${Figure} name="Tools" value=${known?.tool_count} note=${known && `${known.enabled_count} enabled`} />
       <${Figure} name="Calls since this page was opened" value=${calls.value.length} note=${failures()} />
-      <${Spared} toolCount=${known?.enabled_count} />
+      ${known?.enabled_count !== 0 && html`<${Spared} toolCount=${known?.enabled_count} />`}
     </dl>
     <${Problem} error=${error} />
     <section aria-labelledby="attention">
@@ -34,7 +33,7 @@ export function Overview() {
         ${(known?.notices || []).map((notice) => html`<li key=${notice.message}><${Prose} text=${notice.message} /> <code>${notice.code}</code></li>`)}
         ${ill.filter((server) => server.status !== UNTRUSTED).map((server) => html`<li key=${server.name}>
           <a href="#/servers/${encodeURIComponent(server.name)}">${server.name}</a> <${State} state=${server.status} />
-          <p><${Prose} text=${visible(server.reason)} /></p>${server.hint && html`<p class="hint"><${Prose} text=${visible(server.hint)} /></p>`}
+          <p><${Prose} text=${server.reason} /></p>${server.hint && html`<p class="hint"><${Prose} text=${server.hint} /></p>`}
           <${Mend} server=${server} /></li>`)}
       </ul>
       <${Approvals} />

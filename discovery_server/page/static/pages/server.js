@@ -4,8 +4,8 @@ import { useRef, useState } from "preact/hooks";
 import { all, get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { revision, servers } from "../live.js";
-import { visible } from "../texts.js";
-import { ago, Confirmed, counted, Drawer, Empty, Fact, moment, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
+import { grants } from "../plan.js";
+import { ago, Confirmed, counted, Drawer, Empty, Fact, moment, Problem, Prose, State, took, useAction, useLoaded, withWords } from "../ui.js";
 import { Prompts, Resources } from "./server_offerings.js";
 import { Configuration, Events, Export, Review, Secrets, ServerMetrics, Stderr } from "./server_parts.js";
 
@@ -45,8 +45,8 @@ function StateTab({ server: name }) {
     <${Problem} error=${error} />
     ${health && html`
       <p class="lead"><${State} state=${health.status} />${health.since && html` <span class="note" title=${moment(health.since)}>for ${ago(health.since).replace(" ago", "")}</span>`}</p>
-      ${health.reason && html`<p><${Prose} text=${visible(health.reason)} /></p>`}
-      ${health.hint && html`<p class="hint"><${Prose} text=${visible(health.hint)} /></p>`}
+      ${health.reason && html`<p><${Prose} text=${health.reason} /></p>`}
+      ${health.hint && html`<p class="hint"><${Prose} text=${health.hint} /></p>`}
       ${isNextStepShown(health) && html`<p>Next step: <code>${health.next_step}</code></p>`}
       <div class="bar">
         ${health.source !== TRANSIENT && html`<button type="button" onClick=${turn} disabled=${isTurning}>${health.wanted ? "Disable" : "Enable"}</button>`}
@@ -61,23 +61,23 @@ function StateTab({ server: name }) {
       ${listError && html`<${Failed} health=${health} before=${before.current} message=${listError.message}><${Problem} error=${listError} /><//>`}
       ${checkError && html`<${Failed} health=${health} before=${before.current} message=${checkError.message}><${Problem} error=${checkError} /><//>`}
       ${report && (report.success ? html`<p role="status">It has ${counted(report.tool_count, "tool")}.</p>`
-    : html`<${Failed} health=${health} before=${before.current} message=${report.message}><p role="status">${visible(report.message)}</p><//>`)}
+    : html`<${Failed} health=${health} before=${before.current} message=${report.message}><p role="status">${report.message}</p><//>`)}
       ${answer && (answer.status === "healthy" ? html`<p role="status">It answered within ${took(answer.latency_ms / 1000)}.</p>`
-    : html`<${Failed} health=${health} before=${before.current} message=${answer.error}><p role="status">It did not answer: ${visible(answer.error)}</p><//>`)}
+    : html`<${Failed} health=${health} before=${before.current} message=${answer.error}><p role="status">It did not answer: ${answer.error}</p><//>`)}
       <dl class="facts wide">
         <${Fact} name="Tools">${counted(health.enabled_count, "tool")}${health.enabled_count < health.tool_count && ` of ${health.tool_count} enabled`}${health.withheld_count > 0 && html`; <a href="#/servers/${part(name)}/review">${health.withheld_count} wait for review</a>`}<//>
         <${Fact} name="Listed">${ago(health.listed_at)}${health.is_stale && "; these are the last known tools"}<//>
         ${health.next_try && html`<${Fact} name="Next try">${moment(health.next_try)}<//>`}
-        <${Fact} name="From">${health.source}${health.package && html` <code>${visible(health.package)}</code>`}<//>
-        ${health.sandbox && html`<${Fact} name="Sandbox">${shownSandbox(health.sandbox)}<//>`}
+        <${Fact} name="From">${health.source}${health.package && html` <code>${health.package}</code>`}<//>
+        ${health.sandbox && html`<${Fact} name="Sandbox">${grants(health.sandbox)}<//>`}
         ${health.session && html`
           ${health.session.pid && html`<${Fact} name="Process">${health.session.pid}<//>`}
           ${health.session.protocol_version && html`<${Fact} name="Protocol">${health.session.protocol_version}<//>`}
           <${Fact} name="Counts">${Object.entries(health.session.counters).filter(([, count]) => count).map(([key, count]) => `${key.replaceAll("_", " ")} ${count}`).join(", ") || "none"}<//>`}
       </dl>
-      ${health.dropped.length > 0 && html`<h3>Tools that cannot be used</h3><ul>${health.dropped.map((one) => html`<li key=${one.tool}>${visible(one.tool)}: ${visible(one.reason)}</li>`)}</ul>`}
-      ${health.session?.invalid_output.length > 0 && html`<h3>Output that is not MCP</h3><pre tabindex="0">${visible(health.session.invalid_output.join("\n"))}</pre>`}
-      ${(health.stderr || health.session?.stderr) && html`<h3>stderr, last lines</h3><pre tabindex="0">${visible(health.stderr || health.session.stderr)}</pre>`}`}
+      ${health.dropped.length > 0 && html`<h3>Tools that cannot be used</h3><ul>${health.dropped.map((one) => html`<li key=${one.tool}>${one.tool}: ${one.reason}</li>`)}</ul>`}
+      ${health.session?.invalid_output.length > 0 && html`<h3>Output that is not MCP</h3><pre tabindex="0">${health.session.invalid_output.join("\n")}</pre>`}
+      ${(health.stderr || health.session?.stderr) && html`<h3>stderr, last lines</h3><pre tabindex="0">${health.stderr || health.session.stderr}</pre>`}`}
   </div>`;
 }
 
@@ -95,19 +95,17 @@ function isNextStepShown({ hint, next_step: step }) {
   return Boolean(step) && !hint && !/^discovery (health|refresh|review) /.test(step);
 }
 
-const shownSandbox = (sandbox) => (typeof sandbox === "string" ? sandbox : JSON.stringify(sandbox));
-
 function ToolsTab({ server }) {
   const [words, setWords] = useState("");
   const [tools, error] = useLoaded(() => all(`/servers/${part(server)}/tools`, "tools", { all: true }), [server], [revision.value]);
-  const wanted = words.toLowerCase().split(/\s+/);
-  const found = (tools || []).filter((tool) => wanted.every((word) => `${tool.tool} ${tool.summary} ${tool.tags.join(" ")}`.toLowerCase().includes(word)));
+  const has = withWords(words);
+  const found = (tools || []).filter((tool) => has(`${tool.tool} ${tool.summary} ${tool.tags.join(" ")}`));
   return html`<div aria-busy=${!tools && !error}>
     <${Problem} error=${error} />
     ${tools?.length === 0 && html`<${Empty}>It has no tools.<//>`}
     ${tools?.length > 8 && html`<label>Filter <input type="search" value=${words} onInput=${(e) => setWords(e.target.value)} /></label>`}
     <ul class="tools">${found.slice(0, 300).map((tool) => html`<li key=${tool.tool} class=${tool.enabled ? "" : "off"}>
-      <a href="#/tools/${part(server)}/${part(tool.tool)}">${tool.tool}</a> ${!tool.enabled && html`<span class="state off">○ disabled: ${visible(tool.reason)}</span>`}
-      <p>${visible(tool.summary)}</p></li>`)}</ul>
+      <a href="#/tools/${part(server)}/${part(tool.tool)}">${tool.tool}</a> ${!tool.enabled && html`<span class="state off">○ disabled: ${tool.reason}</span>`}
+      <p>${tool.summary}</p></li>`)}</ul>
     ${found.length > 300 && html`<p class="note">${found.length - 300} more; filter them.</p>`}</div>`;
 }

@@ -3,8 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
-import { follow, revision, servers } from "../live.js";
-import { visible } from "../texts.js";
+import { follow, reloads, revision, servers } from "../live.js";
+import { ChangedServer } from "../server_entry.js";
 import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
 
 const MOST_EVENTS = 200;
@@ -23,10 +23,10 @@ export function Review({ server }) {
       <${Confirmed} label="Accept all …" question=${`Accept all that is shown of ${server}?`} verb="Accept it" act=${accept}>
         <p>Agents read these texts from now on. If anything has changed since it was shown, nothing is accepted.</p><//></div>`}
     ${reviews.map((one) => html`<section class="review" key=${one.tool || ""} aria-label=${one.tool || "the server"}>
-      <h3>${one.tool ? visible(one.tool) : "The server itself"} <span class="tag">${one.state === "pending" ? "new" : "changed"}</span> <span class="tag">${visible(one.weight)}</span></h3>
-      ${one.findings.map((finding, index) => html`<p class="problem" key=${index}>▲ ${visible(finding.message)}</p>`)}
+      <h3>${one.tool ? one.tool : "The server itself"} <span class="tag">${one.state === "pending" ? "new" : "changed"}</span> <span class="tag">${one.weight}</span></h3>
+      ${one.findings.map((finding, index) => html`<p class="problem" key=${index}>▲ ${finding.message}</p>`)}
       ${one.changes.map((change, index) => html`<${Change} key=${index} change=${change} />`)}
-      ${one.changes.length === 0 && html`<pre tabindex="0">${visible(shown(one.now))}</pre>`}
+      ${one.changes.length === 0 && html`<pre tabindex="0">${shown(one.now)}</pre>`}
     </section>`)}
   </div>`;
 }
@@ -34,10 +34,10 @@ export function Review({ server }) {
 /** Before and after, side by side; what was taken out and put in is marked, and named for those who listen. */
 function Change({ change }) {
   const words = change.words || [];
-  const side = (kind, mark) => words.filter((word) => word.kind === "same" || word.kind === kind).map((word, index) => (word.kind === "same" ? visible(word.text)
-    : mark === "ins" ? html`<ins key=${index}>${visible(word.text)}</ins>` : html`<del key=${index}>${visible(word.text)}</del>`));
-  const whole = (value) => (value === null || value === undefined ? html`<span class="note">nothing</span>` : visible(shown(value)));
-  return html`<h4><code>${visible(pathText(change.path))}</code> <span class="hints">${visible(change.weight)}</span></h4>
+  const side = (kind, mark) => words.filter((word) => word.kind === "same" || word.kind === kind).map((word, index) => (word.kind === "same" ? word.text
+    : mark === "ins" ? html`<ins key=${index}>${word.text}</ins>` : html`<del key=${index}>${word.text}</del>`));
+  const whole = (value) => (value === null || value === undefined ? html`<span class="note">nothing</span>` : shown(value));
+  return html`<h4><code>${pathText(change.path)}</code> <span class="hints">${change.weight}</span></h4>
     <div class="sides">
       <div><p class="note">Before</p><pre tabindex="0">${change.words ? side("removed", "del") : whole(change.before)}</pre></div>
       <div><p class="note">Now</p><pre tabindex="0">${change.words ? side("added", "ins") : whole(change.after)}</pre></div>
@@ -48,14 +48,18 @@ const pathText = (path) => (Array.isArray(path) ? path.join(".") : String(path ?
 
 /** Its entry as it is written, with references instead of values. */
 export function Configuration({ server }) {
-  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value]);
+  const [turn, setTurn] = useState(0);
+  const [isOpen, setOpen] = useState(false);
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value, reloads.value, turn]);
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
     ${found && html`<dl class="facts wide">
-      ${found.source && html`<${Fact} name="From">${visible(found.source)}<//>`}
-      ${found.origin && html`<${Fact} name="Where"><code>${visible(found.origin)}</code><//>`}
-    </dl><pre tabindex="0">${visible(JSON.stringify(found.entry ?? found, null, 2))}</pre>
-    <p class="note">Secrets are references; their values are not shown anywhere. A change is made in the file, or by <code>discovery add --replace</code>.</p>`}
+      ${found.source && html`<${Fact} name="From">${found.source}<//>`}
+      ${found.origin && html`<${Fact} name="Where"><code>${found.origin}</code><//>`}
+    </dl><pre tabindex="0">${JSON.stringify(found.entry ?? found, null, 2)}</pre>
+    <p class="note">Secrets are references; their values are not shown anywhere.</p>
+    ${!isOpen && html`<p><button type="button" onClick=${() => setOpen(true)}>Change it …</button></p>`}
+    ${isOpen && html`<h3>Change it</h3><${ChangedServer} server=${server} entry=${found.entry} onChanged=${() => setTurn(turn + 1)} />`}`}
   </div>`;
 }
 
@@ -80,17 +84,17 @@ export function Secrets({ server }) {
   return html`<div aria-busy=${!(found && entry) && !error && !entryError}>
     <${Problem} error=${error || entryError} />
     ${found && entry && wanted.length + own.length === 0 && html`<${Empty}>Its entry refers to no secret, and none is stored for it.<//>`}
-    <ul class="entries">${wanted.map((one) => html`<li key=${one} class="bar"><code>${visible(one)}</code>
+    <ul class="entries">${wanted.map((one) => html`<li key=${one} class="bar"><code>${one}</code>
         ${found && (names.has(one) ? html`<span class="state good">● stored</span>` : html`<span class="state bad">▲ missing</span>`)}
         <button type="button" class="quiet" onClick=${() => setName(one)}>${names.has(one) ? "Set a new value" : "Give it a value"}</button></li>`)}
-      ${own.map((one) => html`<li key=${one} class="bar"><code>${visible(one)}</code> <span class="note">stored; its entry does not refer to it</span></li>`)}</ul>
+      ${own.map((one) => html`<li key=${one} class="bar"><code>${one}</code> <span class="note">stored; its entry does not refer to it</span></li>`)}</ul>
     <form class="row" onSubmit=${(event) => { event.preventDefault(); save(); }}>
       <label>Name <input value=${name} onInput=${(e) => setName(e.target.value)} placeholder=${wanted[0] || `${server}/API_KEY`} autocomplete="off" spellcheck=${false} required /></label>
       <label class="wide">Value <input type="password" value=${value} onInput=${(e) => setValue(e.target.value)} autocomplete="new-password" required /></label>
       <button disabled=${isSaving || !name.trim() || !value}>Store</button>
     </form>
     <${Problem} error=${saveError} />
-    ${saved && html`<p role="status">${visible(saved.name)} is stored. ${saved.report?.success ? "The server is connected." : visible(saved.report?.message || "")}
+    ${saved && html`<p role="status">${saved.name} is stored. ${saved.report?.success ? "The server is connected." : saved.report?.message}
       ${!wanted.includes(saved.name) && html`Its entry does not refer to it yet: <code>${`\${secret:${saved.name}}`}</code>.`} <a href="#/settings">Settings</a> delete secrets.</p>`}
   </div>`;
 }
@@ -116,7 +120,7 @@ export function ServerMetrics({ server }) {
     ${own?.calls > 0 && html`<dl class="figures"><div><dt>Calls</dt><dd>${own.calls.toLocaleString("en")}</dd></div><div><dt>Errors</dt><dd>${own.errors.toLocaleString("en")}</dd></div>
         <div><dt>Median</dt><dd>${took(own.p50_seconds)}</dd></div><div><dt>95 %</dt><dd>${took(own.p95_seconds)}</dd></div></dl>
       <table><thead><tr><th>Tool</th><th class="number">Calls</th><th class="number">Errors</th><th class="number">p50</th><th class="number">p95</th><th>Last call</th></tr></thead>
-      <tbody>${own.tools.map((tool) => html`<tr key=${tool.tool}><th scope="row"><a href="#/tools/${part(server)}/${part(tool.tool)}">${visible(tool.tool)}</a></th>
+      <tbody>${own.tools.map((tool) => html`<tr key=${tool.tool}><th scope="row"><a href="#/tools/${part(server)}/${part(tool.tool)}">${tool.tool}</a></th>
         <td class="number" data-label="calls">${tool.calls.toLocaleString("en")}</td><td class="number" data-label="errors">${tool.errors ? html`<span class="state bad">▲ ${tool.errors}</span>` : 0}</td>
         <td class="number" data-label="p50">${took(tool.p50_seconds)}</td><td class="number" data-label="p95">${took(tool.p95_seconds)}</td><td class="when">${ago(tool.last_at ?? tool.last_call_at)}</td></tr>`)}</tbody></table>`}
   </div>`;
@@ -128,7 +132,7 @@ export function Stderr({ server }) {
   const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/stderr`, {}, signal), [server], [turn, servers.value]);
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
-    ${found && (found.lines.length ? html`<pre tabindex="0" class="long">${visible(found.lines.join("\n"))}</pre>` : html`<${Empty}>It wrote nothing to stderr since this gateway was started.<//>`)}
+    ${found && (found.lines.length ? html`<pre tabindex="0" class="long">${found.lines.join("\n")}</pre>` : html`<${Empty}>It wrote nothing to stderr since this gateway was started.<//>`)}
     <div class="bar"><button type="button" onClick=${() => setTurn(turn + 1)}>Read again</button>
       <a href="#/logs?${new URLSearchParams({ server, kind: "stderr" })}">Older lines in the log</a></div>
   </div>`;
@@ -149,7 +153,7 @@ export function Events({ server }) {
   const own = recent.filter((one) => one.event.server === server).slice(0, MOST_EVENTS);
   return html`${own.length === 0 ? html`<${Empty}>Nothing has happened to it since this page was opened. Calls stand in <a href="#/logs?${new URLSearchParams({ server })}">its log</a>.<//>`
     : html`<table><thead><tr><th>When</th><th>What</th><th>Details</th></tr></thead><tbody>${own.map(({ at, event }) => html`<tr key=${event.sequence}>
-      <td class="when">${moment(at)}</td><th scope="row">${event.type.replaceAll("_", " ")}</th><td>${visible(details(event))}</td></tr>`)}</tbody></table>`}`;
+      <td class="when">${moment(at)}</td><th scope="row">${event.type.replaceAll("_", " ")}</th><td>${details(event)}</td></tr>`)}</tbody></table>`}`;
 }
 
 function details({ type, server, sequence, ...fields }) {
@@ -166,9 +170,9 @@ export function Export({ server }) {
   return html`<div aria-busy=${!found && !error}>
     <label>For <select value=${client} onChange=${(e) => setClient(e.target.value)}>${CLIENTS.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
     <${Problem} error=${error} />
-    ${found && html`<p class="note">What ${visible(found.label)} has in its file (${found.format}):</p><${Command} text=${found.text} />
+    ${found && html`<p class="note">What ${found.label} has in its file (${found.format}):</p><${Command} text=${found.text} />
       ${found.command && html`<p class="note">Or as a command:</p><${Command} text=${found.command} />`}
-      ${found.values.length > 0 && html`<p>It needs a value for ${found.values.map((one) => html`<code key=${one}>${visible(one)}</code> `)}; no value is written here.</p>`}
-      ${found.notes.length > 0 && html`<ul class="warnings">${found.notes.map((one) => html`<li key=${one}>${visible(one)}</li>`)}</ul>`}`}
+      ${found.values.length > 0 && html`<p>It needs a value for ${found.values.map((one) => html`<code key=${one}>${one}</code> `)}; no value is written here.</p>`}
+      ${found.notes.length > 0 && html`<ul class="warnings">${found.notes.map((one) => html`<li key=${one}>${one}</li>`)}</ul>`}`}
   </div>`;
 }

@@ -4,8 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { part } from "../api.js";
 import { html } from "../html.js";
 import { servers } from "../live.js";
-import { visible } from "../texts.js";
-import { address, ago, counted, Empty, moment, Prose, State } from "../ui.js";
+import { NewServer } from "../server_entry.js";
+import { address, ago, counted, Empty, moment, Prose, State, withWords } from "../ui.js";
 import { Server } from "./server.js";
 import { Transient } from "./transient.js";
 
@@ -19,7 +19,7 @@ const COLUMNS = /** @type {[string, string, (server: any) => any][]} */ ([
 export function Servers({ rest, query }) {
   const [words, setWords] = useState(query.get("filter") || "");
   const [sorted, setSorted] = useState(query.get("sort") || "name");
-  const found = useMemo(() => inOrder(servers.value.filter((server) => matches(server, words)), sorted), [servers.value, words, sorted]);
+  const found = useMemo(() => inOrder(matching(servers.value, words), sorted), [servers.value, words, sorted]);
   const here = address("servers", { filter: words.trim(), sort: sorted === "name" ? "" : sorted });
   const keep = (filter, sort) => history.replaceState(null, "", address(rest.length ? `servers/${rest.map(part).join("/")}` : "servers", { filter: filter.trim(), sort: sort === "name" ? "" : sort }));
   const sort = (key) => { setSorted(key); keep(words, key); };
@@ -35,6 +35,7 @@ export function Servers({ rest, query }) {
         <th>Tags</th><th>Reason</th></tr></thead>
       <tbody>${found.map((server) => html`<${Row} key=${server.name} server=${server} />`)}</tbody>
     </table>`}
+    <details class="adding"><summary>Add a server</summary><${NewServer} /></details>
     <${Transient} />
     ${rest[0] && html`<${Server} key=${rest[0]} name=${rest[0]} tab=${rest[1] || ""} onClose=${() => { location.hash = here; }} />`}`;
 }
@@ -45,9 +46,15 @@ function Row({ server }) {
     <td><${State} state=${server.status} /></td>
     <td class="number" data-label="tools">${server.enabled_count}${server.enabled_count < server.tool_count && ` / ${server.tool_count}`}${server.dropped?.length > 0 && ` (${server.dropped.length} unusable)`}</td>
     <td class="when">${server.since && html`<span title=${moment(server.since)}>${ago(server.since)}</span>`}</td>
-    <td>${server.tags.map((tag) => html`<span class="tag" key=${tag}>${visible(tag)}</span> `)}</td>
-    <td>${server.reason && html`<${Prose} text=${visible(server.reason)} />`}</td>
+    <td>${server.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span> `)}</td>
+    <td>${server.reason && html`<${Prose} text=${server.reason} />`}</td>
   </tr>`;
+}
+
+/** @param {any[]} found @param {string} words */
+function matching(found, words) {
+  const has = withWords(words);
+  return found.filter((server) => has([server.name, server.status, server.reason, ...server.tags].join(" ")));
 }
 
 function inOrder(found, key) {
@@ -56,9 +63,3 @@ function inOrder(found, key) {
 }
 
 const compared = (some, other) => (Array.isArray(some) ? compared(some[0], other[0]) || compared(some[1], other[1]) : some < other ? -1 : some > other ? 1 : 0);
-
-/** @param {any} server @param {string} words */
-function matches(server, words) {
-  const text = [server.name, server.status, server.reason, ...server.tags].join(" ").toLowerCase();
-  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
-}

@@ -3,8 +3,9 @@
 import { useState } from "preact/hooks";
 import { get, part, post, put, remove } from "../api.js";
 import { html } from "../html.js";
-import { InstallPlan, Planned } from "../install.js";
+import { Planned } from "../install.js";
 import { reloads, revision } from "../live.js";
+import { Plan } from "../plan.js";
 import { ago, Confirmed, counted, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
 
 export function Settings() {
@@ -37,20 +38,13 @@ function Request({ request, onDecided }) {
     <p><strong>${request.action} ${request.name}</strong> <span class="note">asked ${ago(request.created_at)}${request.client && ` by ${request.client}`}</span></p>
     <p>${deed(request)}</p>
     ${Object.keys(request.arguments).length > 0 && html`<p class="note">What the agent gave with it:</p><pre tabindex="0">${JSON.stringify(request.arguments, null, 2)}</pre>`}
-    ${isOpen && html`<${Planned} plan=${(choice) => post(`${path}/plan`, choice)} act=${accept} verb="Accept" show=${(form) => html`<${RequestPlan} form=${form} />`} done=${() => "Accepted."} />`}
+    ${isOpen && html`<${Planned} plan=${(choice) => post(`${path}/plan`, choice)} act=${accept} verb="Accept" show=${(form) => html`<${Plan} plan=${form} />`} done=${() => "Accepted."} />`}
     <div class="bar">
       ${!isOpen && html`<button type="button" onClick=${() => setOpen(true)}>Accept …</button>`}
       <${Confirmed} label="Decline …" question=${`Decline: ${request.action} ${request.name}?`} verb="Decline" act=${async () => { await post(`${path}/decline`, { reason }); onDecided(); }}>
         <p>It is not asked for again within a day.</p>
         <label>Reason, for the agent <input value=${reason} maxlength="500" onInput=${(e) => setReason(e.target.value)} /></label><//>
     </div>`;
-}
-
-/** What accepting does: an installation, or changes of servers as they would be written. */
-function RequestPlan({ form }) {
-  if (form.package) return html`<${InstallPlan} plan=${form} />`;
-  const { digest, ...rest } = form;
-  return html`<pre tabindex="0">${rest.diff || JSON.stringify(rest, null, 2)}</pre>`;
 }
 
 /** What is done if a request is accepted. */

@@ -6,7 +6,7 @@ import { html } from "../html.js";
 import { revision } from "../live.js";
 import { visible } from "../texts.js";
 import { TryTool } from "../try_tool.js";
-import { Drawer, Empty, Problem, useLoaded, useSettled } from "../ui.js";
+import { Drawer, Empty, Problem, useLoaded, useSettled, withWords } from "../ui.js";
 
 const SHOWN = 100; // rows; more are a filter away
 const SETTLED = 500; // milliseconds
@@ -32,16 +32,16 @@ export function Tools({ rest }) {
     ${rest.length === 2 && html`<${Tool} key=${rest.join(":")} server=${rest[0]} tool=${rest[1]} />`}`;
 }
 
-/** The tools with what is searched for words, made once: thousands are searched with each key.
+/** The tools with what is searched for words, put together once: thousands are searched with each key.
  * @param {any[]} tools */
 function withTexts(tools) {
-  return tools.map((tool) => ({ ...tool, text: `${tool.server}:${tool.tool} ${tool.summary} ${tool.tags.join(" ")}`.toLowerCase() }));
+  return tools.map((tool) => ({ ...tool, text: `${tool.server}:${tool.tool} ${tool.summary} ${tool.tags.join(" ")}` }));
 }
 
 /** @param {any[]} tools @param {string} words */
 function matching(tools, words) {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  return tools.filter((tool) => wanted.every((word) => tool.text.includes(word)));
+  const has = withWords(words);
+  return tools.filter((tool) => has(tool.text));
 }
 
 function Tool({ server, tool }) {

@@ -5,7 +5,7 @@ import { get, part, post, remove } from "../api.js";
 import { jsonIn } from "../forms/schema_field.js";
 import { isObject } from "../forms/schema_check.js";
 import { html } from "../html.js";
-import { quoted, visible } from "../texts.js";
+import { Plan } from "../plan.js";
 import { duration, Problem, State, useAction } from "../ui.js";
 
 const EXAMPLE = '{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything"]}';
@@ -43,10 +43,7 @@ function Start({ onStart }) {
     <p class="row"><button disabled=${isPlanning || !isObject(entry)}>Show what would run</button></p>
     <${Problem} error=${planError} />
     ${isShown && html`<h3>This would ${plan.url ? "be connected" : "run on this machine"}</h3>
-      <pre tabindex="0">${visible(plan.url || (plan.command || []).map(quoted).join(" "))}</pre>
-      ${plan.cwd && html`<p>In the folder <code>${visible(plan.cwd)}</code>.</p>`}
-      ${Object.keys(plan.env || {}).length > 0 && html`<p>With ${Object.entries(plan.env).map(([name, value]) => html`<code key=${name}>${visible(name)}=${visible(value)}</code> `)}</p>`}
-      ${[...(plan.notes || []), ...(plan.findings || []).map((one) => one.message)].map((one) => html`<p class="problem" key=${one}>▲ ${visible(one)}</p>`)}
+      <${Plan} plan=${plan} />
       <p class="row"><button type="button" class="strong" onClick=${start} disabled=${isStarting}>${isStarting ? "Starting …" : "Start it"}</button></p>
       <p class="note">It is in no list of agents, and is gone with all that is known of it when it ends.</p>
       <${Problem} error=${startError} />`}

@@ -1,0 +1,137 @@
+// @ts-check
+// The entry of a server as a form: a new one, or changes of one that is there; shown as it would be written, then saved.
+import { useId, useState } from "preact/hooks";
+import { part, post, request } from "./api.js";
+import { isObject, Unfinished } from "./forms/schema_check.js";
+import { jsonIn } from "./forms/schema_field.js";
+import { html } from "./html.js";
+import { Planned } from "./install.js";
+import { Plan } from "./plan.js";
+import { Empty, Prose } from "./ui.js";
+
+const REDACTED = "••••"; // what stands in an answer of the API for a value that is not shown
+
+/** What each field has in an entry, as text, and back. @type {Record<string, {label: string, hint: string, rows?: number, of: (entry: any) => string, to: (text: string) => any}>} */
+const FIELDS = {
+  command: { label: "Program", hint: "for a server on this machine", of: (entry) => entry.command || "", to: (text) => text.trim() },
+  args: { label: "Arguments", hint: "one a line", rows: 2, of: (entry) => (entry.args || []).join("\n"), to: (text) => text.split("\n").filter((line) => line !== "") },
+  env: { label: "Environment", hint: "NAME=value, one a line", rows: 2, of: (entry) => lines(entry.env, "="), to: (text) => pairs(text, "=") },
+  url: { label: "Address", hint: "for a server elsewhere: https://…", of: (entry) => entry.url || "", to: (text) => text.trim() },
+  headers: { label: "Headers", hint: "Name: value, one a line", rows: 2, of: (entry) => lines(entry.headers, ": "), to: (text) => pairs(text, ": ") },
+  others: { label: "Other settings", hint: "JSON, for instance {\"tags\": [\"work\"]}", rows: 2, of: (entry) => (Object.keys(entry).length ? JSON.stringify(entry, null, 2) : ""), to: (text) => (text.trim() ? jsonIn(text) : {}) },
+};
+
+/** A server that is added. */
+export function NewServer() {
+  const [name, setName] = useState("");
+  const given = ({ name: named, entry, digest }) => ({ name: named, entry, ...(digest && { digest }) });
+  return html`<${EntryForm} named=${name.trim()} verb="Add" before=${{}} extra=${{ name: name.trim() }}
+    first=${(wrong) => html`<${Field} label="Name" hint="as agents see it" text=${name} wrong=${wrong} onInput=${setName} />`}
+    plan=${(choice) => post("/servers/plan", given(choice))} act=${(choice) => post("/servers", given(choice))}
+    done=${(answer) => html`<p><span class="state good">● Added</span> as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>.</p>`} />`;
+}
+
+/** Changes of the entry of a server. @param {{server: string, entry: any, onChanged: () => void}} given */
+export function ChangedServer({ server, entry, onChanged }) {
+  const path = `/servers/${part(server)}`;
+  const given = ({ entry: after, digest }) => ({ changes: patch(entry, after), ...(digest && { digest }) });
+  return html`<${EntryForm} named=${server} verb="Save" before=${entry} extra=${{}}
+    plan=${(choice) => post(`${path}/change/plan`, given(choice))} act=${(choice) => request("PATCH", path, { body: given(choice) })}
+    done=${() => html`<p><span class="state good">● Saved</span>, and in use.</p>`} onDone=${onChanged} />`;
+}
+
+function EntryForm({ named, verb, before, extra, plan, act, done, first = (wrong) => null, onDone = () => {} }) {
+  const [texts, setTexts] = useState(() => textsOf(before));
+  const [isOpen, setOpen] = useState(false);
+  const [problems, setProblems] = useState(/** @type {any[]} */ ([]));
+  const entry = entryOf(texts);
+  const mistakes = ownMistakes(texts, before);
+  const isSame = Object.keys(patch(before, entry)).length === 0;
+  const isReady = named && !isSame && Object.keys(mistakes).length === 0;
+  const hints = problems.filter((one) => one.hint && !fieldOf(one, named)).map((one) => one.hint);
+  const wrong = (key) => [...(mistakes[key] || []), ...problems.filter((one) => fieldOf(one, named) === key).map((one) => [one.message, one.hint].filter(Boolean).join("; "))];
+  const ask = async (choice) => {
+    setProblems([]);
+    try {
+      return await plan(choice);
+    } catch (error) {
+      setProblems(error.form?.problems || []);
+      throw error;
+    }
+  };
+  const save = async (choice) => { const answer = await act(choice); onDone(); return answer; };
+  return html`<form class="fields" onSubmit=${(event) => { event.preventDefault(); setOpen(true); }}>
+      ${first(wrong("name"))}
+      ${Object.entries(FIELDS).map(([key, field]) => html`<${Field} key=${key} ...${field} text=${texts[key]} wrong=${wrong(key)} onInput=${(text) => setTexts({ ...texts, [key]: text })} />`)}
+      <p class="note">Write a secret as <code>${"${secret:NAME}"}</code>, and store it under <a href="#/settings">Settings</a>. A value that looks like one is stored, and only the reference is written.</p>
+      ${!isOpen && html`<p class="row"><button disabled=${!isReady}>Show what would be written</button> ${isSame && html`<span class="note">Nothing is changed yet.</span>`}</p>`}
+    </form>
+    ${hints.map((one) => html`<p class="wrong" key=${one}><${Prose} text=${one} /></p>`)}
+    ${isOpen && html`<${Planned} plan=${ask} act=${save} extra=${{ ...extra, entry }} verb=${verb} done=${done}
+      blocked=${(form) => !form.diff || !isReady}
+      show=${(form) => (form.diff ? html`<${Plan} plan=${form} />` : html`<${Empty}>Nothing would be different.<//>`)} />`}`;
+}
+
+function Field({ label, hint, text, wrong, rows = 0, onInput }) {
+  const id = useId();
+  const field = { id, value: text, spellcheck: false, autocomplete: "off", "aria-describedby": `${id}-hint ${id}-wrong`, "aria-invalid": wrong.length ? "true" : undefined, onInput: (event) => onInput(event.target.value) };
+  return html`<div class="field"><p class="label row"><label class="name" for=${id}>${label}</label> <span class="hints" id=${`${id}-hint`}>${hint}</span></p>
+    ${rows ? html`<textarea ...${field} rows=${rows}></textarea>` : html`<input ...${field} />`}
+    <div id=${`${id}-wrong`} role="status">${wrong.map((one) => html`<p class="wrong" key=${one}><${Prose} text=${one} /></p>`)}</div></div>`;
+}
+
+const lines = (of, mark) => Object.entries(of || {}).map(([name, value]) => `${name}${mark}${value}`).join("\n");
+
+/** The pairs of lines; a line without the mark has an empty value. */
+function pairs(text, mark) {
+  const found = text.split("\n").filter((line) => line.trim()).map((line) => {
+    const at = line.indexOf(mark);
+    return at < 0 ? [line.trim(), ""] : [line.slice(0, at).trim(), line.slice(at + mark.length)];
+  });
+  return Object.fromEntries(found);
+}
+
+/** The texts of an entry; what a field cannot hold as it is stands among the other settings. @param {any} entry */
+function textsOf(entry) {
+  const holds = (key) => key in FIELDS && key !== "others" && JSON.stringify(FIELDS[key].to(FIELDS[key].of(entry))) === JSON.stringify(entry[key]);
+  const [own, others] = [true, false].map((isHeld) => Object.fromEntries(Object.entries(entry).filter(([key]) => holds(key) === isHeld)));
+  return Object.fromEntries(Object.entries(FIELDS).map(([key, field]) => [key, field.of(key === "others" ? others : own)]));
+}
+
+/** The entry that the texts make; what is empty is left out. @param {Record<string, string>} texts */
+function entryOf({ others, ...texts }) {
+  const found = Object.entries(texts).filter(([, text]) => text.trim()).map(([key, text]) => [key, FIELDS[key].to(text)]);
+  const rest = FIELDS.others.to(others);
+  return { ...(isObject(rest) ? rest : {}), ...Object.fromEntries(found) };
+}
+
+/** What cannot be sent: JSON that is none, and a hidden value that would be written as it is shown. */
+function ownMistakes(texts, before) {
+  const found = {};
+  const rest = FIELDS.others.to(texts.others);
+  if (rest instanceof Unfinished) found.others = [`It ${rest.why}`];
+  else if (!isObject(rest)) found.others = ["It must be an object: { … }"];
+  const changes = patch(before, entryOf(texts));
+  for (const key of Object.keys(FIELDS)) {
+    if (JSON.stringify(changes[key] ?? "").includes(REDACTED)) found[key] = [...(found[key] || []), `\`${REDACTED}\` stands for a value that is not shown; write the value, or a reference.`];
+  }
+  return found;
+}
+
+/** The field that a problem of the API is about. @param {any} problem @param {string} name */
+function fieldOf({ path }, name) {
+  if (!path.startsWith(`servers.${name}`)) return "";
+  const key = path.slice(`servers.${name}.`.length).split(/[.[]/)[0];
+  return key === "" ? "name" : key in FIELDS ? key : "others";
+}
+
+/** The JSON Merge Patch that makes one object of another. @param {any} before @param {any} after */
+function patch(before, after) {
+  const found = {};
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [one, other] = [before[key], after[key]];
+    if (JSON.stringify(one) === JSON.stringify(other)) continue;
+    found[key] = other === undefined ? null : isObject(one) && isObject(other) ? patch(one, other) : other;
+  }
+  return found;
+}
