@@ -20,13 +20,13 @@ from discovery_engine.fleet.refresh_job import (
 )
 
 INTERVAL = 24 * 3600.0  # seconds from a success to the next listing
-SHORTEST_INTERVAL = 60.0  # seconds; a `ttlMs` of 0 means "do not cache", not "without pause"
+SHORTEST_INTERVAL = 60.0  # seconds
 FIRST_BACKOFF = 30.0  # seconds: the most before the second attempt
 LONGEST_BACKOFF = 3600.0
 MOST_ATTEMPTS = 8
 LEASE = 60.0  # seconds that a claim lasts without a heartbeat
-ANNOUNCED = 5
-"""The priority of a server that has announced a change."""
+DOUBTFUL = 5
+"""The priority of a server whose listing in the registry may be older than what it has."""
 REQUESTED = 10
 """The priority of a server that a person wants to be listed now."""
 WORKER_LOST = "WORKER_LOST"
@@ -34,8 +34,11 @@ LOST_REASON = "the worker that listed it ended without a result, in each of the 
 
 
 def interval_after(ttl: float | None, interval: float = INTERVAL) -> float:
-    """Seconds until a server is listed again that was listed now, with this time to live."""
-    return interval if ttl is None else min(interval, max(ttl, SHORTEST_INTERVAL))
+    """Seconds until a server is listed again that was listed now, with this time to live.
+
+    One of 0 says nothing: servers must give one, and libraries give 0 for those that chose none.
+    """
+    return min(interval, max(ttl, SHORTEST_INTERVAL)) if ttl else interval
 
 
 def backoff_after(attempts: int, random: Callable[[], float]) -> float | None:

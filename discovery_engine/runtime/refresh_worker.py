@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.configuration_loader import ConfigurationLoader
-    from discovery_engine.runtime.lister import ServerLister
+    from discovery_engine.runtime.lister import ClaimedListing, ServerLister
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
@@ -126,6 +126,8 @@ class RefreshWorker:
         self._clock = clock
         self.holder = holder or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._held: dict[RefreshClaim, anyio.CancelScope] = {}
+        self._announced: set[ServerName] = set()
+        """Servers that announced a change since they were listed last."""
         self._wake = anyio.Event()
         self._is_out = False
         self._looked_at = self._planned_at = 0.0
@@ -208,7 +210,7 @@ class RefreshWorker:
 
     async def _refreshed(self, job: RefreshJob, began: float) -> WorkerReport:
         try:
-            result = await self._engine.lister.list_claimed(job.claim)
+            result = await self._listed(job)
         except UpstreamError as error:
             return await self._failed(job, error, began)
         except RegistryError as error:
@@ -225,6 +227,15 @@ class RefreshWorker:
             return WorkerReport(job.server, "lost", job.fence, seconds)
         outcome: Outcome = "changed" if result.outcome == "saved" else "unchanged"
         return WorkerReport(job.server, outcome, job.fence, seconds, result.tools, due_in)
+
+    async def _listed(self, job: RefreshJob) -> ClaimedListing | None:
+        """Once more if the server announced a change meanwhile; only once, since some always do."""
+        self._announced.discard(job.server)
+        result = await self._engine.lister.list_claimed(job.claim)
+        if result is None or job.server not in self._announced:
+            return result
+        again = await self._engine.lister.list_claimed(job.claim)
+        return result if again and again.outcome == "unchanged" else again
 
     async def _failed(self, job: RefreshJob, error: UpstreamError, began: float) -> WorkerReport:
         failure = failure_of(error, 0.0)
@@ -309,18 +320,15 @@ class RefreshWorker:
         self._planned, self._planned_at = basis, self._clock()
 
     async def _follow_announcements(self) -> None:
+        """A worker hears a server only while it lists it: it keeps no session."""
         with self._engine.events.subscribe(ToolsChanged) as events:
             async for event in events:
-                if not isinstance(event, ToolsChanged):
-                    continue
-                try:
-                    await self._hasten([event.server])
-                except RegistryError as error:
-                    self._note_outage(error)
+                if isinstance(event, ToolsChanged):
+                    self._announced.add(event.server)
 
     async def _hasten(self, servers: Collection[ServerName]) -> None:
         await self._in_thread(
-            lambda store: store.hasten_refreshes(self._scope, servers, priority=schedule.ANNOUNCED)
+            lambda store: store.hasten_refreshes(self._scope, servers, priority=schedule.DOUBTFUL)
         )
 
     async def _give_back(self) -> None:

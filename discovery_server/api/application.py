@@ -81,7 +81,13 @@ from discovery_server.api.live_calls import (
 )
 from discovery_server.api.next_routes import next_route
 from discovery_server.api.request_mistakes import mistake
-from discovery_server.api.route import ApiRequest, ApiRoute, RequestError, ScopeMissingError
+from discovery_server.api.route import (
+    ApiRequest,
+    ApiRoute,
+    RequestError,
+    ScopeMissingError,
+    UnexpectedRequestError,
+)
 from discovery_server.api.watched_resources import TooManyWatchedError, WatchedResources
 from discovery_server.http.early_refusals import API_PATH as PATH
 from discovery_server.http.early_refusals import EVENTS_PATH
@@ -213,8 +219,7 @@ async def _answer(shared: _Shared, route: ApiRoute, request: Request) -> Respons
         return _refusal(error, request)
     except Exception:
         logger.exception("%s %s failed", route.method, route.path)
-        text = "an unexpected error; the log of the gateway has the details"
-        return _refusal(RequestError(500, text), request)
+        return _refusal(UnexpectedRequestError(), request)
     return _json(route.status, msgspec.to_builtins(answer))
 
 

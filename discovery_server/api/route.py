@@ -57,6 +57,16 @@ class RequestError(DiscoveryError):
         """What its kind adds to the answer."""
 
 
+class UnexpectedRequestError(RequestError):
+    """A defect of this program ended a request."""
+
+    code = "UNEXPECTED_ERROR"
+
+    def __init__(self) -> None:
+        hint = "the log of the gateway has the details; please report them"
+        super().__init__(500, "an unexpected error", hint=hint)
+
+
 class ScopeMissingError(RequestError):
     """A token does not allow what is asked for."""
 

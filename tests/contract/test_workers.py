@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,11 +17,13 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import RemovedTool
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import RegistryError, ToolNotFoundError
+from discovery_engine.fleet import schedule
 from discovery_engine.runtime.refresh_worker import WorkerOptions, WorkerReport
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder, entry
 from tests.factories import make_definition
 from tests.postgres import PostgresServer
+from tests.servers import changing_server
 from tests.servers.programs import eventually
 from tests.told import Told
 from tests.unit.search.embedders.test_http import served
@@ -105,6 +108,23 @@ async def test_a_gateway_has_what_a_worker_lists_and_both_hold_a_changed_meaning
 
         await eventually(lambda: shown(gateway) == ["told:pong"])
         assert shown(worker) == ["told:pong"]
+
+
+@pytest.mark.requirement("FLT-5", "FLT-11")
+async def test_a_server_that_announces_a_change_at_each_start_is_listed_once_more_and_not_for_ever(
+    machines: Machines,
+) -> None:
+    tools = machines.folder / "tools.txt"
+    tools.write_text("restless\n", "utf-8")
+    program = Path(changing_server.__file__)
+    server = {"command": sys.executable, "args": [str(program), str(tools)]}
+    machines.write(servers={"restless": server})
+
+    with anyio.fail_after(120):
+        [report] = await machines.work()
+
+    assert (report.outcome, report.due_in) == ("changed", schedule.INTERVAL)
+    assert tools.with_suffix(".asked").read_text("utf-8").count("asked") <= 2
 
 
 @pytest.mark.requirement("FLT-8")

@@ -5,7 +5,8 @@
 FILE contains the names of its tools, one on each line; `name!argument` is a tool with a required
 argument. Every `tools/list` that it answers adds a
 line to FILE.asked. Its tools answer with its process id; `announce` first says that the tools
-are not what they were, and `hang` never answers. Standard library only, so that it starts at once.
+are not what they were, and `hang` never answers. With a tool `restless` it says so at each start.
+Standard library only, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def main(file: Path) -> None:
         match message:
             case {"id": _, "method": "initialize"}:
                 answer(message, GREETING)
+            case {"method": "notifications/initialized"} if "restless" in file.read_text():
+                send({"method": "notifications/tools/list_changed"})
             case {"id": _, "method": "tools/list"}:
                 answer(message, {"tools": [tool(line) for line in file.read_text().split()]})
                 with file.with_suffix(".asked").open("a") as asked:

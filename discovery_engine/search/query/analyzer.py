@@ -208,6 +208,9 @@ class QueryAnalyzer:
         if token.is_translated:
             for word in words(token.text):
                 yield TermSource(self._lexicon.stem(word), token.text, Derivation.LITERAL)
+        if token.is_colloquial:
+            stem = self._lexicon.stem(token.text)
+            yield from self._sources(stem, token.text, Derivation.LITERAL)
         derivation = Derivation.TRANSLATED if token.is_translated else Derivation.LITERAL
         for word in token.english:
             yield from self._sources(self._lexicon.stem(word), token.text, derivation)

@@ -57,11 +57,13 @@ def test_the_longest_pauses_double_from_half_a_minute_to_an_hour() -> None:
 
 
 @pytest.mark.requirement("FLT-5")
-@given(st.none() | st.floats(0.0, 1e9))
+@given(st.none() | st.just(0.0) | st.floats(0.0, 1e9))
 def test_a_server_may_ask_to_be_listed_sooner_but_not_without_pause(ttl: float | None) -> None:
     due_in = schedule.interval_after(ttl)
 
     assert schedule.SHORTEST_INTERVAL <= due_in <= schedule.INTERVAL
+    if ttl == 0:
+        assert due_in == schedule.INTERVAL
     if ttl is not None and schedule.SHORTEST_INTERVAL <= ttl <= schedule.INTERVAL:
         assert due_in == ttl
 
@@ -130,15 +132,15 @@ def test_after_any_steps_a_job_is_held_or_waits_or_says_why_it_does_not(
 
 
 @pytest.mark.requirement("FLT-5")
-def test_what_is_announced_while_a_server_is_listed_is_listed_after_that() -> None:
+def test_a_server_that_is_asked_for_while_it_is_listed_is_listed_once_more() -> None:
     job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), 0.0)
     job = schedule.claimed(job, "w", 60.0, 10.0)
-    announced = schedule.hastened(job, schedule.ANNOUNCED, 11.0)
+    hastened = schedule.hastened(job, schedule.DOUBTFUL, 11.0)
 
-    after = schedule.succeeded(announced, 3, 3600.0, 12.0)
+    after = schedule.succeeded(hastened, 3, 3600.0, 12.0)
     undisturbed = schedule.succeeded(job, 3, 3600.0, 12.0)
 
-    assert (after.due_at, after.priority) == (12.0, schedule.ANNOUNCED)
+    assert (after.due_at, after.priority) == (12.0, schedule.DOUBTFUL)
     assert (undisturbed.due_at, undisturbed.priority) == (3612.0, 0)
 
 

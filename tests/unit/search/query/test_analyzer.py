@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
+from discovery_engine.search.text.dictionaries import WordTable, dictionary_files
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.unit.search.term_counts import TermCounts
 
@@ -180,3 +185,27 @@ def test_openings_and_closings_ask_for_nothing(query: str) -> None:
 
     assert list(analyzer.analyze(query).weights) == ["zebra"]
     assert analyzer.analyze(query).unknown == ()
+
+
+class EveryTerm(TermCounts):
+    """The vocabulary of tools that hold every word there is."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def document_frequency(self, term: str) -> int:
+        return 1
+
+    def known_terms(self, terms: Collection[str]) -> Collection[str]:
+        return terms
+
+
+WORDS = sorted(set().union(*(WordTable(path.stem).words for path in dictionary_files())))
+
+
+@pytest.mark.requirement("REL-50")
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join))
+@example("show history")
+def test_each_term_of_a_query_follows_from_one_of_its_words(query: str) -> None:
+    analyzer = QueryAnalyzer(default_lexicon(), EveryTerm())
+    assert analyzer.analyze(query).weights.keys() <= analyzer.term_sources(query).keys()
