@@ -4,6 +4,7 @@
     POST /session   Authorization: …     or a token; a form has it as its field `token`
     DELETE /session                      ends it
 
+A browser whose form is refused gets the form again, with the reason.
 Either is answered with a cookie that no script can read. A cookie is sent to every port of this
 machine, and with requests of pages of every port: so it is valid only for requests that the page
 of this very address made.
@@ -33,7 +34,7 @@ from discovery_server.http.client_addresses import client_host
 from discovery_server.http.users import Refusal, User
 
 if TYPE_CHECKING:
-    from discovery_server.http.asgi import Receive, Scope, Send
+    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
     from discovery_server.http.users import Users
 
 _COOKIE = "discovery_session"
@@ -99,9 +100,11 @@ class BrowserSessions:
 class SessionEndpoint:
     """ASGI application that opens and ends sessions."""
 
-    def __init__(self, sessions: BrowserSessions, users: Users) -> None:
+    def __init__(self, sessions: BrowserSessions, users: Users, page: ASGIApp) -> None:
+        """`page` shows the form of a browser again, with `scope["refusal"]`."""
         self._sessions = sessions
         self._users = users
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -127,7 +130,11 @@ class SessionEndpoint:
         else:
             found = await self._redeemed(receive, address)
         if isinstance(found, Refusal):
-            await _refuse(found, send)
+            if is_form and _wants_html(scope):
+                form = {"method": "GET", "path": "/", "query_string": b"", "refusal": found}
+                await self._page({**scope, **form}, receive, send)
+            else:
+                await _refuse(found, send)
             return
         cookie = self._sessions.open_cookie(found, scope)
         if is_form:
@@ -195,6 +202,10 @@ def _is_encrypted(scope: Scope) -> bool:
 
 def _is_form(scope: Scope) -> bool:
     return header_values(scope, b"content-type") == [b"application/x-www-form-urlencoded"]
+
+
+def _wants_html(scope: Scope) -> bool:
+    return any(b"text/html" in value.lower() for value in header_values(scope, b"accept"))
 
 
 async def _field(receive: Receive, name: str) -> bytes:

@@ -128,7 +128,8 @@ def make_app(
         app = RequiredScopes(app, MCP_SCOPES, "clients of MCP")
         if owner is not None:
             app = Paths(_of_owners(owner), app)
-            page, session = WithoutWebSockets(owner.page), SessionEndpoint(owner.browsers, users)
+            page = WithoutWebSockets(owner.page)
+            session = SessionEndpoint(owner.browsers, users, owner.page)
             open_to_all |= {"/": page, PAGE_PATH: page, ICON_PATH: page, SESSION_PATH: session}
         app = Authorization(app, users, owner.browsers if owner else None)
     return Guard(Paths(open_to_all, app), endpoint)

@@ -1,7 +1,7 @@
 """Serves the page: an address that opens a session, and files that are read once.
 
 GET /?code=…        opens a session with a code that the gateway printed, and leads to /
-GET /               the page; without a session, a form that asks for a token
+GET /               the page; without a session, a form for a token, and why one was refused
 GET /page/NAME      a file of it, with a session only
 GET /favicon.ico    its icon
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import html
 import json
 from functools import cache
 from importlib.resources import files
@@ -19,7 +20,7 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct
 
-from discovery_server.http.asgi import respond, respond_text
+from discovery_server.http.asgi import CLOSE, respond, respond_text
 from discovery_server.http.http_server import ICON_PATH, PAGE_PATH
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from discovery_server.http.asgi import Header, Receive, Scope, Send
     from discovery_server.http.browser_sessions import BrowserSessions
+    from discovery_server.http.users import Refusal
 
 _KINDS = {
     "css": b"text/css; charset=utf-8",
@@ -35,6 +37,7 @@ _KINDS = {
     "svg": b"image/svg+xml",
 }
 _IMPORTS = "{{imports}}"
+_REFUSED = "{{refused}}"
 _MISSING = (
     "There is no page, only the API at /api: the modules of other projects that the page uses are"
     " missing. In a clone of the repository `make servers` brings them with npm.\n"
@@ -64,7 +67,7 @@ class PageFiles(Struct, frozen=True):
 
     by_name: dict[str, PageFile]
     index: bytes
-    login: bytes
+    login: str
     policy: bytes
     """The Content-Security-Policy of the page."""
 
@@ -90,7 +93,7 @@ def load_files() -> PageFiles:
         " require-trusted-types-for 'script'; trusted-types 'none'"
     )
     found = dict(_found(static, ""))
-    login = static.joinpath("login.html").read_bytes()
+    login = static.joinpath("login.html").read_text("utf-8")
     return PageFiles(found, index.encode(), login, policy.encode())
 
 
@@ -109,12 +112,24 @@ class Page:
             await respond_text(send, 503, _MISSING, *_SECURITY)
         elif scope["path"] != "/":
             await self._file(served, scope, send)
+        elif refusal := scope.get("refusal"):
+            await self._refused(served, refusal, send)
         elif code := _code(scope):
             await self._redeem(code, scope, send)
         elif self._sessions.user_of(scope):
             await self._html(send, 200, served.index, served.policy)
         else:
-            await self._html(send, 401, served.login, served.policy)
+            await self._html(send, 401, _login(served, ""), served.policy)
+
+    async def _refused(self, served: PageFiles, refusal: Refusal, send: Send) -> None:
+        """The form again, with what was wrong with the token and what to do."""
+        headers: list[Header] = [CLOSE]
+        text = refusal.text[:1].upper() + refusal.text[1:]
+        if refusal.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % refusal.retry_after))
+            text += f"; the next one is looked at in {refusal.retry_after} s"
+        form = _login(served, f"{text}.")
+        await self._html(send, refusal.status, form, served.policy, *headers)
 
     async def _redeem(self, code: str, scope: Scope, send: Send) -> None:
         headers: list[Header] = [(b"location", b"/"), (b"referrer-policy", b"same-origin")]
@@ -146,14 +161,21 @@ class Page:
             headers.append((b"content-encoding", b"gzip"))
         await respond(send, 200, content, *headers)
 
-    async def _html(self, send: Send, status: int, content: bytes, policy: bytes) -> None:
+    async def _html(
+        self, send: Send, status: int, content: bytes, policy: bytes, *further: Header
+    ) -> None:
         headers: list[Header] = [
             (b"content-type", _KINDS["html"]),
             (b"content-security-policy", policy),
             (b"cache-control", b"no-store"),
             *_SECURITY,
+            *further,
         ]
         await respond(send, status, content, *headers)
+
+
+def _login(served: PageFiles, refused: str) -> bytes:
+    return served.login.replace(_REFUSED, html.escape(refused)).encode()
 
 
 def _code(scope: Scope) -> str:

@@ -16,6 +16,7 @@ from discovery_server.access_tokens import AccessTokens
 from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
 from discovery_server.http.users import Refusal, User, Users
 from discovery_server.http.wrong_tokens import AT_ONCE, INTERVAL, MOST_ADDRESSES, WrongTokens
+from discovery_server.page.page_app import Page
 from discovery_server.tokens import find_tokens, parse_tokens
 
 pytestmark = pytest.mark.anyio
@@ -168,7 +169,7 @@ async def test_codes_and_forms_of_browsers_count_and_a_right_code_opens_all_the_
     tried, _ = users(Clock(), tmp_path)
     sessions = BrowserSessions()
     code = sessions.new_code(User("owner"))
-    app = SessionEndpoint(sessions, tried)
+    app = SessionEndpoint(sessions, tried, Page(sessions))
     own = {"origin": "http://localhost", "sec-fetch-site": "same-origin"}
     transport = httpx2.ASGITransport(app, client=(HERE, 1))
     async with httpx2.AsyncClient(

@@ -9,10 +9,11 @@ import { Problem, useAction } from "./ui.js";
  * A plan with fields for what it asks for. Values that are changed have to be shown again before it is done.
  * @param {{
  *   plan: (choice: any) => Promise<any>, act: (choice: any) => Promise<any>, verb: string,
- *   show: (form: any) => any, done: (answer: any) => any, extra?: any, blocked?: (form: any) => boolean,
- * }} given `plan` answers with a digest, which `act` gets with the same choice
+ *   show: (form: any) => any, done: (answer: any) => any, extra?: any, blocked?: (form: any) => string, unready?: string,
+ * }} given `plan` answers with a digest, which `act` gets with the same choice; `blocked` is why a plan cannot be
+ * done, `unready` why none can be asked for with the present `extra`
  */
-export function Planned({ plan, act, verb, show, done, extra = {}, blocked = () => false }) {
+export function Planned({ plan, act, verb, show, done, extra = {}, blocked = () => "", unready = "" }) {
   const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
   const [shown, setShown] = useState(/** @type {any} */ (null)); // the plan, and the choice that it is of
   const choice = (inputs) => ({ ...extra, ...sorted(values, inputs) });
@@ -27,22 +28,23 @@ export function Planned({ plan, act, verb, show, done, extra = {}, blocked = () 
   const inputs = shown ? inputsOf(shown.form) : [];
   const isChanged = shown && shown.key !== JSON.stringify([values, extra]);
   const missing = shown ? (shown.form.plan || shown.form).missing || [] : [];
-  const mayRun = shown && !isLooking && !isChanged && missing.length === 0 && !blocked(shown.form);
+  const reason = unready || (isChanged && "This is the plan without what was changed since.")
+    || (missing.length > 0 && `It needs a value for ${missing.join(", ")}.`) || (shown && blocked(shown.form));
+  const mayRun = shown && !isLooking && !reason;
   return html`
     <${Problem} error=${lookError} />
-    ${!shown && lookError && html`<p class="row"><button type="button" onClick=${() => look()}>Ask again</button></p>`}
+    ${!shown && lookError && html`<p class="row"><button type="button" disabled=${Boolean(unready)} onClick=${() => look()}>Ask again</button> <span class="note">${unready}</span></p>`}
     ${!shown && !lookError && html`<p class="note" role="status">Asking what it would run …</p>`}
     ${shown && html`
-      <form onSubmit=${(event) => { event.preventDefault(); if (mayRun) run(); else look(); }}>
+      <form onSubmit=${(event) => { event.preventDefault(); if (mayRun) run(); else if (!unready) look(); }}>
         <div class="fields">${inputs.map((one) => html`<${Asked} key=${one.name} input=${one} value=${values[one.name] ?? ""} onChange=${(value) => setValues({ ...values, [one.name]: value })} />`)}</div>
         <div class=${isChanged ? "stale" : ""}>${show(shown.form)}</div>
-        ${isChanged && html`<p class="note">This is the plan without what was changed since.</p>`}
         <${Problem} error=${runError} />
         <p class="row">
-          ${!mayRun && html`<button type="submit" disabled=${isLooking}>${isLooking ? "Asking …" : "Show the plan with these values"}</button>`}
+          ${!mayRun && html`<button type="submit" disabled=${isLooking || Boolean(unready)}>${isLooking ? "Asking …" : "Show the plan with these values"}</button>`}
           ${runError?.code === "PLAN_CHANGED" && html`<button type="button" onClick=${() => look()}>Show the plan as it is now</button>`}
           <button type="submit" class="strong" disabled=${!mayRun || isRunning}>${isRunning ? "Working …" : verb}</button>
-          <span role="status">${isRunning && step}</span>
+          <span class="note" role="status">${isRunning ? step : !isLooking && reason}</span>
         </p>
       </form>`}`;
 }

@@ -1,33 +1,34 @@
 // @ts-check
 // The entry of a server as a form: a new one, or changes of one that is there; shown as it would be written, then saved.
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { part, post, request } from "./api.js";
 import { isObject, Unfinished } from "./forms/schema_check.js";
 import { jsonIn } from "./forms/schema_field.js";
 import { html } from "./html.js";
 import { Planned } from "./install.js";
 import { Plan } from "./plan.js";
-import { Empty, Prose } from "./ui.js";
+import { Prose } from "./ui.js";
 
 const REDACTED = "••••"; // what stands in an answer of the API for a value that is not shown
 
-/** What each field has in an entry, as text, and back. @type {Record<string, {label: string, hint: string, rows?: number, of: (entry: any) => string, to: (text: string) => any}>} */
+/** What each field has in an entry, as text, and back. @type {Record<string, {label: string, hint: string, rows?: number, of: (entry: any) => string, to: (text: string) => any, line?: string[]}>} */
 const FIELDS = {
   command: { label: "Program", hint: "for a server on this machine", of: (entry) => entry.command || "", to: (text) => text.trim() },
   args: { label: "Arguments", hint: "one a line", rows: 2, of: (entry) => (entry.args || []).join("\n"), to: (text) => text.split("\n").filter((line) => line !== "") },
-  env: { label: "Environment", hint: "NAME=value, one a line", rows: 2, of: (entry) => lines(entry.env, "="), to: (text) => pairs(text, "=") },
+  env: { label: "Environment", hint: "NAME=value, one a line", rows: 2, of: (entry) => lines(entry.env, "="), to: (text) => pairs(text, "="), line: ["=", "NAME=value"] },
   url: { label: "Address", hint: "for a server elsewhere: https://…", of: (entry) => entry.url || "", to: (text) => text.trim() },
-  headers: { label: "Headers", hint: "Name: value, one a line", rows: 2, of: (entry) => lines(entry.headers, ": "), to: (text) => pairs(text, ": ") },
+  headers: { label: "Headers", hint: "Name: value, one a line", rows: 2, of: (entry) => lines(entry.headers, ": "), to: (text) => pairs(text, ": "), line: [": ", "Name: value"] },
   others: { label: "Other settings", hint: "JSON, for instance {\"tags\": [\"work\"]}", rows: 2, of: (entry) => (Object.keys(entry).length ? JSON.stringify(entry, null, 2) : ""), to: (text) => (text.trim() ? jsonIn(text) : {}) },
 };
 
 /** A server that is added. */
 export function NewServer() {
   const [name, setName] = useState("");
+  const [before, setBefore] = useState({}); // another one after each that was added: the form is for the next one then
   const given = ({ name: named, entry, digest }) => ({ name: named, entry, ...(digest && { digest }) });
-  return html`<${EntryForm} named=${name.trim()} verb="Add" before=${{}} extra=${{ name: name.trim() }}
-    first=${(wrong) => html`<${Field} label="Name" hint="as agents see it" text=${name} wrong=${wrong} onInput=${setName} />`}
-    plan=${(choice) => post("/servers/plan", given(choice))} act=${(choice) => post("/servers", given(choice))}
+  return html`<${EntryForm} named=${name.trim()} verb="Add" before=${before} extra=${{ name: name.trim() }}
+    first=${(field) => html`<${Field} label="Name" hint="as agents see it" text=${name} ...${field(setName)} />`} none="It needs a program or an address."
+    plan=${(choice) => post("/servers/plan", given(choice))} act=${(choice) => post("/servers", given(choice))} onDone=${() => { setName(""); setBefore({}); }}
     done=${(answer) => html`<p><span class="state good">● Added</span> as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>.</p>`} />`;
 }
 
@@ -40,14 +41,14 @@ export function ChangedServer({ server, entry, onChanged }) {
     done=${() => html`<p><span class="state good">● Saved</span>, and in use.</p>`} onDone=${onChanged} />`;
 }
 
-function EntryForm({ named, verb, before, extra, plan, act, done, first = (wrong) => null, onDone = () => {} }) {
-  const [texts, setTexts] = useState(() => textsOf(before));
-  const [isOpen, setOpen] = useState(false);
+function EntryForm({ named, verb, before, extra, plan, act, done, none = "Nothing is changed yet.", first = (field) => null, onDone = () => {} }) {
+  const { texts, put, stage, setStage, edit, saving } = useTexts(before, onDone);
   const [problems, setProblems] = useState(/** @type {any[]} */ ([]));
   const entry = entryOf(texts);
-  const mistakes = ownMistakes(texts, before);
   const isSame = Object.keys(patch(before, entry)).length === 0;
-  const isReady = named && !isSame && Object.keys(mistakes).length === 0;
+  const mistakes = ownMistakes(texts, before);
+  if (!named && !isSame) mistakes.name = ["Write a name."];
+  const unready = Object.keys(mistakes).length > 0 ? "First mend what is marked above." : isSame ? none : !named ? "It needs a name." : "";
   const hints = problems.filter((one) => one.hint && !fieldOf(one, named)).map((one) => one.hint);
   const wrong = (key) => [...(mistakes[key] || []), ...problems.filter((one) => fieldOf(one, named) === key).map((one) => [one.message, one.hint].filter(Boolean).join("; "))];
   const ask = async (choice) => {
@@ -59,22 +60,55 @@ function EntryForm({ named, verb, before, extra, plan, act, done, first = (wrong
       throw error;
     }
   };
-  const save = async (choice) => { const answer = await act(choice); onDone(); return answer; };
-  return html`<form class="fields" onSubmit=${(event) => { event.preventDefault(); setOpen(true); }}>
-      ${first(wrong("name"))}
-      ${Object.entries(FIELDS).map(([key, field]) => html`<${Field} key=${key} ...${field} text=${texts[key]} wrong=${wrong(key)} onInput=${(text) => setTexts({ ...texts, [key]: text })} />`)}
+  const field = (key, set) => ({ wrong: wrong(key), isFixed: stage === "saving", onInput: edit(set) });
+  return html`<form class="fields" onSubmit=${(event) => { event.preventDefault(); if (!unready) setStage("shown"); }}>
+      ${first((set) => field("name", set))}
+      ${Object.entries(FIELDS).map(([key, one]) => html`<${Field} key=${key} ...${one} text=${texts[key]} ...${field(key, put(key))} />`)}
       <p class="note">Write a secret as <code>${"${secret:NAME}"}</code>, and store it under <a href="#/settings">Settings</a>. A value that looks like one is stored, and only the reference is written.</p>
-      ${!isOpen && html`<p class="row"><button disabled=${!isReady}>Show what would be written</button> ${isSame && html`<span class="note">Nothing is changed yet.</span>`}</p>`}
+      ${stage === "written" && html`<p class="row"><button disabled=${Boolean(unready)}>Show what would be written</button> <span class="note">${unready}</span></p>`}
     </form>
     ${hints.map((one) => html`<p class="wrong" key=${one}><${Prose} text=${one} /></p>`)}
-    ${isOpen && html`<${Planned} plan=${ask} act=${save} extra=${{ ...extra, entry }} verb=${verb} done=${done}
-      blocked=${(form) => !form.diff || !isReady}
-      show=${(form) => (form.diff ? html`<${Plan} plan=${form} />` : html`<${Empty}>Nothing would be different.<//>`)} />`}`;
+    ${stage !== "written" && html`<${Planned} plan=${ask} act=${saving(act)} extra=${{ ...extra, entry }} verb=${verb} done=${done} unready=${unready}
+      blocked=${(form) => (form.diff ? "" : "Nothing would be different.")} show=${(form) => form.diff && html`<${Plan} plan=${form} />`} />`}`;
 }
 
-function Field({ label, hint, text, wrong, rows = 0, onInput }) {
+/** The texts of the fields, and how far they are: `written`, `shown` as a plan, `saving` and `saved`, until one of them
+ * is changed again. What was saved is shown as the gateway has it then: a secret as its reference.
+ * @param {any} before @param {() => void} onDone */
+function useTexts(before, onDone) {
+  const [texts, setTexts] = useState(() => textsOf(before));
+  const [stage, setStage] = useState("written");
+  const [saved, setSaved] = useState(/** @type {any} */ (null)); // until the entry was read again
+  useEffect(() => {
+    if (!saved) return;
+    const fresh = textsOf(before);
+    setTexts((now) => Object.fromEntries(Object.keys(FIELDS).map((key) => [key, now[key] === saved[key] ? fresh[key] : now[key]])));
+    setSaved(null);
+  }, [before]);
+  const edit = (set) => (text) => {
+    if (stage === "saved") setStage("written");
+    set(text);
+  };
+  const put = (key) => (text) => setTexts((now) => ({ ...now, [key]: text }));
+  const saving = (act) => async (choice) => {
+    setStage("saving");
+    try {
+      const answer = await act(choice);
+      setSaved(texts);
+      setStage("saved");
+      onDone();
+      return answer;
+    } catch (error) {
+      setStage("shown");
+      throw error;
+    }
+  };
+  return { texts, put, stage, setStage, edit, saving };
+}
+
+function Field({ label, hint, text, wrong, isFixed, rows = 0, onInput }) {
   const id = useId();
-  const field = { id, value: text, spellcheck: false, autocomplete: "off", "aria-describedby": `${id}-hint ${id}-wrong`, "aria-invalid": wrong.length ? "true" : undefined, onInput: (event) => onInput(event.target.value) };
+  const field = { id, value: text, spellcheck: false, readonly: isFixed, autocomplete: "off", "aria-describedby": `${id}-hint ${id}-wrong`, "aria-invalid": wrong.length ? "true" : undefined, onInput: (event) => onInput(event.target.value) };
   return html`<div class="field"><p class="label row"><label class="name" for=${id}>${label}</label> <span class="hints" id=${`${id}-hint`}>${hint}</span></p>
     ${rows ? html`<textarea ...${field} rows=${rows}></textarea>` : html`<input ...${field} />`}
     <div id=${`${id}-wrong`} role="status">${wrong.map((one) => html`<p class="wrong" key=${one}><${Prose} text=${one} /></p>`)}</div></div>`;
@@ -82,13 +116,20 @@ function Field({ label, hint, text, wrong, rows = 0, onInput }) {
 
 const lines = (of, mark) => Object.entries(of || {}).map(([name, value]) => `${name}${mark}${value}`).join("\n");
 
-/** The pairs of lines; a line without the mark has an empty value. */
+/** The pairs of lines; those that are none are mistakes (`noPairs`). */
 function pairs(text, mark) {
-  const found = text.split("\n").filter((line) => line.trim()).map((line) => {
+  const found = text.split("\n").filter((line) => isPair(line, mark)).map((line) => {
     const at = line.indexOf(mark);
-    return at < 0 ? [line.trim(), ""] : [line.slice(0, at).trim(), line.slice(at + mark.length)];
+    return [line.slice(0, at).trim(), line.slice(at + mark.length)];
   });
   return Object.fromEntries(found);
+}
+
+const isPair = (line, mark) => line.slice(0, Math.max(0, line.indexOf(mark))).trim() !== "";
+
+/** What is said of each line that is no pair. @param {string} text @param {string[]} form */
+function noPairs(text, [mark, form]) {
+  return text.split("\n").flatMap((line, index) => (line.trim() && !isPair(line, mark) ? [`Line ${index + 1} is not \`${form}\`: \`${line.trim()}\``] : []));
 }
 
 /** The texts of an entry; what a field cannot hold as it is stands among the other settings. @param {any} entry */
@@ -105,12 +146,16 @@ function entryOf({ others, ...texts }) {
   return { ...(isObject(rest) ? rest : {}), ...Object.fromEntries(found) };
 }
 
-/** What cannot be sent: JSON that is none, and a hidden value that would be written as it is shown. */
+/** What cannot be sent: JSON that is none, a line that is no pair, and a hidden value that would be written as it is shown. */
 function ownMistakes(texts, before) {
-  const found = {};
+  const found = /** @type {Record<string, string[]>} */ ({});
   const rest = FIELDS.others.to(texts.others);
   if (rest instanceof Unfinished) found.others = [`It ${rest.why}`];
   else if (!isObject(rest)) found.others = ["It must be an object: { … }"];
+  for (const [key, { line }] of Object.entries(FIELDS)) {
+    const unread = line ? noPairs(texts[key], line) : [];
+    if (unread.length > 0) found[key] = unread;
+  }
   const changes = patch(before, entryOf(texts));
   for (const key of Object.keys(FIELDS)) {
     if (JSON.stringify(changes[key] ?? "").includes(REDACTED)) found[key] = [...(found[key] || []), `\`${REDACTED}\` stands for a value that is not shown; write the value, or a reference.`];
@@ -120,7 +165,7 @@ function ownMistakes(texts, before) {
 
 /** The field that a problem of the API is about. @param {any} problem @param {string} name */
 function fieldOf({ path }, name) {
-  if (!path.startsWith(`servers.${name}`)) return "";
+  if (!name || !path.startsWith(`servers.${name}`)) return "";
   const key = path.slice(`servers.${name}.`.length).split(/[.[]/)[0];
   return key === "" ? "name" : key in FIELDS ? key : "others";
 }

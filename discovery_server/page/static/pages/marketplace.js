@@ -197,7 +197,7 @@ function Change({ verb, server, onDone }) {
     if (verb === "rollback") return form.available ? html`<p>${form.version} → ${form.available}</p><pre tabindex="0">${form.url || form.command.map(quoted).join(" ")}</pre>` : html`<${Empty}>There is no earlier version here.<//>`;
     return html`<${Differences} of=${form} />${form.plan && html`<${Plan} plan=${form.plan} />`}`;
   };
-  const blocked = (form) => (verb === "rollback" && !form.available) || (verb === "update" && !form.plan);
+  const blocked = (form) => ((verb === "rollback" && !form.available) || (verb === "update" && !form.plan) ? "There is nothing to change." : "");
   return html`<${Planned} plan=${(chosen) => post(`${path}/plan`, choice(chosen))} act=${act} verb=${VERBS[verb]} show=${show} blocked=${blocked}
     done=${() => html`<p><span class="state good">● Done</span></p>`} />`;
 }
