@@ -25,11 +25,11 @@ async def fleet(request: ApiRequest[Nothing]) -> JSONObject:
     return fleet_form(await request.owner.fleet.status())
 
 
-async def retry(request: ApiRequest[FleetServers]) -> FleetAnswer:
+async def retry_fleet(request: ApiRequest[FleetServers]) -> FleetAnswer:
     return FleetAnswer([*await request.owner.fleet.retry(request.asked.servers)])
 
 
-async def refresh(request: ApiRequest[FleetServers]) -> FleetAnswer:
+async def refresh_fleet(request: ApiRequest[FleetServers]) -> FleetAnswer:
     return FleetAnswer([*await request.owner.fleet.refresh(request.asked.servers)])
 
 
@@ -39,7 +39,7 @@ ROUTES = (
         "POST",
         "/fleet/retry",
         "Have workers try servers again that failed",
-        retry,
+        retry_fleet,
         FleetServers,
         FleetAnswer,
         scope="admin",
@@ -48,7 +48,7 @@ ROUTES = (
         "POST",
         "/fleet/refresh",
         "Have workers list servers now",
-        refresh,
+        refresh_fleet,
         FleetServers,
         FleetAnswer,
         scope="admin",

@@ -37,6 +37,7 @@ pytestmark = pytest.mark.anyio
 CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
 GENERATED = 10  # requests of each route; each is a round trip
 SHARES = 4  # of the routes, so that processes of a test run take one each
+_PATIENCE = 100  # seconds: some routes ask package managers, which a busy machine runs slowly
 
 
 def path_of(route: ApiRoute) -> str:
@@ -439,7 +440,9 @@ def _ask_generated(document: JSONObject, address: str, share: int) -> None:
         @given(operation.as_strategy())
         def ask(case: schemathesis.Case) -> None:
             authorization = {"authorization": f"Bearer {OWN}"}
-            answer = case.call_and_validate(address, headers=authorization, checks=CHECKS)
+            answer = case.call_and_validate(
+                address, headers=authorization, checks=CHECKS, timeout=_PATIENCE
+            )
             assert answer.status_code != 500, answer.text
 
         ask()

@@ -175,7 +175,7 @@ def test_the_search_lab_shows_what_each_word_adds(home: Home, chromium: Browser)
         expect(hit).to_contain_text("good:echo")
         hit.locator("summary").click()
         expect(hit).to_contain_text(re.compile("'echo' is .* name"))
-        assert opened.page.url.endswith("#/search?q=echo%20a%20text")
+        assert opened.page.url.endswith("#/search?q=echo+a+text")
         opened.page.get_by_label("Request").fill("buy a sailing boat in Naples")
         expect(opened.page.locator(".decision")).to_contain_text("none")
 
