@@ -67,6 +67,7 @@ OWNERS_ALONE = {
     (EnrichSettings, "api_key"),
     (LogSettings, "file"),
     (LogSettings, "calls"),
+    (SearchSettings, "where"),
     (ServeSettings, "registry_tool"),
     (ServeSettings, "on_list_changed"),
     (MarketplaceSettings, "sources"),
