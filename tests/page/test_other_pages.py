@@ -142,7 +142,7 @@ def test_a_gateway_that_was_killed_comes_back_and_the_page_is_whole_after_the_to
     page = context.new_page()
     loads: list[str] = []
     alerts: list[int] = []
-    page.on("framenavigated", lambda frame: loads.append(frame.url))
+    page.on("domcontentloaded", lambda loaded: loads.append(loaded.url))
     port = lasting_port()
     with gateway(home, port) as first:
         page.goto(f"{first.origin}/?code={first.code}")
