@@ -135,7 +135,7 @@ class Output:
         self._is_writing = False
         self._is_watched = False
         self._changed: asyncio.Event | None = None
-        """What somebody waits for."""
+        """What a caller waits for."""
         self.has_written = False
         """Whether at least one line was written to its end."""
         self.is_closed = False
@@ -193,7 +193,7 @@ class Output:
         except BlockingIOError:  # another process made it non-blocking
             self._watch()
             return False
-        except OSError:  # nobody reads
+        except OSError:  # the reader is gone
             self.close()
             return False
         self._advance(written)
@@ -257,7 +257,7 @@ class ThreadOutput(Output):
                 written = await anyio.to_thread.run_sync(
                     os.write, self._descriptor, self._data, abandon_on_cancel=True
                 )
-            except OSError:  # nobody reads
+            except OSError:  # the reader is gone
                 self.close()
                 return
             self._advance(written)

@@ -1,6 +1,6 @@
 """A writer thread for log lines, so that logging never waits for a reader.
 
-A pipe that nobody reads is full after 64 KiB, and the next write to it blocks forever. Many clients
+A pipe that is not read is full after 64 KiB, and the next write to it blocks forever. Many clients
 start a gateway and never read its stderr.
 """
 

@@ -20,7 +20,7 @@ _LAST_WAIT = 1.0  # seconds; clients kill a server two seconds after they closed
 
 @contextmanager
 def unblocked() -> Iterator[None]:
-    """A block in which writing to `sys.stderr` returns at once, even if nobody reads it.
+    """A block in which writing to `sys.stderr` returns at once, even if it is not read.
 
     At the end the reader has a second for the text that still waits.
     """

@@ -44,7 +44,7 @@ class TokenLimits(Struct, frozen=True, omit_defaults=True):
 
 
 NO_LIMITS = TokenLimits()
-NOBODY: frozenset[str] = frozenset()
+NO_PRINCIPALS: frozenset[str] = frozenset()
 """Who stands for no team and no user, as a client without a token."""
 
 

@@ -7,7 +7,7 @@
     dead         failed too often: nothing is tried until its owner says so
     disabled     switched off, or not to be started
 
-Times are Unix times in seconds by the clock of the store, whoever reads them.
+Times are Unix times in seconds by the clock of the store.
 """
 
 from __future__ import annotations
@@ -88,6 +88,6 @@ class RefreshJob(Struct, frozen=True):
         return self.due_at if self.state in WAITING else None
 
     def is_held_by(self, claim: RefreshClaim) -> bool:
-        """Whether a claim is valid still: the lease may have ended, but nobody else has claimed."""
+        """Whether a claim is valid: an ended lease still is, until another worker claims."""
         held = self.state, self.holder, self.fence
         return held == ("processing", claim.holder, claim.fence)

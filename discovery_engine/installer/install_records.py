@@ -34,7 +34,7 @@ T = TypeVar("T", bound=Struct)
 Place: TypeAlias = Literal["file", "registry"]
 
 _LARGEST = 4 * 1024 * 1024  # bytes of a record
-_WAIT = 10.0  # seconds for another process that installs; then its owner is told
+_WAIT = 10.0  # seconds for another process that installs; then an error says so
 _PAUSE = 0.05
 
 

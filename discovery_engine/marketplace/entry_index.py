@@ -44,7 +44,7 @@ FORMAT = 1
 
 _POOL = 60  # entries that are scored in full, at least
 _ROWS: Final = "q"  # numbers of rows in the store
-_NOBODY = ServerName("")
+_NO_SERVER = ServerName("")
 _DOC = 4  # bytes of the number of an entry
 _Packed: TypeAlias = tuple[tuple[bytes, list[bytes]], dict[int, bytes]]
 
@@ -247,5 +247,5 @@ def recipe(lexicon: Lexicon) -> bytes:
 def _postings(
     size: int, lists: LazyBuckets[tuple[bytes, bytes]], names: LazyValues[NameList]
 ) -> Postings:
-    spans = (ServerSpan(_NOBODY, 0, size),) if size else ()
+    spans = (ServerSpan(_NO_SERVER, 0, size),) if size else ()
     return Postings(spans, lists, names, b"")

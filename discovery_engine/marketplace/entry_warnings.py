@@ -176,9 +176,9 @@ def _about_origin(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Dia
             "check its documentation; starting another program is of no use",
         )
     if not entry.is_reviewed:
-        who = "nobody" if entry.trust == "unreviewed" else "no one beyond its publisher"
+        but = "" if entry.trust == "unreviewed" else " except by its publisher"
         yield Diagnostic(
-            "OFFER_UNREVIEWED", f"{who} has reviewed it", "read its source, or run it in a sandbox"
+            "OFFER_UNREVIEWED", f"not reviewed{but}", "read its source, or run it in a sandbox"
         )
 
 

@@ -91,7 +91,7 @@ def _differences(
             Diagnostic(
                 "OFFER_OTHER_REPOSITORY",
                 f"{package!r} names the repository {theirs!r}, not {mine!r}",
-                "somebody may publish another's package under a name of their own",
+                "a package can be published again under another publisher's name",
             )
         )
     return found

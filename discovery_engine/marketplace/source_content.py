@@ -172,7 +172,7 @@ def invalid(reason: str) -> SourceFailure:
 
 
 def _require_encryption(source: MarketplaceSource) -> None:
-    """Raises `SourceFailure` where somebody on the way could change what is offered."""
+    """Raises `SourceFailure` where a machine on the way could change what is offered."""
     parts = urlsplit(source.address)
     is_public = reachable_classes(parts.hostname or "", is_private=source.private) == {"public"}
     if parts.scheme != "https" and is_public:

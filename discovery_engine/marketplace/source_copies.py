@@ -1,4 +1,4 @@
-"""The copies of all sources: brought up to date while somebody waits, and what is known of them."""
+"""The copies of all sources: their updates while a request waits, and what is known of them."""
 
 from __future__ import annotations
 

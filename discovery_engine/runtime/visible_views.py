@@ -55,7 +55,7 @@ class VisibleViews:
         return len(self._kept)
 
     def view(self, principals: frozenset[str]) -> View:
-        """The current view itself if nothing of it is reserved for anybody."""
+        """The current view itself if nothing of it is reserved."""
         current = self._current()
         named = current.settings.principals
         if not named:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.trust.effective_trust import Trust
 
-_NOBODY = Neighbours()
+_NO_NEIGHBOURS = Neighbours()
 
 
 class Review(Struct, frozen=True):
@@ -54,7 +54,7 @@ def reviews(
     trust: Trust,
     history: Iterable[Acceptance],
     *,
-    neighbours: Neighbours = _NOBODY,
+    neighbours: Neighbours = _NO_NEIGHBOURS,
 ) -> tuple[Review, ...]:
     """What waits of a server: its instructions first, then tools by name, then all else.
 
@@ -84,7 +84,7 @@ def _reviews(
     for other in part.offerings:
         if other.is_withheld and withheld(other.offering, policy, known, suspected):
             before = accepted.get(other.offering.decision_key)
-            yield _of_definition(name, other.offering, before, _NOBODY)
+            yield _of_definition(name, other.offering, before, _NO_NEIGHBOURS)
 
 
 def _of_instructions(server: str, now: str, before: JSONValue) -> Review:

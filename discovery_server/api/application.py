@@ -92,7 +92,7 @@ from discovery_server.api.watched_resources import TooManyWatchedError, WatchedR
 from discovery_server.http.early_refusals import API_PATH as PATH
 from discovery_server.http.early_refusals import EVENTS_PATH
 from discovery_server.shown_engines import ShownEngines
-from discovery_server.token_limits import NO_LIMITS, NOBODY
+from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -246,7 +246,7 @@ async def _checked(
     if route.scope not in scopes:
         raise ScopeMissingError(route.scope)
     limits = request.scope.get("limits", NO_LIMITS)
-    principals = request.scope.get("principals", NOBODY)
+    principals = request.scope.get("principals", NO_PRINCIPALS)
     shown = engine or shared.engines.of(request.scope.get("view"), limits, principals)
     asked = await _asked(request, route)
     return ApiRequest(

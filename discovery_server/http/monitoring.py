@@ -17,7 +17,7 @@ from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
 from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
 from discovery_server.http.early_refusals import refuse
-from discovery_server.token_limits import NO_LIMITS, NOBODY
+from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -60,7 +60,7 @@ class MetricsEndpoint:
         if scope.get("view") is not None or scope.get("limits", NO_LIMITS) != NO_LIMITS:
             await refuse(scope, send, _FORBIDDEN, _ONLY_OWNERS, hint=_USE_UNLIMITED, code=_LIMITED)
             return
-        if self._engine.settings.principals and scope.get("principals", NOBODY) is not None:
+        if self._engine.settings.principals and scope.get("principals", NO_PRINCIPALS) is not None:
             await refuse(scope, send, _FORBIDDEN, _RESERVED, hint=_USE_OWNERS, code=_LIMITED)
             return
         # Only gateways that are monitored load it.

@@ -16,7 +16,7 @@ from discovery_server.http.request import DisconnectedError, HttpRequest
 from discovery_server.http.session_requests import SessionRequests
 from discovery_server.http.stateless_requests import StatelessRequests
 from discovery_server.http.streams import OpenStreams
-from discovery_server.token_limits import NO_LIMITS, NOBODY
+from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
     from discovery_server.gateway import Gateway
@@ -68,7 +68,7 @@ class StreamableHttp:
             await self._live(receive, send)
             return
         limits = scope.get("limits", NO_LIMITS)
-        principals = scope.get("principals", NOBODY)
+        principals = scope.get("principals", NO_PRINCIPALS)
         gateway = self._gateway_of(scope["path"], scope.get("view"), limits, principals)
         if gateway is None:
             await respond_text(send, _NOT_FOUND, _NOTHING_HERE)

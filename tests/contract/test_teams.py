@@ -188,7 +188,7 @@ async def test_a_search_is_as_if_nothing_else_was_there(tmp_path: Path, search: 
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        pytest.param([], "names nobody", id="an empty list"),
+        pytest.param([], "names no team and no user", id="an empty list"),
         pytest.param(None, "has no value", id="nothing"),
         pytest.param("payments", "names no team and no user", id="without a kind"),
         pytest.param("group:payments", "names no team and no user", id="another kind"),

@@ -62,11 +62,11 @@ def _good_principal(text: str) -> str:
         raise custom_error(str(error), hint=error.hint) from error
 
 
-def _not_no_one(principals: list[str]) -> list[str]:
-    # It could be meant for nobody as well as for all.
+def _not_empty_list(principals: list[str]) -> list[str]:
+    # Whether it means all or none cannot be told.
     if not principals:
         hint = "name a team or a user, or remove the key to show it to all"
-        raise custom_error("names nobody", hint=hint)
+        raise custom_error("names no team and no user", hint=hint)
     return list(dict.fromkeys(principals))
 
 
@@ -159,7 +159,7 @@ Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], one_o
 Principals = Annotated[
     list[Annotated[Word, AfterValidator(_good_principal)]],
     one_or_many,
-    AfterValidator(_not_no_one),
+    AfterValidator(_not_empty_list),
 ]
 """A list of teams and users; one of them is a list of one."""
 

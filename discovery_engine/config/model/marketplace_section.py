@@ -108,8 +108,8 @@ class MarketplaceSourceEntry(Section):
     )
     trust: Annotated[SourceTrust, choice] | None = Field(
         default=None,
-        description="How far the source is trusted: its servers were chosen by somebody you rely "
-        "on (`curated`), it verifies who owns a name (`official`), or neither (`unreviewed`).",
+        description="How far the source is trusted: its servers were selected by a reviewer you "
+        "trust (`curated`), it verifies who owns a name (`official`), or neither (`unreviewed`).",
         examples=["curated"],
     )
     private: Flag = Field(

@@ -117,7 +117,7 @@ def without_credentials(text: str) -> str:
 
 @contextmanager
 def empty_folder() -> Iterator[Path]:
-    """A new folder that nobody else can write to; it is deleted at the end.
+    """A new folder that no other user can write to; it is deleted at the end.
 
     Raises:
         PackageManagerError: If it cannot be made.
@@ -137,7 +137,7 @@ def _folders() -> Iterator[tuple[Path, Path]]:
         with _disk_errors():
             work.mkdir()
             temporary.mkdir()
-            # npm and uv look for these in the folders above, and anybody may write to `/tmp`.
+            # npm and uv look for these in the folders above, and every user may write to `/tmp`.
             (work / "package.json").write_text("{}", "utf-8")
             (work / "uv.toml").touch()
         yield work, temporary
