@@ -26,6 +26,12 @@ def say_secrets(output: Output, plan: ServerPlan) -> None:
         output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
 
 
+def say_warnings(output: Output, plan: ServerPlan) -> None:
+    """What the owner should know before it is done."""
+    for warning in plan.warnings:
+        output.say(f"note: {warning}")
+
+
 def place_of(plan: ServerPlan) -> str:
     """Where the change is made, in words."""
     return str(plan.edit.path) if plan.edit else "the registry"

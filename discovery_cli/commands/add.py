@@ -79,7 +79,7 @@ def command(
       discovery add mail --url https://mail.example.com/mcp --header "Authorization: Bearer ${T}"
     """  # noqa: D301 - click wants the character itself
     from discovery_cli.client_files import confirm
-    from discovery_cli.server_changes import place_of, say_secrets, show_diff
+    from discovery_cli.server_changes import place_of, say_secrets, say_warnings, show_diff
     from discovery_engine.json_forms.server_plan_form import server_plan_form
 
     output, written, has_file = invocation.output, _entry(program, **entry), True
@@ -91,7 +91,7 @@ def command(
         if not output.as_json:
             show_diff(output, plan)
             say_secrets(output, plan)
-            _say_missing_program(output, plan)
+            say_warnings(output, plan)
         question = f"Add {plan.name!r} to {place_of(plan)}, and approve what it runs?"
         if dry_run or not confirm(question, yes=yes):
             return plan, None
@@ -159,26 +159,6 @@ def _header(text: str) -> tuple[str, str]:
     if not given:
         raise click.UsageError(f'--header {text!r} has no colon; write "Name: value"')
     return name.strip(), value.strip()
-
-
-def _say_missing_program(output: Output, plan: ServerPlan) -> None:
-    """A program that is not there yet is no reason to refuse; it may be installed later."""
-    import os
-
-    from discovery_engine.config.settings import StdioTransport
-    from discovery_engine.errors import UnavailableError
-    from discovery_engine.secrets.references import references_in
-    from discovery_engine.tools.model import ServerName
-    from discovery_engine.upstream.stdio.executable import child_environment, find_program
-
-    transport = plan.server.transport if plan.server else None
-    if not isinstance(transport, StdioTransport) or references_in(transport.command):
-        return
-    try:
-        find_program(ServerName(plan.name), transport, child_environment(os.environ, {}))
-    except UnavailableError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        output.say(f"note: {error.reason}{hint}")
 
 
 def _say_next(output: Output, name: str, report: ServerReport) -> None:

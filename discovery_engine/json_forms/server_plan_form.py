@@ -22,6 +22,7 @@ def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
         "written": is_written,
         "diff": plan.diff,
         "secrets": list(plan.secrets),
+        "warnings": list(plan.warnings),
     }
 
 

@@ -20,6 +20,7 @@ from discovery_engine.errors import ConfigurationError, ServerNotFoundError
 from discovery_engine.installer.installed_packages import installed_packages, with_packages
 from discovery_engine.installer.run_packages import with_run_packages
 from discovery_engine.owner.engine_protocol import EngineProtocol
+from discovery_engine.owner.plan_warnings import with_warnings
 from discovery_engine.owner.plan_writer import PlanWriter
 from discovery_engine.owner.server_export import ExportClient, ServerExport, export_server
 from discovery_engine.owner.server_listing import OwnedServer, owned_servers
@@ -175,7 +176,7 @@ class OwnedServers:
             refuse_commands(name, entry)
         if to == "file":
             entry = entry if wanted else {**entry, "enabled": False}
-            return await anyio.to_thread.run_sync(plan_in_file, settings, name, entry, source)
+            return await self._warned(partial(plan_in_file, settings, name, entry, source))
         known, now = await self._registrations(), self._clock()
         _require_unregistered(name, known, f"`discovery remove {name}` first")
         record = RegisteredServer(name, entry, source, package, marketplace_id, now, now)
@@ -261,8 +262,9 @@ class OwnedServers:
         if package or server.source != OWN_SOURCE:
             refuse_commands(name, entry)
         if server.source == OWN_SOURCE:
-            plan = partial(plan_update_in_file, settings, server.name, entry, source)
-            return await anyio.to_thread.run_sync(plan)
+            return await self._warned(
+                partial(plan_update_in_file, settings, server.name, entry, source)
+            )
         known = await self._registrations()
         if not (record := _record(server, known)):
             message = f"{name!r} stands in no registry, but in {server.source}"
@@ -397,8 +399,10 @@ class OwnedServers:
     async def _planned(
         self, settings: Settings, known: Registrations, new: NewServer
     ) -> ServerPlan:
-        plan = partial(plan_registration, settings, known, new, self._environ)
-        return await anyio.to_thread.run_sync(plan)
+        return await self._warned(partial(plan_registration, settings, known, new, self._environ))
+
+    async def _warned(self, plan: Callable[[], ServerPlan]) -> ServerPlan:
+        return await anyio.to_thread.run_sync(lambda: with_warnings(plan(), self._environ))
 
     async def _settings(self) -> Settings:
         """Those in force, with transports."""

@@ -55,6 +55,8 @@ class ServerPlan(Struct, frozen=True):
     dropped: str = ""
     """The name of a registered server that goes."""
     switches: Mapping[str, bool | None] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """What its owner should know before it is made, as of a program that is not there."""
 
     @property
     def is_empty(self) -> bool:

@@ -113,7 +113,7 @@ async def remove_server(request: ApiRequest[RemoveServer]) -> JSONObject:
     plan = await request.owner.servers.plan_remove(request.path["server"])
     shown = _shown(request, plan)
     require_shown(shown, request.asked.digest, f"removing {plan.name!r}")
-    await request.owner.servers.apply(plan)
+    await request.owner.installer.remove(plan)
     return {**shown, "written": True}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -126,6 +127,55 @@ async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder, where: str
     assert (kept["description"], list(kept["env"])) == ("Echoes.", ["A"])
     assert tools["tools"]
     assert (wrong[0], wrong[1]["code"]) == (409, "CONFIGURATION_ERROR")
+
+
+@pytest.mark.requirement("API-63", "CFG-53")
+async def test_a_change_keeps_the_comments_of_the_file_or_names_those_that_go(
+    folder: Folder,
+) -> None:
+    written = entry(good("good"))
+    text = (
+        "servers:\n  good:\n    # the one of the team\n"
+        f"    command: {json.dumps(written['command'])}  # of this machine\n"
+        f"    args: {json.dumps(written['args'])}\n"
+        "    env:\n      LEVEL: info  # louder\n"
+        "      # not needed any more\n      MODE: x  # why?\n"
+    )
+    async with served(folder) as api:
+        folder.config.write_text(text, "utf-8")
+        await api.ask("/reload", "POST", json={})
+        kept = await shown(api, "/servers/good/change/plan", {"changes": {"env": {"LEVEL": "w"}}})
+        fewer = await shown(api, "/servers/good/change/plan", {"changes": {"env": None}})
+        body = {"changes": {"env": {"LEVEL": "w"}}, "digest": kept["digest"]}
+        done = await sent(api, "/servers/good", "PATCH", json=body)
+
+    assert kept["warnings"] == []
+    assert done[0] == 200
+    assert folder.config.read_text("utf-8") == text.replace("LEVEL: info", "LEVEL: w")
+    goes = "this comment of the file goes, since it stands in what changes: "
+    comments = ("# louder", "# not needed any more", "# why?")
+    assert fewer["warnings"] == [f"{goes}`{one}`" for one in comments]
+
+
+@pytest.mark.requirement("API-63")
+@pytest.mark.parametrize("where", ["file", "registry"])
+async def test_the_plan_says_that_the_program_is_not_there(folder: Folder, where: str) -> None:
+    async with served(folder) as api:
+
+        async def warned(**entry: Any) -> list[str]:
+            new = {"name": "new", "entry": entry, "to": where}
+            return (await shown(api, "/servers/plan", new))["warnings"]
+
+        missing = await warned(command="no-such-program")
+        elsewhere = await warned(command="tool", env={"PATH": "/nowhere"})
+        unknown = await warned(command="${secret:PROGRAM}")
+        remote = await warned(url="https://example.com/mcp")
+        there = await warned(command=sys.executable)
+
+    [why] = missing
+    assert why.startswith("program 'no-such-program' is not on the PATH: install it, or ")
+    assert elsewhere[0].startswith("program 'tool' is not on the PATH")
+    assert unknown == remote == there == []
 
 
 @pytest.mark.parametrize("where", ["file", "registry"])

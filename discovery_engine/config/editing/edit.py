@@ -24,14 +24,18 @@ from discovery_engine._util.files import replace_file
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.editing import yaml_text
+from discovery_engine.config.editing.entry_text import lost_comments, with_server
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.model.schema import MODELINE, SCHEMA_FILE, json_schema
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import Rule
+from discovery_engine.tools.model import ServerName
 
 BACKUP_SUFFIX = ".bak"
+KEPT_BACKUPS = 4
+"""`.bak` is the file before the last edit; `.bak.1` to `.bak.3` are those before that."""
 
 
 class Edit(Struct, frozen=True):
@@ -60,6 +64,10 @@ class Edit(Struct, frozen=True):
         lines = unified_diff(before, after, str(self.path), str(self.path))
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
+    def lost_comments(self) -> list[str]:
+        """The comments that go, in their order."""
+        return lost_comments((self.before or b"").decode(errors="replace"), self.after)
+
     def apply(self) -> None:
         """Write the file in one step, after a backup of the one that is there.
 
@@ -76,6 +84,7 @@ class Edit(Struct, frozen=True):
         if _content(self.path) != self.before:
             raise _error(self.path, "has changed in the meantime", "plan the edit again")
         if self.before is not None:
+            _keep_backups(self.backup)
             _write(self.backup, self.before, like=self.path, follows_link=False)
         _write(self.path, self.after.encode())
         if self.has_schema:
@@ -129,12 +138,12 @@ def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[R
 
 
 def replace_server(path: Path, server: ServerSettings) -> Edit:
-    """The file with another entry for the server of that name.
+    """The file with another entry for the server of that name; what stays the same is not touched.
 
     Raises:
         ConfigurationError: If it has no such entry, or does not load.
     """
-    return _edit_entry(path, server.name, lambda text, _: yaml_text.with_server(text, server))
+    return _edit_entry(path, server.name, lambda text, old: with_server(text, old, server))
 
 
 def remove_server(path: Path, name: str) -> Edit:
@@ -143,7 +152,7 @@ def remove_server(path: Path, name: str) -> Edit:
     Raises:
         ConfigurationError: If it has no such entry, or does not load.
     """
-    return _edit_entry(path, name, yaml_text.without_server)
+    return _edit_entry(path, name, lambda text, old: yaml_text.without_server(text, old.name))
 
 
 def enable_server(path: Path, name: str) -> Edit:
@@ -152,7 +161,7 @@ def enable_server(path: Path, name: str) -> Edit:
     Raises:
         ConfigurationError: If the file has no such entry, or does not load.
     """
-    return _edit_entry(path, name, lambda text, name: yaml_text.with_enabled(text, name, True))
+    return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, True))
 
 
 def disable_server(path: Path, name: str) -> Edit:
@@ -161,16 +170,16 @@ def disable_server(path: Path, name: str) -> Edit:
     Raises:
         ConfigurationError: If the file has no such entry, or does not load.
     """
-    return _edit_entry(path, name, lambda text, name: yaml_text.with_enabled(text, name, False))
+    return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, False))
 
 
-def _edit_entry(path: Path, name: str, change: Callable[[str, str], str | None]) -> Edit:
+def _edit_entry(path: Path, name: str, change: Callable[[str, ServerSettings], str | None]) -> Edit:
     before = _content(path)
     if before is None:
         raise _error(path, "there is no such file", "`discovery init` writes one")
     text = _decoded(path, before)
-    known = [server.name for server in _settings(path, text).servers]
-    after = change(text, name) if name in known else None
+    known = {server.name: server for server in _settings(path, text).servers}
+    after = change(text, known[ServerName(name)]) if name in known else None
     if after is None:
         hint = did_you_mean(name, known, otherwise="servers of a source stand in its own file")
         raise _error(path, f"there is no server {name!r} in this file", hint)
@@ -229,6 +238,21 @@ def _lock(path: Path, folder: int) -> None:
         raise _error(path, "is being edited by another process", "try again") from error
     except OSError:  # a file system without locks
         return
+
+
+def _keep_backups(newest: Path) -> None:
+    """Make way for the next backup: each becomes the one before it, and the oldest goes.
+
+    A link or a folder that a project may have put there is no backup, and stays.
+    """
+    kept = [newest, *(Path(f"{newest}.{age}") for age in range(1, KEPT_BACKUPS))]
+    for older, newer in reversed([*zip(kept[1:], kept, strict=False)]):
+        if newer.is_symlink() or not newer.is_file():
+            continue
+        try:
+            newer.replace(older)
+        except OSError as error:
+            raise _error(older, f"cannot be written: {error.strerror or error}") from error
 
 
 def _write(

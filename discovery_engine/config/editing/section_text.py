@@ -95,11 +95,11 @@ class _SectionPlace(Struct, frozen=True):
     def of(cls, text: str, path: SectionPath) -> _SectionPlace:
         node = yaml_text.configuration_node(text)
         for key in path[:-1]:
-            found = yaml_text.find_member(node, spellings(key))
+            found = yaml_text.find_member(node, yaml_text.spellings_of(key))
             if found is None and key != "search":
                 raise KeyError(".".join(path))
             node = found[1] if found else None
-        found = yaml_text.find_member(node, spellings(path[-1]))
+        found = yaml_text.find_member(node, yaml_text.spellings_of(path[-1]))
         if found is None:
             return cls(0, 0, 0, 0, has_lines=False, is_in_brackets=False, is_there=False)
         key, value = found
@@ -154,21 +154,17 @@ class _SectionPlace(Struct, frozen=True):
         return before + _indented(ended, column) + after, len(before), (column, column)
 
 
-def spellings(key: str) -> tuple[str, ...]:
-    """How a key may be written: `toolRules`, `tool_rules`."""
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
-    return (key,) if snake == key else (key, snake)
-
-
 def _with_empty_section(text: str, path: SectionPath) -> str:
     """The text with the section, empty, behind what is beside it."""
     if len(path) > 2:  # noqa: PLR2004 - of an entry that is there
         *above, key = path
-        return yaml_text.with_entries(text, spellings(key), [], above=list(map(spellings, above)))
+        return yaml_text.with_entries(
+            text, yaml_text.spellings_of(key), [], above=list(map(yaml_text.spellings_of, above))
+        )
     entries: Any = []
     for key in reversed(path[1:]):
         entries = {key: entries}
-    return yaml_text.with_entries(text, spellings(path[0]), entries)
+    return yaml_text.with_entries(text, yaml_text.spellings_of(path[0]), entries)
 
 
 def _in_brackets(text: str, new: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from discovery_engine._util.json import JSONObject
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.serialization import serialize, serialize_server
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.rules.rule import Rule
@@ -59,10 +59,24 @@ def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[R
     return text.replace("\n", end)
 
 
-def block(entries: Entries, *, column: int = 0) -> str:
+def block(entries: Entries | list[JSONValue], *, column: int = 0) -> str:
     """Entries as YAML lines that start at a column."""
-    text = yaml.dump(entries, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4096)
-    return "".join(" " * column + line for line in text.splitlines(keepends=True))
+    lines = dump(entries).splitlines(keepends=True)
+    return "".join(" " * column + line for line in lines)
+
+
+def dump(value: JSONValue, *, style: str | None = None, width: int = 4096) -> str:
+    """A value as YAML; texts in the quotes of a style, if one is given."""
+    return str(
+        yaml.dump(
+            value,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            default_style=style,
+            width=width,
+        )
+    )
 
 
 def without_server(text: str, name: str) -> str | None:
@@ -74,7 +88,7 @@ def without_server(text: str, name: str) -> str | None:
     found = _server(text, name)
     if found is None:
         return None
-    return _without(text, *found).replace("\n", end)
+    return without(text, *found).replace("\n", end)
 
 
 def without_item(text: str, spellings: tuple[str, ...], index: int) -> str:
@@ -83,16 +97,19 @@ def without_item(text: str, spellings: tuple[str, ...], index: int) -> str:
     items: Any = None
     if found := find_member(configuration_node(text), spellings):
         _, items = found
-    return _without(text, items, items.value[index]).replace("\n", end)
+    return without(text, items, items.value[index]).replace("\n", end)
 
 
-def with_server(text: str, server: ServerSettings) -> str | None:
+def with_new_entry(text: str, server: ServerSettings) -> str | None:
     """The text with another entry for a server of `servers`; None if it has none of its name.
 
     It stays in its place; comments within the entry go.
+
+    Args:
+        text: With Unix lines.
+        server: The one of this name.
     """
-    plain, end = with_unix_lines(text)
-    found = _server(plain, server.name)
+    found = _server(text, server.name)
     if found is None:
         return None
     servers, member = found
@@ -102,10 +119,9 @@ def with_server(text: str, server: ServerSettings) -> str | None:
     entry = serialize_server(server)
     is_list = isinstance(servers, yaml.SequenceNode)
     new: Entries = [{"name": server.name, **entry}] if is_list else {str(server.name): entry}
-    start = _first_line(plain, servers, member)
-    after = plain[line_after(plain, end_of(member)) :]
-    written = block(new, column=servers.start_mark.column)
-    return (plain[:start] + written + after).replace("\n", end)
+    start = first_line(text, servers, member)
+    after = text[line_after(text, end_of(member)) :]
+    return text[:start] + block(new, column=servers.start_mark.column) + after
 
 
 def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FBT001 - what it is for
@@ -121,7 +137,7 @@ def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FB
         at, after = value.start_mark.index, value.end_mark.index
         text = f"{text[:at]}{json.dumps(enabled)}{text[after:]}"
     elif not enabled:
-        text = _behind(text, entry, {"enabled": False})
+        text = behind(text, entry, {"enabled": False})
     return text.replace("\n", end)
 
 
@@ -163,7 +179,7 @@ def with_entries(
         return _instead_of(text, node, entries, key.start_mark.column + _STEP if key else 0)
     if isinstance(node, yaml.SequenceNode) and isinstance(entries, dict):
         entries = [{"name": name, **entry} for name, entry in entries.items()]
-    return _behind(text, node, entries)
+    return behind(text, node, entries)
 
 
 def composed(text: str) -> Any:
@@ -177,6 +193,23 @@ def configuration_node(text: str) -> Any:
     root = composed(text)
     _, below = find_member(root, ("discovery",)) or (None, root)
     return below
+
+
+def spellings_of(key: str) -> tuple[str, ...]:
+    """How a key may be written: `toolRules`, `tool_rules`."""
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+    return (key,) if snake == key else (key, snake)
+
+
+def entry_node(text: str, name: str) -> Any:
+    """What holds the keys of a server's entry; None if it has none.
+
+    Args:
+        text: With Unix lines.
+        name: Of the server.
+    """
+    _, member = _server(text, name) or (None, None)
+    return member[1] if isinstance(member, tuple) else member
 
 
 def _server(text: str, name: str) -> tuple[Any, Any] | None:
@@ -193,11 +226,11 @@ def _server(text: str, name: str) -> tuple[Any, Any] | None:
     return None
 
 
-def _without(text: str, section: Any, member: Any) -> str:
+def without(text: str, section: Any, member: Any) -> str:
     """The text without a member or an item."""
     if is_flow(section):
         return _without_in_flow(text, section, member)
-    start = _first_line(text, section, member)
+    start = first_line(text, section, member)
     return text[:start] + text[line_after(text, end_of(member)) :]
 
 
@@ -227,7 +260,7 @@ def _without_comma(text: str, start: int, end: int) -> str:
     return text[:start] + between
 
 
-def _first_line(text: str, section: Any, member: Any) -> int:
+def first_line(text: str, section: Any, member: Any) -> int:
     """Where the line begins in which a member of a block begins, or the dash of an item stands."""
     start = text.rfind("\n", 0, _start(member).index) + 1
     if isinstance(member, tuple):
@@ -273,7 +306,7 @@ def _instead_of_in_flow(text: str, node: Any, entries: Entries) -> str:
     return f"{before}{gap}{json.dumps(entries)}{after}"
 
 
-def _behind(text: str, node: Any, entries: Entries) -> str:
+def behind(text: str, node: Any, entries: Entries) -> str:
     """Entries behind the last one of a mapping or a list that has some."""
     if is_flow(node):
         return _behind_in_flow(text, node, entries)

@@ -75,6 +75,36 @@ def test_an_edit_is_shown_before_anything_is_written(file: Path) -> None:
 
 
 @pytest.mark.requirement("CFG-50")
+def test_the_last_four_files_are_kept(file: Path) -> None:
+    written = [file.read_text()]
+    for number in range(6):
+        add_servers(file, [make_server(f"n{number}")]).apply()
+        written.append(file.read_text())
+
+    names = ("", ".bak", ".bak.1", ".bak.2", ".bak.3")
+    kept = [file.with_name(f"{file.name}{name}").read_text() for name in names]
+    assert kept == written[:1:-1]
+    assert sorted(one.name for one in file.parent.glob(f"{file.name}*")) == [
+        f"{file.name}{name}" for name in names
+    ]
+
+
+@pytest.mark.requirement("CFG-50")
+def test_a_link_in_place_of_a_backup_is_not_taken_for_one(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("theirs")
+    backup = file.with_name("discovery.yaml.bak")
+    backup.symlink_to(other)
+
+    add_servers(file, [make_server("new")]).apply()
+
+    assert backup.read_text() == TEXT
+    assert not backup.is_symlink()
+    assert other.read_text() == "theirs"
+    assert not file.with_name("discovery.yaml.bak.1").exists()
+
+
+@pytest.mark.requirement("CFG-50")
 def test_what_was_there_is_kept_in_a_backup_that_as_few_may_read(file: Path) -> None:
     remove_server(file, "two").apply()
 
