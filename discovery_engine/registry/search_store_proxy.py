@@ -39,10 +39,14 @@ class SearchStoreProxy:
         index: int,
         weights: Mapping[int, float],
         most: int,
+        *,
+        postings: int,
         servers: Collection[int] | None = None,
     ) -> Nearest | None:
         found: Nearest | None
-        found = self._ask(lambda store: store.nearest(index, weights, most, servers))
+        found = self._ask(
+            lambda store: store.nearest(index, weights, most, postings=postings, servers=servers)
+        )
         return found
 
     def documents(

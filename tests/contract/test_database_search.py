@@ -23,7 +23,7 @@ from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.searcher_source import SearcherSource
-from discovery_engine.search.database import synchronization
+from discovery_engine.search.database import fetched_documents, synchronization
 from discovery_engine.search.database.database_searcher import DatabaseSearcher
 from discovery_engine.search.database.synchronization import SearchSynchronization
 from discovery_engine.search.searcher import build_searcher
@@ -228,6 +228,55 @@ def test_a_server_that_is_asked_for_is_found_below_many_that_fit_better(
 
     assert len(answer.hits or answer.nearest)
     assert answer == in_memory(view).search("send invoice", server="mail")
+
+
+@pytest.mark.requirement("PGS-29")
+def test_of_a_common_word_the_tools_that_it_matters_most_for_are_read(
+    registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetched_documents, "_POSTINGS", 250)
+    text = "what may mention, among many other things that are of no matter here, an invoice"
+    many = [make_entry(f"note_{n}", "a", description=text) for n in range(400)]
+    best = [make_entry(f"invoice_{n}", "b", description="an invoice") for n in range(5)]
+    view = Gateway(registry).view(make_part("a", *many), make_part("b", *best))
+
+    answer = view.search("invoice")
+
+    assert keys(answer)[:5] == [f"b:invoice_{n}" for n in range(5)]
+    assert answer.decision is in_memory(view).search("invoice").decision
+
+
+@pytest.mark.requirement("PGS-29")
+def test_the_database_reads_no_more_postings_than_it_is_asked_to(
+    registry: PostgresRegistry,
+) -> None:
+    view = Gateway(registry).view(crowd(300, enabled=True))
+    searcher = view.searcher
+    assert isinstance(searcher, DatabaseSearcher)
+    stored = searcher._stored_catalog()
+
+    some = stored.nearest({"invoic": 1.0}, 240, postings=100)
+    everything = stored.nearest({"invoic": 1.0}, 1_000, postings=1_000)
+
+    assert (len(some.doc_ids), some.are_all) == (100, False)
+    assert (len(everything.doc_ids), everything.are_all) == (300, True)
+
+
+@pytest.mark.requirement("PGS-23")
+@pytest.mark.requirement("PGS-29")
+def test_hidden_tools_with_all_postings_that_are_read_take_no_place(
+    registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are few, but hold so many terms that at first nothing is read of any other tool."""
+    monkeypatch.setattr(fetched_documents, "_POSTINGS", 50)
+    note = make_entry("note", "mail", description="may mention an invoice to send at times")
+    filler = make_part("music", *(f"play_{number}" for number in range(400)))
+    view = Gateway(registry).view(crowd(100, enabled=False), make_part("mail", note), filler)
+
+    answer = view.search("send invoice")
+
+    assert keys(answer)[:1] == ["mail:note"]
+    assert answer == in_memory(view).search("send invoice")
 
 
 @pytest.mark.requirement("PGS-24")

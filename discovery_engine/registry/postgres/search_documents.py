@@ -43,10 +43,14 @@ class PostgresSearchStore:
         index: int,
         weights: Mapping[int, float],
         most: int,
+        *,
+        postings: int,
         servers: Collection[int] | None = None,
     ) -> Nearest | None:
         return self._database.read(
-            lambda db: search_queries.nearest(db, index, weights, most, servers)
+            lambda db: search_queries.nearest(
+                db, index, weights, most, postings=postings, servers=servers
+            )
         )
 
     def documents(

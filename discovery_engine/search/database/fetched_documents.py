@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine.search.database.search_store import StoredDocument
+from discovery_engine.search.database.stored_catalog import NearestTools
 from discovery_engine.search.database.term_keys import held_by
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.index.levels import Level
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _TINY = 4  # times as many tools as are worth scoring: they are fetched, whatever they hold
 _MORE = 60  # tools that are fetched beside those worth scoring: the sums of a database are rough
 _MOST = 20_000  # places that are ever fetched
+# Each posting is a page of the database. Of 100,000 tools 98.5 % of the answers are those of
+# memory; with half as many 97.5 %, with all 99 %.
+_POSTINGS = 6_000  # that are read at first,
+_MOST_POSTINGS = 100_000  # and where too few of the tools that they lead to are allowed
 _NARROW = 0.25  # of all tools; among fewer, the database looks at no others
 
 
@@ -49,7 +54,7 @@ class FetchedIndex(Index, frozen=True, dict=True, kw_only=True):
         return self.whole.known_terms(terms)
 
 
-_Nearest: TypeAlias = tuple[int, "list[DocId | None]"]
+_Nearest: TypeAlias = tuple[int, NearestTools]
 """How many were asked for, and what was found."""
 
 
@@ -127,11 +132,12 @@ class FetchedDocuments:
     ) -> list[DocId]:
         """The allowed of the `most` nearest, at most as many as are wanted."""
         key = len(terms), servers
-        known, found = self._nearest.get(key, (0, []))
-        if known < most and (not known or len(found) == known):
-            found = self._whole.nearest(terms, most, servers)
+        known, found = self._nearest.get(key, (0, NearestTools([], are_all=False)))
+        if known < most and not found.are_all:
+            postings = _MOST_POSTINGS if most == _MOST else _POSTINGS
+            found = self._whole.nearest(terms, most, postings=postings, servers=servers)
             self._nearest[key] = most, found
-        return [*islice((one for one in found if one and allowed(one)), wanted)]
+        return [*islice((one for one in found.doc_ids if one and allowed(one)), wanted)]
 
     def _servers(self, within: Subset) -> Iterator[ServerName]:
         for level, flags in zip(self._whole.names.levels, within.levels, strict=True):

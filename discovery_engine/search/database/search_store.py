@@ -72,6 +72,8 @@ class Nearest(NamedTuple):
     """Of the index, at the time of the search."""
     places: list[DocumentPlace]
     """The best first."""
+    are_all: bool
+    """Whether no other document holds one of the keys."""
 
 
 class SearchStore(Protocol):
@@ -101,12 +103,14 @@ class SearchStore(Protocol):
         index: int,
         weights: Mapping[int, float],
         most: int,
+        *,
+        postings: int,
         servers: Collection[int] | None = None,
     ) -> Nearest | None:
         """The documents with the highest sums of the weights of the keys that they hold.
 
-        At most so many; with `servers`, only documents with these numbers. None if there is no
-        such index any more.
+        At most `most`; with `servers`, only documents with these numbers. The keys are looked up
+        in their order, until so many `postings` were read. None if there is no such index any more.
         """
 
     def documents(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 class IndexChangedError(Exception):
     """The index in the database was changed, or dropped, since it was compared with the catalog."""
+
+
+class NearestTools(NamedTuple):
+    doc_ids: list[DocId | None]
+    """The best first; None in place of one that was replaced a short while ago."""
+    are_all: bool
+    """Whether no other tool holds one of the terms."""
 
 
 class StoredVocabulary(Struct):
@@ -71,24 +78,28 @@ class StoredCatalog(Struct, frozen=True, dict=True):
         self,
         terms: Mapping[str, float],
         most: int,
+        *,
+        postings: int,
         servers: Iterable[ServerName] | None = None,
-    ) -> list[DocId | None]:
+    ) -> NearestTools:
         """The tools with about the highest sums of weighted impacts, the best first.
 
-        None in place of one that was replaced a short while ago.
+        `terms` are looked up in their order, until so many `postings` were read.
 
         Raises:
             RegistryError: If the database does not answer.
             IndexChangedError: If the index there is another by now, and that matters.
         """
         if not terms:
-            return []
+            return NearestTools([], are_all=True)
         numbers = None if servers is None else [self.numbers[server] for server in servers]
         weights = self.vocabulary.keys.weights(terms)
-        found = self.store.nearest(self.vocabulary.number, weights, most, numbers)
+        found = self.store.nearest(
+            self.vocabulary.number, weights, most, postings=postings, servers=numbers
+        )
         if found is None or (found.revision != self.revision and not self.may_differ):
             raise IndexChangedError
-        return [self._doc_id(*place) for place in found.places]
+        return NearestTools([self._doc_id(*place) for place in found.places], found.are_all)
 
     def _doc_id(self, number: int, position: int) -> DocId | None:
         server = self.servers.get(number)

@@ -45,11 +45,14 @@ class TermKeys:
         return StoredDocument(profile, keys, bytes(impact for _, impact in pairs))
 
     def weights(self, terms: Mapping[str, float]) -> dict[int, float]:
-        """What holding each key of these terms is worth: the weight times about the impact."""
+        """What holding each key of these terms is worth: the weight times about the impact.
+
+        In the order of the terms, of each the highest impacts first.
+        """
         return {
             self.key(term) | level: weight * (level * _LEVEL_WIDTH + _LEVEL_WIDTH / 2)
             for term, weight in terms.items()
-            for level in range(LEVELS)
+            for level in reversed(range(LEVELS))
         }
 
 
