@@ -221,7 +221,7 @@ class Simulation:
         if self._is_database_gone(now) or not current.is_held_by(job.claim):
             self.seen.count("results lost", now)
         elif outcome == "failed":
-            retry_in = schedule.backoff_after(current.attempts, self._random.random)
+            retry_in = schedule.backoff_of(current, self._random.random)
             self.seen.count("given up" if retry_in is None else "failures", now)
             self._queue.put(schedule.failed(current, "DOWN", "does not answer", retry_in, now))
         else:
@@ -284,7 +284,7 @@ class Simulation:
             if server.changed_at is not None:
                 self.seen.discovery.append(now - server.changed_at)
         server.changed_at = None
-        due_in = schedule.interval_after(server.ttl)
+        due_in = schedule.spread(schedule.interval_after(server.ttl), self._random.random)
         self._queue.put(schedule.succeeded(job, self._given.tools, due_in, now))
 
     def _turn_of(self, now: float, job: RefreshJob, server: Server) -> float:

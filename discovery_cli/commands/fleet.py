@@ -112,5 +112,11 @@ def _row(job: RefreshJob, now: float) -> list[str | Cell]:
         f"{ago(now - job.listed_at)} ago" if job.listed_at else "never",
         due if is_waiting else "",
         job.holder if job.state == "processing" else "",
-        Cell(one_line(visible(job.error_message)), "faint", is_summary=True),
+        Cell(one_line(visible(_reason(job, now))), "faint", is_summary=True),
     ]
+
+
+def _reason(job: RefreshJob, now: float) -> str:
+    if job.failing_since is None:
+        return job.error_message
+    return f"failing for {ago(now - job.failing_since)}: {job.error_message}"

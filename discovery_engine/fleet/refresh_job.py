@@ -4,7 +4,7 @@
     processing   claimed by a worker, until its lease ends
     enabled      listed; due again later
     error        the last attempt failed; tried again later
-    dead         failed too often: nothing is tried until its owner says so
+    dead         failed for too long: nothing is tried until its owner says so
     disabled     switched off, or not to be started
 
 Times are Unix times in seconds by the clock of the store.
@@ -63,7 +63,7 @@ class RefreshJob(Struct, frozen=True):
     holder: str = ""
     """The worker that holds it; empty unless it is processed."""
     fence: int = 0
-    """The number of claims so far."""
+    """The number of its last claim, which no other claim of this server ever has."""
     claimed_at: float | None = None
     lease_until: float | None = None
     """When another worker may claim it; None unless it is processed."""
@@ -75,6 +75,10 @@ class RefreshJob(Struct, frozen=True):
     error_message: str = ""
     """Why the last attempt failed, or why it is disabled."""
     connection: str = ""
+    failing_since: float | None = None
+    """When the first attempt failed since the last success; None if none did."""
+    losses: int = 0
+    """Workers in a row that were lost with it."""
 
     @property
     def claim(self) -> RefreshClaim:

@@ -21,9 +21,12 @@ from discovery_engine.fleet.refresh_job import (
 
 INTERVAL = 24 * 3600.0  # seconds from a success to the next listing
 SHORTEST_INTERVAL = 60.0  # seconds
+SPREAD = 0.1  # the share of an interval at its end within which a listing is due
 FIRST_BACKOFF = 30.0  # seconds: the most before the second attempt
 LONGEST_BACKOFF = 3600.0
-MOST_ATTEMPTS = 8
+LONGEST_FAILURE = 24 * 3600.0  # seconds of failing after which a server is given up
+LEAST_ATTEMPTS = 8  # before it is: workers may have been gone meanwhile
+MOST_LOSSES = 8
 LEASE = 60.0  # seconds that a claim lasts without a heartbeat
 DOUBTFUL = 5
 """The priority of a server whose listing in the registry may be older than what it has."""
@@ -41,15 +44,23 @@ def interval_after(ttl: float | None, interval: float = INTERVAL) -> float:
     return min(interval, max(ttl, SHORTEST_INTERVAL)) if ttl else interval
 
 
-def backoff_after(attempts: int, random: Callable[[], float]) -> float | None:
-    """Seconds until the next attempt, after this many failed; None if there is to be none.
+def spread(interval: float, random: Callable[[], float]) -> float:
+    """A little sooner than the interval says, and never later.
+
+    Servers that were first listed together would be due together for ever.
+    """
+    return max(interval * (1.0 - SPREAD * random()), min(interval, SHORTEST_INTERVAL))
+
+
+def backoff_of(job: RefreshJob, random: Callable[[], float]) -> float | None:
+    """Seconds until the next attempt, if that of this claim fails; None if there is to be none.
 
     Exponential, with full jitter: servers that fail together are not tried together. `random` gives
     numbers from 0 to 1.
     """
-    if attempts >= MOST_ATTEMPTS:
+    if job.attempts >= LEAST_ATTEMPTS and _failing_for(job) >= LONGEST_FAILURE:
         return None
-    return random() * longest_backoff(attempts)
+    return random() * longest_backoff(job.attempts)
 
 
 def longest_backoff(attempts: int) -> float:
@@ -91,25 +102,32 @@ def planned(job: RefreshJob | None, scope: str, target: RefreshTarget, now: floa
     if job.state != "disabled" and not is_other:
         return job
     # Another entry under the same name: what failed says nothing about it.
-    renewed = replace(job, connection=target.connection, attempts=0, due_at=now)
+    renewed = replace(_forgiven(job), connection=target.connection, due_at=now)
     if job.state == "processing":
         return renewed
     return replace(_released(renewed, "pending"), error_code="", error_message="")
 
 
-def claimed(job: RefreshJob, holder: str, lease: float, now: float) -> RefreshJob:
-    """The next claim; instead of it `dead` if too many workers were lost with this server."""
-    if job.state == "processing" and job.attempts >= MOST_ATTEMPTS:
-        reason = LOST_REASON.format(job.attempts)
+def claimed(
+    job: RefreshJob, holder: str, lease: float, now: float, *, least_fence: int = 0
+) -> RefreshJob:
+    """The next claim; instead of it `dead` if too many workers were lost with this server.
+
+    `least_fence` is above the fences of all claims that a dropped job of the same server had.
+    """
+    losses = job.losses + (job.state == "processing")
+    if losses >= MOST_LOSSES:
+        reason = LOST_REASON.format(losses)
         return replace(_released(job, "dead"), error_code=WORKER_LOST, error_message=reason)
     return replace(
         job,
         state="processing",
         attempts=job.attempts + 1,
         holder=holder,
-        fence=job.fence + 1,
+        fence=max(job.fence + 1, least_fence),
         claimed_at=now,
         lease_until=now + lease,
+        losses=losses,
     )
 
 
@@ -130,6 +148,8 @@ def succeeded(job: RefreshJob, tool_count: int, due_in: float, now: float) -> Re
         tool_count=tool_count,
         error_code="",
         error_message="",
+        failing_since=None,
+        losses=0,
     )
 
 
@@ -138,9 +158,14 @@ def failed(
 ) -> RefreshJob:
     """To be tried again in so many seconds; with None it is dead."""
     state: JobState = "dead" if retry_in is None else "error"
-    due_at = now + (retry_in or 0.0)
     return replace(
-        _released(job, state), due_at=due_at, priority=0, error_code=code, error_message=message
+        _released(job, state),
+        due_at=now + (retry_in or 0.0),
+        priority=0,
+        error_code=code,
+        error_message=message,
+        failing_since=now if job.failing_since is None else job.failing_since,
+        losses=0,
     )
 
 
@@ -162,7 +187,19 @@ def retried(job: RefreshJob, now: float) -> RefreshJob:
     """Due now, with all attempts before it; the same object if it has neither failed nor died."""
     if job.state not in ("dead", "error"):
         return job
-    return replace(job, state="error", attempts=0, due_at=now, priority=REQUESTED)
+    return replace(_forgiven(job), state="error", due_at=now, priority=REQUESTED)
+
+
+def _forgiven(job: RefreshJob) -> RefreshJob:
+    """With all attempts before it."""
+    return replace(job, attempts=0, failing_since=None, losses=0)
+
+
+def _failing_for(job: RefreshJob) -> float:
+    """Seconds for which a claimed server had been failing when it was claimed."""
+    if job.claimed_at is None or job.failing_since is None:
+        return 0.0
+    return job.claimed_at - job.failing_since
 
 
 def _released(job: RefreshJob, state: JobState) -> RefreshJob:

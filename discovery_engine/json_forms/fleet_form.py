@@ -37,5 +37,6 @@ def job_form(job: RefreshJob) -> JSONObject:
         "listed_at": job.listed_at,
         "tool_count": job.tool_count,
         "created_at": job.created_at,
+        "failing_since": job.failing_since,
         "error": {"code": job.error_code, "message": job.error_message} if job.error_code else None,
     }

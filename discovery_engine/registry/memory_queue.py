@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
@@ -22,6 +23,7 @@ class MemoryQueue(RefreshSteps):
         self._clock = clock
         self._turn = threading.RLock()
         self._jobs: dict[str, dict[str, RefreshJob]] = {}
+        self._fences = count(1)
 
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
         with self._turn:
@@ -45,7 +47,10 @@ class MemoryQueue(RefreshSteps):
         with self._turn:
             now, jobs = self._clock(), self._jobs.get(scope, {})
             due = schedule.next_jobs(jobs.values(), limit, now)
-            claimed = [schedule.claimed(job, holder, lease, now) for job in due]
+            claimed = [
+                schedule.claimed(job, holder, lease, now, least_fence=next(self._fences))
+                for job in due
+            ]
             jobs.update((job.server, job) for job in claimed)
             return schedule.claimed_in_order(claimed)
 

@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 _HEARTBEATS = 4  # within one lease
 _LOOK_EVERY = 5.0  # seconds between two looks at the queue, the decisions and the configuration
-_PLAN_EVERY = 60.0  # seconds after which jobs are compared with the configuration in any case
+_PLAN_EVERY = 3600.0  # seconds after which jobs are compared with the configuration in any case
 _SHORTEST_SLEEP = 0.05
 
 Outcome: TypeAlias = Literal[
@@ -160,6 +160,7 @@ class RefreshWorker:
     async def _work_off(self, tasks: TaskGroup) -> None:
         while True:
             self._wake = anyio.Event()
+            await self._look_again()
             try:
                 if await self._claim(tasks):
                     continue
@@ -174,7 +175,6 @@ class RefreshWorker:
             longest = _LOOK_EVERY if pause is None else min(pause, _LOOK_EVERY)
             with anyio.move_on_after(max(longest, _SHORTEST_SLEEP)):
                 await self._wake.wait()
-            await self._look_again()
 
     async def _claim(self, tasks: TaskGroup) -> bool:
         """Claim as many servers as there are free slots; returns whether there were any."""
@@ -219,7 +219,8 @@ class RefreshWorker:
         if result is None:
             gone = "it is no longer configured here, or must not be started"
             return await self._returned(job, "", gone, began)
-        due_in = schedule.interval_after(result.ttl, self._options.interval)
+        interval = schedule.interval_after(result.ttl, self._options.interval)
+        due_in = schedule.spread(interval, self._random)
         is_done = result.outcome != "lost" and await self._settled(
             lambda store: store.finish_refresh(job.claim, tool_count=result.tools, due_in=due_in)
         )
@@ -240,7 +241,7 @@ class RefreshWorker:
     async def _failed(self, job: RefreshJob, error: UpstreamError, began: float) -> WorkerReport:
         failure = failure_of(error, 0.0)
         code, message = failure.code, failure.message
-        retry_in = schedule.backoff_after(job.attempts, self._random)
+        retry_in = schedule.backoff_of(job, self._random)
         is_done = await self._settled(
             lambda store: store.fail_refresh(job.claim, code, message, retry_in=retry_in)
         )

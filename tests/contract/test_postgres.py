@@ -14,6 +14,7 @@ import pytest
 from psycopg import Connection
 
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
+from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.registry.backends import open_registry
 from discovery_engine.registry.postgres.database_feed import database_changes
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
@@ -21,6 +22,7 @@ from discovery_engine.registry.postgres.migrations import FOLDER
 from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres
 from tests.factories import make_part, make_settings
@@ -111,6 +113,9 @@ def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -
     assert "update the program" in caught.value.hint
 
 
+_DROP_SAVED = "ALTER TABLE discovery.servers DROP COLUMN saved"
+
+
 @pytest.mark.requirement("PGS-3", "PGS-21")
 def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_saved(url: str) -> None:
     with closing(registry_at(url)) as registry:
@@ -121,9 +126,8 @@ def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_save
         for table in later:
             drop = f"DROP TABLE discovery.{table}"
             registry.database.write(lambda db, drop=drop: db.execute(drop))
-        registry.database.write(
-            lambda db: db.execute("ALTER TABLE discovery.servers DROP COLUMN saved")
-        )
+        for rest in ("DROP SEQUENCE discovery.refresh_fences", _DROP_SAVED):
+            registry.database.write(lambda db, rest=rest: db.execute(rest))
         step = "UPDATE discovery.schema_version SET version = 1, usable_from = 1"
         registry.database.write(lambda db: db.execute(step))
 
@@ -135,6 +139,24 @@ def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_save
         assert registry.changed_parts(SCOPE) == other.changed_parts(SCOPE) == ()
 
 
+@pytest.mark.requirement("PGS-3", "FLT-19")
+def test_a_queue_of_the_step_before_goes_on_with_higher_fences(url: str) -> None:
+    with closing(registry_at(url)) as registry:
+        registry.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
+        [first] = registry.claim_refreshes(SCOPE, "w", limit=1, lease=0.0)
+        for undo in (
+            "DROP SEQUENCE discovery.refresh_fences",
+            "ALTER TABLE discovery.refresh_jobs DROP COLUMN failing_since, DROP COLUMN losses",
+            "UPDATE discovery.refresh_jobs SET fence = 41",
+            "UPDATE discovery.schema_version SET version = 4, usable_from = 3",
+        ):
+            registry.database.write(lambda db, undo=undo: db.execute(undo))
+
+    with closing(registry_at(url)) as registry:
+        [again] = registry.claim_refreshes(SCOPE, "w", limit=1, lease=0.0)
+    assert (first.fence, again.fence, again.losses, again.failing_since) == (1, 42, 1, None)
+
+
 @pytest.mark.requirement("PGS-1")
 def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path) -> None:
     query = "SELECT tablename FROM pg_tables WHERE schemaname = 'discovery'"
@@ -143,8 +165,9 @@ def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path
         query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         here = file._database.read(lambda db: {name for (name,) in db.execute(query)})
 
-    # An index is of a machine, and the version of a file stands in its header.
-    assert here - there == {"indexes"}
+    # An index is of a machine, the version of a file stands in its header, and a database numbers
+    # claims with a sequence.
+    assert here - there == {"indexes", "refresh_fences"}
     searched = {"search_indexes", "search_servers", "search_terms", "search_tools"}
     assert there - here == {"schema_version"} | searched
 

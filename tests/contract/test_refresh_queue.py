@@ -179,6 +179,22 @@ def test_a_worker_that_lost_its_claim_can_write_nothing(store: Registry) -> None
     assert (job_of(store, "a").state, job_of(store, "a").holder) == ("processing", "two")
 
 
+@pytest.mark.requirement("FLT-19")
+def test_a_claim_of_an_earlier_life_of_a_server_is_valid_for_no_later_one(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    plan(store, "a")
+    earlier = held(store)
+
+    plan(store)  # it leaves the configuration, and comes back
+    plan(store, "a")
+    later = held(store)  # by the same worker, whose first listing has not ended
+
+    assert later.fence > earlier.fence
+    assert store.save_claimed(earlier, make_part("a", "old"), revision=1) == "lost"
+    assert not store.finish_refresh(earlier, tool_count=1, due_in=HOUR)
+    assert store.finish_refresh(later, tool_count=1, due_in=HOUR)
+
+
 @pytest.mark.requirement("FLT-4")
 def test_what_is_written_under_a_claim_is_written_as_without_one(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
@@ -255,15 +271,34 @@ def test_a_failure_is_tried_again_later_and_then_never_until_its_owner_says_so(
 def test_a_server_that_workers_are_lost_with_is_dead_in_the_end(store: Registry) -> None:
     plan(store, "a", "b")
     store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
-    for number in range(schedule.MOST_ATTEMPTS):
+    for number in range(schedule.MOST_LOSSES):
         assert claim(store, f"w{number}", lease=0.0) == ["b"]
 
     assert claim(store, "last") == []
     job = job_of(store, "b")
     assert (job.state, job.error_code, job.holder) == ("dead", schedule.WORKER_LOST, "")
-    assert f"{schedule.MOST_ATTEMPTS} attempts" in job.error_message
+    assert f"{schedule.MOST_LOSSES} attempts" in job.error_message
     assert store.retry_refreshes(SCOPE) == ("b",)
     assert claim(store) == ["b"]
+
+
+@pytest.mark.requirement("FLT-18")
+def test_since_when_a_server_fails_is_kept_until_it_is_listed_or_tried_again_by_hand(
+    store: Registry,
+) -> None:
+    plan(store, "a", "b")
+    store.fail_refresh(held(store), "X", "broken", retry_in=0.0)
+    store.fail_refresh(held(store), "X", "broken", retry_in=0.0)
+    first = {job.server: job.failing_since for job in store.refresh_jobs(SCOPE)}
+    for job in claims(store, limit=2):
+        store.fail_refresh(job.claim, "X", "broken", retry_in=None)
+    assert {job.server: job.failing_since for job in store.refresh_jobs(SCOPE)} == first
+    assert None not in first.values()
+
+    store.retry_refreshes(SCOPE, ["a"])
+    assert job_of(store, "a").failing_since is None
+    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
+    assert (job_of(store, "a").failing_since, job_of(store, "a").state) == (None, "enabled")
 
 
 @pytest.mark.requirement("FLT-9")

@@ -67,8 +67,6 @@ class QueueLife(RuleBasedStateMachine):
         for name in SERVERS:
             if wanted.get(name, OFF):
                 self._end(name)
-            if name not in wanted:
-                self.fences.pop(name, None)
 
     @rule(target=claims, worker=st.sampled_from("xyz"), limit=st.integers(1, 3), lease=LEASES)
     def claim(self, worker: str, limit: int, lease: float) -> object:

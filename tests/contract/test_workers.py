@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from discovery_engine.catalog import RemovedTool
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import RegistryError, ToolNotFoundError
 from discovery_engine.fleet import schedule
-from discovery_engine.runtime.refresh_worker import WorkerOptions, WorkerReport
+from discovery_engine.runtime.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder, entry
 from tests.factories import make_definition
@@ -123,7 +124,9 @@ async def test_a_server_that_announces_a_change_at_each_start_is_listed_once_mor
     with anyio.fail_after(120):
         [report] = await machines.work()
 
-    assert (report.outcome, report.due_in) == ("changed", schedule.INTERVAL)
+    assert report.outcome == "changed"
+    assert report.due_in
+    assert 0.9 * schedule.INTERVAL <= report.due_in <= schedule.INTERVAL
     assert tools.with_suffix(".asked").read_text("utf-8").count("asked") <= 2
 
 
@@ -235,6 +238,60 @@ async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machin
 
     assert [report.outcome for report in reports] == ["claimed", "returned"]
     assert (job.server, job.state, job.attempts) == (ServerName("told"), "pending", 0)
+
+
+@pytest.mark.requirement("FLT-20")
+async def test_a_worker_that_never_rests_notices_what_its_owner_switches_off(
+    machines: Machines,
+) -> None:
+    (machines.folder / "first").mkdir()
+    first = Told.beside(machines.folder / "first", make_definition("ping"))
+    go = machines.folder / "go"
+    wait = f'while [ ! -e "{go}" ]; do sleep 0.05; done; exec "$@"'
+    held = {"command": "/bin/sh", "args": ["-c", wait, "sh", *first.command]}
+    entries = {"a": {**held, "timeouts": {"connect": 600}}, "told": entry(machines.told.server())}
+    machines.write(servers=entries)
+    ticks = count(step=10)
+    reports: list[WorkerReport] = []
+
+    async with machines.open("owner") as owner, machines.open("worker", worker=True) as engine:
+        options = WorkerOptions(slots=1, is_once=True)
+        worker = RefreshWorker(engine._core, options, reports.append, clock=lambda: next(ticks))
+        async with open_task_group() as tasks:
+            tasks.start_soon(worker.run)
+            await eventually(lambda: bool(reports))
+            await owner.servers.disable("told", to="registry")
+            go.touch()
+        jobs = {job.server: job.state for job in engine._core.store.refresh_jobs(_scope(machines))}
+
+    assert [(one.server, one.outcome) for one in reports] == [("a", "claimed"), ("a", "changed")]
+    assert jobs == {"a": "enabled", "told": "disabled"}
+    assert machines.told.starts == 0
+
+
+@pytest.mark.requirement("FLT-20")
+async def test_a_worker_makes_its_plan_anew_once_an_hour_or_when_something_is_different(
+    machines: Machines,
+) -> None:
+    now = [100.0]
+    async with machines.open("owner") as owner, machines.open("worker", worker=True) as engine:
+        worker = RefreshWorker(engine._core, WorkerOptions(), lambda _: None, clock=lambda: now[0])
+        store, scope = engine._core.store, _scope(machines)
+
+        async def look_after(seconds: float) -> list[str]:
+            """The states of the jobs after another worker dropped all, and this one looked."""
+            store.plan_refreshes(scope, [])
+            now[0] += seconds
+            await worker._look_again()
+            return [job.state for job in store.refresh_jobs(scope)]
+
+        await worker._synchronize()
+        assert await look_after(3500.0) == []
+        assert await look_after(200.0) == ["pending"]
+        assert await look_after(10.0) == []
+        await owner.servers.disable("told", to="registry")
+        assert await look_after(4.0) == []
+        assert await look_after(4.0) == ["disabled"]
 
 
 @pytest.mark.requirement("FLT-14")

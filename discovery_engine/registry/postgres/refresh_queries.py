@@ -20,45 +20,51 @@ if TYPE_CHECKING:
 
 _COLUMNS = """
     server, created_at, due_at, state, priority, attempts, holder, fence, claimed_at, lease_until,
-    listed_at, tool_count, error_code, error_message, connection
+    listed_at, tool_count, error_code, error_message, connection, failing_since, losses
     """
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _CLAIM = f"""
     WITH clock AS MATERIALIZED (SELECT {_NOW} AS now),
     due AS (
-        SELECT key, state = 'processing' AND attempts >= %(most)s AS is_lost
+        SELECT key, losses + (state = 'processing')::int AS lost
         FROM discovery.refresh_jobs
         WHERE scope_key = %(scope)s AND claimable_at IS NOT NULL
             AND claimable_at <= (SELECT now FROM clock)
         ORDER BY priority DESC, claimable_at, created_at, server
         LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-    )
+    ),
+    taken AS (SELECT key, lost, lost >= %(most)s AS is_lost FROM due)
     UPDATE discovery.refresh_jobs AS job SET
         state = CASE WHEN is_lost THEN 'dead' ELSE 'processing' END,
         attempts = attempts + CASE WHEN is_lost THEN 0 ELSE 1 END,
         holder = CASE WHEN is_lost THEN '' ELSE %(holder)s END,
-        fence = fence + CASE WHEN is_lost THEN 0 ELSE 1 END,
+        fence = CASE WHEN is_lost THEN fence
+            ELSE greatest(fence + 1, nextval('discovery.refresh_fences')) END,
+        losses = CASE WHEN is_lost THEN losses ELSE lost END,
         claimed_at = CASE WHEN is_lost THEN NULL ELSE now END,
         lease_until = CASE WHEN is_lost THEN NULL ELSE now + %(lease)s END,
         claimable_at = CASE WHEN is_lost THEN NULL ELSE now + %(lease)s END,
         error_code = CASE WHEN is_lost THEN %(code)s ELSE error_code END,
-        error_message = CASE WHEN is_lost THEN format(%(reason)s, attempts) ELSE error_message END
-    FROM due, clock WHERE job.key = due.key
+        error_message = CASE WHEN is_lost THEN format(%(reason)s, lost) ELSE error_message END
+    FROM taken, clock WHERE job.key = taken.key
     RETURNING {_COLUMNS}
     """  # noqa: S608 - made of constants
 _SAVE = """
     INSERT INTO discovery.refresh_jobs (
         key, scope_key, scope, server, created_at, due_at, state, priority, attempts, holder, fence,
         claimed_at, lease_until, listed_at, tool_count, error_code, error_message, connection,
-        claimable_at
-    ) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+        claimable_at, failing_since, losses
+    ) VALUES (
+        %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+    )
     ON CONFLICT (key) DO UPDATE SET
         due_at = excluded.due_at, state = excluded.state, priority = excluded.priority,
         attempts = excluded.attempts, holder = excluded.holder, fence = excluded.fence,
         claimed_at = excluded.claimed_at, lease_until = excluded.lease_until,
         listed_at = excluded.listed_at, tool_count = excluded.tool_count,
         error_code = excluded.error_code, error_message = excluded.error_message,
-        connection = excluded.connection, claimable_at = excluded.claimable_at
+        connection = excluded.connection, claimable_at = excluded.claimable_at,
+        failing_since = excluded.failing_since, losses = excluded.losses
     """
 
 
@@ -79,7 +85,7 @@ def claim(
             "holder": to_column(holder),
             "limit": limit,
             "lease": lease,
-            "most": schedule.MOST_ATTEMPTS,
+            "most": schedule.MOST_LOSSES,
             "code": schedule.WORKER_LOST,
             "reason": schedule.LOST_REASON.replace("{}", "%s"),
         },
@@ -185,15 +191,16 @@ def _row(job: RefreshJob) -> tuple[object, ...]:
         to_column(job.server), job.created_at, job.due_at, job.state, job.priority, job.attempts,
         to_column(job.holder), job.fence, job.claimed_at, job.lease_until, job.listed_at,
         job.tool_count, job.error_code, to_column(job.error_message), job.connection,
-        job.claimable_at,
+        job.claimable_at, job.failing_since, job.losses,
     )  # fmt: skip
 
 
 def _job(scope: str, row: Iterable[Any]) -> RefreshJob:
-    server, *times, holder, fence, claimed, lease, listed, tools, code, message, reached = row
+    *first, reached, failing_since, losses = row
+    server, *times, holder, fence, claimed, lease, listed, tools, code, message = first
     created, due, state, priority, attempts = times
     return RefreshJob(
         scope, ServerName(from_column(server)), created, due, state, priority, attempts,
         from_column(holder), fence, claimed, lease, listed, tools, code, from_column(message),
-        reached,
+        reached, failing_since, losses,
     )  # fmt: skip

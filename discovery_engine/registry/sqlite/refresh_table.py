@@ -16,20 +16,22 @@ from discovery_engine.tools.model import ServerName
 
 _COLUMNS = """
     server, created_at, due_at, state, priority, attempts, holder, fence, claimed_at, lease_until,
-    listed_at, tool_count, error_code, error_message, connection
+    listed_at, tool_count, error_code, error_message, connection, failing_since, losses
     """
 _SAVE = """
     INSERT INTO refresh_jobs (
         scope, server, created_at, due_at, state, priority, attempts, holder, fence, claimed_at,
-        lease_until, listed_at, tool_count, error_code, error_message, connection, claimable_at
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        lease_until, listed_at, tool_count, error_code, error_message, connection, claimable_at,
+        failing_since, losses
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (scope, server) DO UPDATE SET
         due_at = excluded.due_at, state = excluded.state, priority = excluded.priority,
         attempts = excluded.attempts, holder = excluded.holder, fence = excluded.fence,
         claimed_at = excluded.claimed_at, lease_until = excluded.lease_until,
         listed_at = excluded.listed_at, tool_count = excluded.tool_count,
         error_code = excluded.error_code, error_message = excluded.error_message,
-        connection = excluded.connection, claimable_at = excluded.claimable_at
+        connection = excluded.connection, claimable_at = excluded.claimable_at,
+        failing_since = excluded.failing_since, losses = excluded.losses
     """
 
 
@@ -55,7 +57,11 @@ def claim(
         ORDER BY priority DESC, claimable_at, created_at, server LIMIT ?
         """  # noqa: S608 - as above
     rows = connection.execute(query, (as_text(scope), now, limit)).fetchall()
-    jobs = [schedule.claimed(_job(scope, row), holder, lease, now) for row in rows]
+    fences = _next_fences(connection, len(rows)) if rows else range(0)
+    jobs = [
+        schedule.claimed(_job(scope, row), holder, lease, now, least_fence=fence)
+        for row, fence in zip(rows, fences, strict=True)
+    ]
     _save(connection, jobs)
     return jobs
 
@@ -109,6 +115,12 @@ def seconds_until_next(connection: sqlite3.Connection, scope: str, now: float) -
     return row[0] if row else None
 
 
+def _next_fences(connection: sqlite3.Connection, count: int) -> range:
+    connection.execute("UPDATE refresh_fences SET last = last + ?", (count,))
+    [last] = connection.execute("SELECT last FROM refresh_fences").fetchone()
+    return range(last - count + 1, last + 1)
+
+
 def _save(connection: sqlite3.Connection, jobs: Iterable[RefreshJob]) -> None:
     connection.executemany(_SAVE, map(_row, jobs))
 
@@ -118,15 +130,17 @@ def _row(job: RefreshJob) -> tuple[object, ...]:
         as_text(job.scope), as_text(job.server), job.created_at, job.due_at, job.state,
         job.priority, job.attempts, as_text(job.holder), job.fence, job.claimed_at,
         job.lease_until, job.listed_at, job.tool_count, job.error_code,
-        as_text(job.error_message), job.connection, job.claimable_at,
+        as_text(job.error_message), job.connection, job.claimable_at, job.failing_since,
+        job.losses,
     )  # fmt: skip
 
 
 def _job(scope: str, row: Iterable[Any]) -> RefreshJob:
-    server, *times, holder, fence, claimed, lease, listed, tools, code, message, reached = row
+    *first, reached, failing_since, losses = row
+    server, *times, holder, fence, claimed, lease, listed, tools, code, message = first
     created, due, state, priority, attempts = times
     return RefreshJob(
         scope, ServerName(from_column(server)), created, due, state, priority, attempts,
         from_column(holder), fence, claimed, lease, listed, tools, code, from_column(message),
-        reached,
+        reached, failing_since, losses,
     )  # fmt: skip

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +17,7 @@ from discovery_engine.fleet.refresh_job import JobState, RefreshJob, RefreshTarg
 from discovery_engine.tools.model import ServerName
 
 TIMES = st.floats(0.0, 1e9)
+HOUR = 3600.0
 STATES: list[JobState] = ["pending", "processing", "enabled", "error", "dead", "disabled"]
 
 
@@ -28,25 +32,51 @@ def jobs(draw: st.DrawFn) -> RefreshJob:
         draw(TIMES),
         state,
         draw(st.integers(0, 10)),
-        draw(st.integers(0, schedule.MOST_ATTEMPTS)),
+        draw(st.integers(0, 20)),
         "w" if is_processed else "",
         draw(st.integers(0, 99)),
         draw(TIMES) if is_processed else None,
         draw(TIMES) if is_processed else None,
         draw(st.none() | TIMES),
+        failing_since=draw(st.none() | TIMES),
+        losses=draw(st.integers(0, schedule.MOST_LOSSES - 1)),
     )
 
 
-@pytest.mark.requirement("FLT-6")
-@given(st.integers(1, 1000), st.floats(0.0, 1.0))
-def test_a_pause_is_within_its_bound_and_ends_with_the_last_attempt(
-    attempts: int, drawn: float
-) -> None:
-    pause = schedule.backoff_after(attempts, lambda: drawn)
+def claimed_job(**fields: Any) -> RefreshJob:
+    return RefreshJob("scope", ServerName("a"), 0.0, 0.0, "processing", holder="w", **fields)
 
-    assert (pause is None) is (attempts >= schedule.MOST_ATTEMPTS)
+
+@pytest.mark.requirement("FLT-6", "FLT-18")
+@given(st.integers(1, 1000), st.floats(0.0, 1.0), st.none() | st.floats(0.0, 200 * HOUR))
+def test_a_pause_is_within_its_bound_and_a_server_is_given_up_after_a_day_of_failing(
+    attempts: int, drawn: float, failing: float | None
+) -> None:
+    now = 1e9
+    since = None if failing is None else now - failing
+    job = claimed_job(attempts=attempts, claimed_at=now, failing_since=since)
+
+    pause = schedule.backoff_of(job, lambda: drawn)
+
+    has_failed_long = failing is not None and now - (now - failing) >= 24 * HOUR
+    assert (pause is None) is (attempts >= schedule.LEAST_ATTEMPTS and has_failed_long)
     assert pause is None or pause == drawn * schedule.longest_backoff(attempts)
     assert schedule.longest_backoff(attempts) <= schedule.LONGEST_BACKOFF
+
+
+@pytest.mark.requirement("FLT-18")
+def test_an_outage_of_a_day_less_a_minute_kills_no_server_and_one_of_two_days_does() -> None:
+    for hours, state in ((23.9, "error"), (48.0, "dead")):
+        random, now = Random(7), 0.0
+        job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), now)
+        while job.due_at < hours * HOUR and job.state != "dead":
+            now = job.due_at
+            job = schedule.claimed(job, "w", 60.0, now)
+            retry_in = schedule.backoff_of(job, random.random)
+            job = schedule.failed(job, "C", "why", retry_in, now)
+        assert job.state == state
+        assert job.failing_since == 0.0
+    assert schedule.retried(job, now).failing_since is None
 
 
 @pytest.mark.requirement("FLT-6")
@@ -66,6 +96,30 @@ def test_a_server_may_ask_to_be_listed_sooner_but_not_without_pause(ttl: float |
         assert due_in == schedule.INTERVAL
     if ttl is not None and schedule.SHORTEST_INTERVAL <= ttl <= schedule.INTERVAL:
         assert due_in == ttl
+
+
+@pytest.mark.requirement("FLT-17")
+@given(st.floats(1.0, 1e6), st.floats(0.0, 1.0, exclude_max=True))
+def test_due_times_are_spread_over_the_last_tenth_and_never_later_than_promised(
+    interval: float, drawn: float
+) -> None:
+    due_in = schedule.spread(interval, lambda: drawn)
+
+    assert 0.9 * interval - 1e-6 <= due_in <= interval
+    assert due_in >= min(interval, schedule.SHORTEST_INTERVAL)
+    assert schedule.spread(interval, lambda: 0.0) == interval
+
+
+@pytest.mark.requirement("FLT-17")
+def test_servers_that_were_first_listed_together_are_not_due_together_for_ever() -> None:
+    random = Random(7)
+    due = [0.0] * 1000
+    for _ in range(7):
+        due = [at + schedule.spread(schedule.INTERVAL, random.random) for at in due]
+
+    by_minute = Counter(int(at // 60) for at in due)
+    assert max(by_minute.values()) < 20
+    assert max(due) <= 7 * schedule.INTERVAL
 
 
 @pytest.mark.requirement("FLT-2")
@@ -92,12 +146,14 @@ def test_every_claim_raises_the_fence_or_ends_in_a_reason(job: RefreshJob, now: 
 
     if after.state == "dead":
         assert job.state == "processing"
-        assert job.attempts >= schedule.MOST_ATTEMPTS
+        assert job.losses >= schedule.MOST_LOSSES - 1
         assert after.error_code == schedule.WORKER_LOST
         assert after.claimable_at is None
     else:
         assert after.claim == schedule.claimed(job, "next", 60.0, now).claim
         assert (after.fence, after.lease_until) == (job.fence + 1, now + 60.0)
+        above = schedule.claimed(job, "next", 60.0, now, least_fence=500)
+        assert above.fence == 500
         assert not after.is_held_by(job.claim)
 
 
@@ -147,7 +203,7 @@ def test_a_server_that_is_asked_for_while_it_is_listed_is_listed_once_more() -> 
 @pytest.mark.requirement("FLT-7")
 def test_a_server_that_workers_are_lost_with_is_dead_after_the_last_attempt() -> None:
     job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), 0.0)
-    for at in range(schedule.MOST_ATTEMPTS):
+    for at in range(schedule.MOST_LOSSES):
         job = schedule.claimed(job, f"w{at}", 0.0, float(at))
         assert job.state == "processing"
 
@@ -156,4 +212,15 @@ def test_a_server_that_workers_are_lost_with_is_dead_after_the_last_attempt() ->
     assert (job.state, job.error_code) == ("dead", schedule.WORKER_LOST)
     assert "8 attempts" in job.error_message
     again = schedule.retried(job, 100.0)
-    assert (again.claimable_at, again.attempts) == (100.0, 0)
+    assert (again.claimable_at, again.attempts, again.losses) == (100.0, 0, 0)
+
+
+@pytest.mark.requirement("FLT-7")
+def test_a_worker_that_is_lost_with_a_server_that_often_failed_does_not_kill_it() -> None:
+    job = claimed_job(attempts=30, claimed_at=0.0, failing_since=0.0)
+
+    taken_over = schedule.claimed(job, "next", 60.0, 100.0)
+    failed = schedule.failed(taken_over, "C", "why", 30.0, 110.0)
+
+    assert (taken_over.state, taken_over.losses) == ("processing", 1)
+    assert (failed.state, failed.losses) == ("error", 0)
