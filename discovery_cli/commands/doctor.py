@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -55,13 +56,31 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
         await engine.refresh()
     await engine.complete_settings()  # programs and secrets are looked for
     view = engine.view
-    return await check_setup(
+    found = await check_setup(
         view,
         await engine.health(invocation.observed(view)),
         environ=os.environ,
         now=invocation.clock(),
         data_dir=invocation.data_dir,
     )
+    return (*found, *_reserved(view.settings.principals, invocation))
+
+
+def _reserved(principals: frozenset[str], invocation: Invocation) -> Iterator[Check]:
+    """Whether tokens stand for the teams and users; nothing if nothing is reserved."""
+    if not principals:
+        return
+    from discovery_engine.doctor import checks
+    from discovery_server.access_tokens import AccessTokens
+
+    try:
+        tokens = AccessTokens.of_data_folder(invocation.data_dir, os.environ).all()
+    except ConfigurationError as error:
+        yield from map(checks.of_problem, error.problems)
+        return
+    now = invocation.clock()
+    valid = (token.principals for token in tokens if not token.is_expired(now))
+    yield checks.reserved(principals, frozenset(chain.from_iterable(valid)))
 
 
 def _show(output: Output, found: Sequence[Check]) -> None:

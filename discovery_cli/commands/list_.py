@@ -28,9 +28,12 @@ from discovery_cli.rendering import (
 from discovery_engine._util.quantities import counted
 from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.json_forms.server_form import server_form
+from discovery_engine.json_forms.verdict_form import visible_to_form
 from discovery_engine.runtime.gateway_reports import with_observations
+from discovery_engine.view.reservations import reservations_of_server
 
 if TYPE_CHECKING:
+    from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
@@ -120,7 +123,9 @@ def _show(
 
 
 def _form(server: ServerReport, view: View, *, with_tools: bool) -> dict[str, object]:
-    form = server_form(server)
+    settings = view.settings
+    reserved = reservations_of_server(settings, settings.by_name[server.name])
+    form: dict[str, object] = {**server_form(server), **visible_to_form(reserved)}
     if with_tools:
         form["tools"] = [entry.tool.name for entry in view.catalog.part(server.name).visible]
     return form
@@ -142,8 +147,16 @@ def _say_sum(output: Output, view: View, servers: Sequence[ServerReport]) -> Non
     output.say(f"{counted(len(servers), 'server')}, {counted(tools, 'tool')}{off}")
     for alike in _alike(servers):
         _say_reason(output, alike)
+    for server in servers:
+        _say_reserved(output, server.name, view)
     say_notices(output, view.general_notices())
     say_held_back(output, view, [server.name for server in servers])
+
+
+def _say_reserved(output: Output, name: ServerName, view: View) -> None:
+    settings = view.settings
+    if reserved := reservations_of_server(settings, settings.by_name[name]):
+        output.say(f"{name}: visible to {', and to '.join(one.text for one in reserved)}")
 
 
 def _alike(servers: Iterable[ServerReport]) -> Iterable[list[ServerReport]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,12 @@ from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, 
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import clean, named
 from discovery_engine.json_forms.tool_form import examples_of
-from discovery_engine.json_forms.verdict_form import explained_tool_form, verdict_form
+from discovery_engine.json_forms.verdict_form import (
+    explained_tool_form,
+    verdict_form,
+    visible_to_form,
+)
+from discovery_engine.view.reservations import reservations_of
 from discovery_engine.view.verdict_explanation import (
     explain_offering,
     explain_tool,
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry, OfferingEntry
     from discovery_engine.rules.rule_explanation import RuleExplanation, Step
+    from discovery_engine.view.reservations import Reservation
     from discovery_engine.view.view import View
 
 
@@ -44,7 +51,8 @@ def command(
     With --resource or --prompt, the same of these; a word with `://` is a URI without it.
 
     Every rule is shown with what it did; the first that matches and has `enabled` decides.
-    Then come the `overrides` that match; of several that give the same, the last one counts.
+    Then come the teams and users that it is reserved for, and the `overrides` that match; of
+    several that give the same, the last one counts.
     """
     output = invocation.output
     if kind is None and "://" in words[0]:
@@ -58,13 +66,14 @@ def command(
     if extra:
         raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
     explanation = explain_tool(view, entry)
+    reserved = reservations_of(view, entry, explanation)
     hidden = why_hidden(view, entry, view_name)
     if output.as_json:
-        output.answer(
-            {**explained_tool_form(entry, explanation, view), **_view_form(view_name, hidden)}
-        )
+        form = explained_tool_form(entry, explanation, view) | visible_to_form(reserved)
+        output.answer({**form, **_view_form(view_name, hidden)})
     else:
         _show(output, entry.key.label, entry, explanation)
+        _show_reservations(output, reserved)
         _show_view(output, view_name, hidden)
         _show_overrides(output, entry, view)
 
@@ -85,6 +94,7 @@ def _explain_offering(
             target = view.offerings.resource(None, words[0])
             entry, uri = target.entry, target.uri
     explanation = explain_offering(view, entry)
+    reserved = reservations_of(view, entry, explanation)
     address = view.offerings.address(entry.offering)
     hidden = why_hidden(view, entry, view_name)
     if hidden is None and view_name and uri:
@@ -92,9 +102,11 @@ def _explain_offering(
     if output.as_json:
         about = {"kind": entry.offering.kind.value, "address": address}
         verdict = verdict_form(entry.offering.server, entry, explanation)
+        verdict |= visible_to_form(reserved)
         output.answer({**about, **verdict, **_view_form(view_name, hidden)})
     else:
         _show(output, clean(address, newlines=False), entry, explanation)
+        _show_reservations(output, reserved)
         _show_view(output, view_name, hidden)
 
 
@@ -117,6 +129,16 @@ def _show(
     if entry.verdict.tags:
         output.line(f"   tags: {', '.join(map(named, entry.verdict.tags))}")
     output.table([_row(step) for step in explanation.steps], indent=3)
+
+
+def _show_reservations(output: Output, reserved: Sequence[Reservation]) -> None:
+    output.table(
+        [
+            ["and to" if at else "visible to", one.text, one.by, Cell(str(one.origin), "faint")]
+            for at, one in enumerate(reserved)
+        ],
+        indent=3,
+    )
 
 
 def _show_overrides(output: Output, entry: Entry, view: View) -> None:

@@ -791,6 +791,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "files of other clients are there and not used",
             "`discovery import` reads them",
         ),
+        "PRINCIPAL_WITHOUT_TOKEN": (
+            "warning",
+            "something is reserved for a team or user for whom no access token stands",
+            "`discovery token create` with `--team` or `--user` makes one",
+        ),
     },
     "Serving and evaluating": {
         "SERVE_TOKEN_INVALID": (

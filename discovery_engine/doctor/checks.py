@@ -338,6 +338,17 @@ def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
     return Check("CLIENTS_UNUSED", message, "`discovery import` reads them", "clients")
 
 
+def reserved(principals: frozenset[str], standing_for: frozenset[str]) -> Check:
+    """Whether a token stands for each of the teams and users that something is reserved for."""
+    subject, named = "teams", ", ".join(sorted(principals))
+    if not (unused := sorted(principals - standing_for)):
+        return Check.passed(subject, f"something is reserved for {named}; tokens stand for all")
+    message = f"no access token stands for {', '.join(unused)}: the owner alone sees what is theirs"
+    kind, _, name = unused[0].partition(":")
+    hint = f"`discovery token create --{kind} {name}` makes one, or correct `visibleTo`"
+    return Check("PRINCIPAL_WITHOUT_TOKEN", message, hint, subject)
+
+
 def of_problem(problem: Diagnostic, subject: str = _CONFIGURATION) -> Check:
     message = ": ".join(filter(None, (str(problem.origin), problem.sentence)))
     return Check(problem.code, message, problem.hint, subject, problem.origin)

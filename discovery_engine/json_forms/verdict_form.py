@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from discovery_engine.json_forms.tool_form import overridden_form, requests_form
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry, OfferingEntry
     from discovery_engine.rules.rule_explanation import RuleExplanation, Step
+    from discovery_engine.view.reservations import Reservation
     from discovery_engine.view.view import View
 
 
@@ -34,6 +36,15 @@ def verdict_form(
         "deciding_rule": deciding.index if deciding else None,
         "rules": [_step_form(step) for step in explanation.steps],
     }
+
+
+def visible_to_form(reserved: Iterable[Reservation]) -> JSONObject:
+    """For whom it is reserved, and by what; for the owner alone."""
+    forms = [
+        {"by": one.by, "principals": list(one.principals), "origin": str(one.origin)}
+        for one in reserved
+    ]
+    return {"visible_to": forms}
 
 
 def _step_form(step: Step) -> JSONObject:

@@ -8,8 +8,9 @@ from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.json_forms.search_form import examination_form, search_form
-from discovery_engine.json_forms.verdict_form import explained_tool_form
+from discovery_engine.json_forms.verdict_form import explained_tool_form, visible_to_form
 from discovery_engine.limits import QUERY_BYTES
+from discovery_engine.view.reservations import reservations_of
 from discovery_engine.view.search_answers import SearchKind
 from discovery_engine.view.verdict_explanation import explain_tool, why_hidden
 from discovery_server.api.route import ApiRequest, ApiRoute, find_listed
@@ -88,7 +89,10 @@ def _agent_form(answer: JSONObject, shown: View) -> JSONObject:
 async def why(request: ApiRequest[WhyQuery]) -> JSONObject:
     entry = await find_listed(request, request.path["server"], request.path["tool"])
     view = request.engine.view
-    form: dict[str, Any] = explained_tool_form(entry, explain_tool(view, entry), view)
+    explanation = explain_tool(view, entry)
+    form: dict[str, Any] = explained_tool_form(entry, explanation, view)
+    if "admin" in request.scopes:
+        form |= visible_to_form(reservations_of(view, entry, explanation))
     if name := request.asked.view:
         form |= {"view": name, "hidden": why_hidden(view, entry, name)}
     return form

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -13,8 +13,10 @@ from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.offering_form import offering_form
 from discovery_engine.json_forms.server_form import health_form, refresh_form, server_form
 from discovery_engine.json_forms.tool_form import details_form, requests_form, tool_form
+from discovery_engine.json_forms.verdict_form import visible_to_form
 from discovery_engine.limits import QUERY_BYTES
 from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.view.reservations import reservations_of_server
 from discovery_engine.view.status import ServerReport
 from discovery_server.api.paging import PageQuery, page
 from discovery_server.api.route import ApiRequest, ApiRoute, Nothing, find_listed
@@ -79,7 +81,16 @@ async def servers(request: ApiRequest[ServersQuery]) -> ServerPage:
         if asked.state in (None, str(server.state)) and (not asked.tag or asked.tag in server.tags)
     ]
     shown, cursor = page(found, lambda one: (one.name,), asked.cursor, asked.limit)
-    return ServerPage([server_form(one) for one in shown], cursor)
+    return ServerPage([_form(request, one) for one in shown], cursor)
+
+
+def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
+    """For the owner with the teams and users that it is reserved for."""
+    if "admin" not in request.scopes:
+        return server_form(report)
+    settings = request.engine.settings
+    reserved = reservations_of_server(settings, settings.by_name[report.name])
+    return server_form(report) | visible_to_form(reserved)
 
 
 async def _reports(request: ApiRequest[ServersQuery]) -> Sequence[ServerReport]:
@@ -99,7 +110,7 @@ async def server(request: ApiRequest[Nothing]) -> JSONObject:
     report = view.server(request.path["server"])
     settings = view.server_settings(report.name)
     instructions = view.catalog.part(report.name).instructions
-    return server_form(report) | {"source": settings.source, "instructions": instructions}
+    return _form(request, report) | {"source": settings.source, "instructions": instructions}
 
 
 async def server_health(request: ApiRequest[Nothing]) -> JSONObject:

@@ -261,6 +261,7 @@ PRODUCERS: dict[str, Producer] = {
     "PYTHON_UNSUPPORTED": lambda _: [checks.runtime((3, 10, 0), "3")],
     "SECRET_VISIBLE": lambda _: checks.visible_secrets([ARGUED]),
     "CLIENTS_UNUSED": lambda _: [checks.clients([ClientFile("a", "A", "/f", "user")], [])],
+    "PRINCIPAL_WITHOUT_TOKEN": lambda _: [checks.reserved(frozenset({"team:a"}), frozenset())],
     "ANSWER_NO_MATCH": searched(make_settings("git"), WHOLE),
     "ANSWER_FILTERED": searched(
         make_settings("git", "b"),
