@@ -73,10 +73,12 @@ class MemoryRegistry(MemoryQueue):
         snapshot = self.load(scope)
         return snapshot.settings if snapshot else None
 
-    def save_settings(self, scope: str, settings: Settings) -> None:
-        named = {server.name for server in settings.servers}
+    def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         with self._turn:
             known = self._catalog(scope)
+            named = {server.name for server in settings.servers}
+            if keep_others:
+                named |= known.parts.keys()
             kept = [part for part in known.parts.values() if part.server in named]
             catalog = Catalog.of(kept, revision=known.revision)
             self._snapshots[scope] = Snapshot(without_secrets(settings), catalog)
@@ -347,6 +349,9 @@ class MemoryRegistry(MemoryQueue):
             known = self._catalog(claim.scope).part(claim.server)
             if known.listed_at and is_same_listing(part_to_row(known), part_to_row(part)):
                 return "unchanged"
+            if snapshot := self._snapshots.get(claim.scope):  # whether or not it names the server
+                catalog = snapshot.catalog.with_parts([part])
+                self._snapshots[claim.scope] = Snapshot(snapshot.settings, catalog)
             self.save_parts(claim.scope, [part], revision=revision, decided=decided)
             return "saved"
 

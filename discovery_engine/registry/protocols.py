@@ -27,6 +27,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
@@ -55,6 +56,15 @@ class Snapshot(Struct, frozen=True):
     """The number of the newest decision that all its verdicts take into account, if that is known:
     then they still hold under the same settings, as long as no other was made."""
 
+    @property
+    def own(self) -> Snapshot:
+        """Without servers that the settings do not name: workers with other settings keep them."""
+        parts, named = self.catalog.parts, self.settings.by_name
+        if parts.keys() <= named.keys():
+            return self
+        kept = (part for name, part in parts.items() if name in named)
+        return replace(self, catalog=Catalog.of(kept, revision=self.catalog.revision))
+
 
 class RegistryHealth(Struct, frozen=True):
     """How a registry is doing that is not a file of this machine."""
@@ -76,8 +86,8 @@ class SnapshotStore(Protocol):
     def load_settings(self, scope: str) -> Settings | None:
         """The settings of the last snapshot, without a look at its tools."""
 
-    def save_settings(self, scope: str, settings: Settings) -> None:
-        """Save the settings and drop every server that they do not name.
+    def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
+        """Save the settings and drop every server that they do not name, unless `keep_others`.
 
         No transport (command, arguments, environment, address, headers) is written.
         """
@@ -351,6 +361,9 @@ class RefreshQueue(Protocol):
         self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
     ) -> SaveOutcome:
         """As `save_parts` for the claimed server, while the claim is valid.
+
+        It is kept even if the saved settings, which may be those of an older configuration, do not
+        name the server.
 
         A listing that is as it is saved already, but for its time, is `unchanged`: nothing is
         written, and no gateway has anything to fetch.

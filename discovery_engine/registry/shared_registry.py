@@ -184,10 +184,13 @@ class SharedRegistry(SharedQueue):
 
     # Bookkeeping, which may wait.
 
-    def save_settings(self, scope: str, settings: Settings) -> None:
+    def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         self._copy.skip_older_snapshots()
         self._local.save_settings(own_catalog_key_of(settings), settings)
-        self._kept(("settings", scope), lambda store: store.save_settings(scope, settings))
+        self._kept(
+            ("settings", scope),
+            lambda store: store.save_settings(scope, settings, keep_others=keep_others),
+        )
 
     def save_parts(
         self,

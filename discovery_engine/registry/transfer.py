@@ -13,7 +13,7 @@ import msgspec
 from discovery_engine._util.digests import blake2b
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.codec import part_to_row, settings_to_text
-from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.protocols import Registry, Snapshot
 from discovery_engine.registry.records import DecisionExport
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ToolKey
@@ -72,7 +72,7 @@ def content_of(registry: PortableRegistry) -> dict[str, ContentDigest]:
     """What a registry holds, by kind; equal for two that hold the same."""
     decisions = registry.export_decisions()
     scopes = sorted(registry.scopes())
-    snapshots = {scope: registry.load(scope) for scope in scopes}
+    snapshots = {scope: _own_snapshot(registry, scope) for scope in scopes}
     parts = [
         (scope, part_to_row(part))
         for scope, one in snapshots.items()
@@ -97,7 +97,7 @@ def content_of(registry: PortableRegistry) -> dict[str, ContentDigest]:
 
 
 def _copy_scope(source: PortableRegistry, target: PortableRegistry, scope: str) -> None:
-    if snapshot := source.load(scope):
+    if snapshot := _own_snapshot(source, scope):
         target.save_settings(scope, snapshot.settings)
         # `decided` is only saved with a scope that was loaded: others may have saved it otherwise.
         target.load(scope)
@@ -111,6 +111,11 @@ def _copy_scope(source: PortableRegistry, target: PortableRegistry, scope: str) 
         target.save_preset(scope, preset)
     for request in source.agent_requests(scope):
         target.save_agent_request(scope, request)
+
+
+def _own_snapshot(registry: PortableRegistry, scope: str) -> Snapshot | None:
+    snapshot = registry.load(scope)
+    return snapshot.own if snapshot else None
 
 
 def _digest(items: Iterable[object]) -> ContentDigest:

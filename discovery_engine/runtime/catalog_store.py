@@ -185,7 +185,10 @@ class CatalogStore:
         return True
 
     def _save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
-        self._registry.save_settings(catalog_key_of(now.settings), now.settings)
+        # What a worker does not know, because its configuration is older, others may.
+        self._registry.save_settings(
+            catalog_key_of(now.settings), now.settings, keep_others=self._claimed_only
+        )
         if parts is not None:
             self._save_parts(now, parts, are_listed=False)
 

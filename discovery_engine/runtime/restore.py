@@ -93,7 +93,7 @@ def stored_view(
         return None
     if found is None or not found.is_current:
         return None
-    snapshot = found.snapshot
+    snapshot = found.snapshot.own
     if snapshot.settings.registered != found.registered:
         return None
     secrets = StoredSecretResolver(environ, path.parent)

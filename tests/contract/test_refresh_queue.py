@@ -14,6 +14,8 @@ from discovery_engine.fleet import schedule
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.registry.transfer import copy_registry
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
 from tests.factories import make_part, make_settings
@@ -211,6 +213,39 @@ def test_what_is_written_under_a_claim_is_written_as_without_one(store: Registry
     snapshot = store.load(SCOPE)
     assert snapshot
     assert snapshot.catalog.revision == 7
+
+
+@pytest.mark.requirement("FLT-21")
+def test_what_is_written_under_a_claim_stays_whatever_older_settings_are_saved(
+    store: Registry,
+) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    plan(store, "a", "b")
+    first, second = (job.claim for job in claims(store, limit=2))
+    store.save_claimed(first, make_part("a", "x"), revision=1)
+
+    store.save_settings(SCOPE, make_settings("b"), keep_others=True)  # by a worker
+    assert listed(store) == make_part("a", "x")
+    kept = store.load(SCOPE)
+    assert kept
+    assert not list(kept.own.catalog)
+    store.save_settings(SCOPE, make_settings("a"))  # by a gateway
+    assert store.save_claimed(second, make_part("b", "y"), revision=2) == "saved"
+
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    assert (listed(store), listed(store, "b")) == (make_part("a", "x"), make_part("b", "y"))
+
+
+@pytest.mark.requirement("FLT-21")
+def test_a_registry_in_which_workers_keep_servers_of_other_settings_can_be_copied(
+    tmp_path: Path,
+) -> None:
+    with open_sqlite(tmp_path / "one.db") as store, open_sqlite(tmp_path / "two.db") as target:
+        store.save_settings(SCOPE, make_settings("a", "b"))
+        store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
+        store.save_settings(SCOPE, make_settings("b"), keep_others=True)
+
+        assert copy_registry(store, target)["servers"].count == 1
 
 
 @pytest.mark.requirement("FLT-8")

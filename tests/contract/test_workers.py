@@ -240,6 +240,32 @@ async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machin
     assert (job.server, job.state, job.attempts) == (ServerName("told"), "pending", 0)
 
 
+@pytest.mark.requirement("FLT-21")
+async def test_a_worker_with_an_older_configuration_takes_nothing_away_from_the_others(
+    machines: Machines,
+) -> None:
+    (machines.folder / "new").mkdir()
+    new = Told.beside(machines.folder / "new", make_definition("ping"))
+    older = {"told": entry(machines.told.server())}
+    newer = {**older, "new": entry(new.server())}
+    machines.write(servers=newer)
+    assert len(await machines.work("one")) == 2
+
+    machines.write(servers=older)
+    assert await machines.work("late") == []
+    machines.write(servers=newer)
+    starts = new.starts
+    async with machines.open("gateway") as gateway:
+        assert shown(gateway) == ["new:ping", "told:ping"]
+    assert new.starts == starts
+
+    machines.write(servers=older)
+    async with machines.open("gateway") as gateway:  # one that serves says what there is
+        snapshot = gateway._core.store.load(_scope(machines))
+    assert snapshot
+    assert [str(entry.key) for entry in snapshot.catalog] == ["told:ping"]
+
+
 @pytest.mark.requirement("FLT-20")
 async def test_a_worker_that_never_rests_notices_what_its_owner_switches_off(
     machines: Machines,

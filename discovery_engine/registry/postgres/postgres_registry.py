@@ -85,10 +85,14 @@ class PostgresRegistry(PostgresQueue):
         text = self.database.read(lambda db: snapshot_queries.settings(db, scope))
         return stored_settings(scope, text)
 
-    def save_settings(self, scope: str, settings: Settings) -> None:
+    def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
-        self._save(scope, lambda db, _: snapshot_queries.save_settings(db, scope, text, names))
+
+        def save(db: Connection, _: bool) -> None:  # noqa: FBT001 - called by `_save`
+            snapshot_queries.save_settings(db, scope, text, names, keep_others=keep_others)
+
+        self._save(scope, save)
 
     def save_parts(
         self,
@@ -299,6 +303,7 @@ class PostgresRegistry(PostgresQueue):
             if (found := outcome(db, lock=True)) == "saved":
                 judged = decided if is_known else None
                 rows = {part.server: row}
+                snapshot_queries.add_servers(db, claim.scope, rows)
                 snapshot_queries.save_parts(db, claim.scope, rows, revision, judged)
                 _notify(db)
 

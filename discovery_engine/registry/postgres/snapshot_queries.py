@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
@@ -69,7 +69,12 @@ def row_of(connection: Connection, scope: str, server: str) -> PartRow | None:
 
 
 def save_settings(
-    connection: Connection, scope: str, settings: str, servers: Collection[ServerName]
+    connection: Connection,
+    scope: str,
+    settings: str,
+    servers: Collection[ServerName],
+    *,
+    keep_others: bool,
 ) -> None:
     # Where nothing changed nothing is written, and no other gateway has anything to fetch.
     connection.execute(
@@ -90,14 +95,19 @@ def save_settings(
         """,
         (_SCOPES_KEPT,),
     )
-    keys = [key_of(name) for name in dict.fromkeys(servers)]
-    connection.execute(
-        """
-        DELETE FROM discovery.servers USING discovery.scopes
-        WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key <> ALL(%s)
-        """,
-        (key_of(scope), keys),
-    )
+    if not keep_others:
+        connection.execute(
+            """
+            DELETE FROM discovery.servers USING discovery.scopes
+            WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key <> ALL(%s)
+            """,
+            (key_of(scope), [key_of(name) for name in servers]),
+        )
+    add_servers(connection, scope, servers)
+
+
+def add_servers(connection: Connection, scope: str, servers: Iterable[ServerName]) -> None:
+    names = tuple(dict.fromkeys(servers))
     connection.execute(
         """
         INSERT INTO discovery.servers (scope, key, name)
@@ -106,7 +116,7 @@ def save_settings(
         WHERE scopes.key = %s ORDER BY new.at
         ON CONFLICT (scope, key) DO NOTHING
         """,
-        (keys, [to_column(name) for name in dict.fromkeys(servers)], key_of(scope)),
+        ([*map(key_of, names)], [*map(to_column, names)], key_of(scope)),
     )
 
 

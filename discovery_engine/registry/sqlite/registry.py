@@ -132,10 +132,12 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         text = self._database.read(lambda db: snapshot_tables.settings(db, scope))
         return stored_settings(scope, text)
 
-    def save_settings(self, scope: str, settings: Settings) -> None:
+    def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
-        save = partial(snapshot_tables.save_settings, settings=text, servers=names)
+        save = partial(
+            snapshot_tables.save_settings, settings=text, servers=names, keep_others=keep_others
+        )
         self._save(scope, lambda db, _: save(db, scope))
 
     def save_parts(
@@ -363,6 +365,7 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
             if (found := outcome(db)) == "saved":
                 judged = decided if is_known else None
                 rows = {part.server: row}
+                snapshot_tables.add_servers(db, claim.scope, rows)
                 snapshot_tables.save_parts(db, claim.scope, rows, revision, judged)
                 snapshot_tables.mark_saved(db, claim.scope, part.server)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from discovery_engine.registry.codec import PartRow
 from discovery_engine.registry.sqlite import listing_tables
@@ -57,7 +57,12 @@ def row_of(connection: sqlite3.Connection, scope: str, server: str) -> PartRow |
 
 
 def save_settings(
-    connection: sqlite3.Connection, scope: str, settings: str, servers: list[ServerName]
+    connection: sqlite3.Connection,
+    scope: str,
+    settings: str,
+    servers: Collection[ServerName],
+    *,
+    keep_others: bool,
 ) -> None:
     # Where nothing changed nothing is written: a start with the same file costs no disk.
     connection.execute(
@@ -77,11 +82,17 @@ def save_settings(
         """,
         (_SCOPES_KEPT,),
     )
+    if not keep_others:
+        known = _servers(connection, scope)
+        gone = [(server,) for server, name in known if name not in set(servers)]
+        connection.executemany("DELETE FROM servers WHERE id = ?", gone)
+    add_servers(connection, scope, servers)
+
+
+def add_servers(connection: sqlite3.Connection, scope: str, servers: Iterable[ServerName]) -> None:
+    known = {name for _, name in _servers(connection, scope)}
     key = _scope_key(connection, scope)
-    known = {name: server for server, name in _servers(connection, scope)}
-    gone = [(known[name],) for name in known.keys() - set(servers)]
     new = [(key, as_text(name)) for name in dict.fromkeys(servers) if name not in known]
-    connection.executemany("DELETE FROM servers WHERE id = ?", gone)
     connection.executemany("INSERT INTO servers (scope, name) VALUES (?, ?)", new)
 
 

@@ -1,0 +1,109 @@
+"""A write of a worker at the very moment in which another one takes its server over.
+
+Each check of a claim was taken out once, and put before or beside its transaction, to see a test
+fail: those of `test_refresh_queue` do when there is none, these when it is in the wrong place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
+from discovery_engine.registry.backends import open_registry
+from discovery_engine.registry.postgres import refresh_queries
+from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.tools.model import ServerName
+from discovery_engine.trust.decisions import Acceptance
+from tests.factories import make_part, make_settings
+from tests.fleet.fleet import wait_until
+from tests.postgres import PostgresServer
+
+SCOPE = "name:fleet"
+HOUR = 3600.0
+
+Write = Callable[[Registry, RefreshClaim], object]
+
+
+def accept(store: Registry, claim: RefreshClaim) -> bool:
+    new = Acceptance(claim.server, "x", "meaning", "fingerprint", "{}")
+    return store.accept_claimed(claim, SCOPE, [new], at=1.0) is not None
+
+
+WRITES: dict[str, Write] = {
+    "a listing": lambda store, claim: (
+        store.save_claimed(claim, make_part("a", "x"), revision=1) != "lost"
+    ),
+    "an acceptance": accept,
+    "a success": lambda store, claim: store.finish_refresh(claim, tool_count=1, due_in=HOUR),
+    "a failure": lambda store, claim: store.fail_refresh(claim, "X", "broken", retry_in=1.0),
+    "a heartbeat": lambda store, claim: store.extend_claims([claim], lease=HOUR),
+    "a claim that is given back": lambda store, claim: store.return_claims([claim]),
+}
+
+
+def held_for_no_time(store: Registry) -> RefreshClaim:
+    store.save_settings(SCOPE, make_settings("a"))
+    store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
+    [job] = store.claim_refreshes(SCOPE, "paused", limit=1, lease=0.0)
+    return job.claim
+
+
+@pytest.mark.requirement("FLT-4")
+@pytest.mark.parametrize("what", WRITES)
+def test_a_write_that_meets_a_take_over_waits_for_it_and_writes_nothing(
+    what: str, postgres_server: PostgresServer
+) -> None:
+    url = postgres_server.create_database()
+    waiting = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+        """
+    with (
+        closing(open_registry(url)) as store,
+        psycopg.connect(url) as other,
+        psycopg.connect(url, autocommit=True) as observer,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        paused = held_for_no_time(store)
+        [job] = refresh_queries.claim(other, SCOPE, "next", 1, HOUR)  # not committed yet
+
+        written = threads.submit(WRITES[what], store, paused)
+        wait_until(
+            lambda: written.done() or observer.execute(waiting).fetchone() != (0,),
+            "the write waits for the claim",
+        )
+        other.commit()
+
+        assert not written.result(60)
+        assert store.refresh_jobs(SCOPE) == (job,)
+        snapshot = store.load(SCOPE)
+        assert snapshot
+        assert not list(snapshot.catalog)
+        assert store.decisions(SCOPE).accepted == {}
+
+
+@pytest.mark.requirement("FLT-4")
+def test_a_claim_that_is_lost_after_the_first_look_at_it_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_sqlite(tmp_path / "registry.db") as store:
+        paused = held_for_no_time(store)
+        save = store._save
+
+        def save_after_a_pause(*given: object) -> None:
+            assert store.claim_refreshes(SCOPE, "next", limit=1, lease=HOUR)
+            save(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(store, "_save", save_after_a_pause)
+
+        assert store.save_claimed(paused, make_part("a", "x"), revision=1) == "lost"
+        snapshot = store.load(SCOPE)
+        assert snapshot
+        assert not list(snapshot.catalog)
