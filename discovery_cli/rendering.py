@@ -96,9 +96,17 @@ def say_last_lines(output: Output, stderr: str) -> None:
         output.say(f"  {line}")
 
 
-def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
+def tool_row(
+    output: Output,
+    entry: Entry,
+    view: View,
+    *,
+    with_tags: bool = False,
+    with_server: bool = False,
+) -> Row:
     """A mark, the name, perhaps tags, and its summary or why it is disabled."""
-    row: Row = [output.mark(good=entry.verdict.enabled), Cell(named(entry.tool.name), "strong")]
+    name = entry.key.label if with_server else named(entry.tool.name)
+    row: Row = [output.mark(good=entry.verdict.enabled), Cell(name, "strong")]
     if with_tags:
         row.append(tag_text(entry))
     about = entry.tool.summary if entry.verdict.enabled else f"disabled: {_why(entry, view)}"

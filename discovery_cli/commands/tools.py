@@ -2,67 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
 import click
 
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.tool_form import tool_form
-from discovery_engine.view.view import ToolList, View
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.tool_search import has_tags
+from discovery_engine.view.view import ToolList, ToolSelection
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
 
 
 @click.command("tools")
-@click.argument("server", shell_complete=complete_server)
+@click.argument("server", required=False, shell_complete=complete_server)
+@click.option(
+    "--tag",
+    "tags",
+    metavar="TAG",
+    multiple=True,
+    shell_complete=complete_tag,
+    help="Only tools with this tag; may be repeated, then all of them are needed.",
+)
+@click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
 @max_tokens_option
 @pass_invocation
 def command(
     invocation: Invocation,
-    server: str,
+    server: str | None,
     *,
+    tags: tuple[str, ...],
+    any_tag: bool,
     include_disabled: bool,
     with_tags: bool,
     max_tokens: int | None,
 ) -> ExitCode:
-    """Show the tools of a server.
+    """Show the tools of a server, or of all servers.
 
     If it was never reached, the exit code is 5, or 6 if only a secret is missing; it is 2 if
     its entry in the configuration cannot be used.
     """
-    output = invocation.output
-    view = invocation.view(one_server(server))
-    listed = view.list_tools(server, include_disabled=include_disabled)
-    tools = [tool_form(entry, view) for entry in listed.entries] if output.as_json else []
+    output, choose = invocation.output, partial(has_tags, tags=tags, any_tag=any_tag)
+    view = invocation.view(one_server(server) if server else None)
+    if server is None:
+        if max_tokens:
+            raise click.UsageError("--max-tokens needs a SERVER: agents list one at a time")
+        found = view.all_tools(tags=tags, any_tag=any_tag, include_disabled=include_disabled)
+        known: Iterable[Entry] = view.catalog
+    else:
+        listed = view.list_tools(server, include_disabled=include_disabled)
+        found = ToolSelection(tuple(filter(choose, listed.entries)), listed.notices)
+        server, known = listed.server, view.catalog.part(listed.server).entries
     form = {
-        "server": listed.server,
-        "tools": tools,
-        "notices": notice_forms(listed.notices),
+        "server": server,
+        "tools": [tool_form(e, view) for e in found.entries] if output.as_json else [],
+        "notices": notice_forms(found.notices),
     }
-    if max_tokens:
+    if max_tokens and server:
         from discovery_engine.agent.budget import Budget
         from discovery_engine.agent.render.tools import tools_result
         from discovery_engine.agent.tool_text import Detail
 
-        show_result(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)
+        shown = ToolList(ServerName(server), found.entries, found.notices)
+        show_result(output, tools_result(shown, Budget(max_tokens), Detail.SCHEMA), form)
     elif output.as_json:
         output.answer(form)
     else:
-        output.table([tool_row(output, e, view, with_tags=with_tags) for e in listed.entries])
-        say_notices(output, listed.notices)
-        output.say(_sum(listed, view, include_disabled=include_disabled))
-    return exit_code_of_server(view, listed.server)
+        row = partial(tool_row, output, view=view, with_tags=with_tags, with_server=not server)
+        output.table([row(entry) for entry in found.entries])
+        say_notices(output, found.notices)
+        hidden = 0 if include_disabled else sum(map(choose, known)) - len(found.entries)
+        output.say(_sum(len(found.entries), hidden))
+    return exit_code_of_server(view, server)
 
 
-def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
-    shown = counted(len(listed.entries), "tool")
-    part = view.catalog.parts.get(listed.server)
-    hidden = len(part.entries) - len(listed.entries) if part else 0
-    if hidden and not include_disabled:
-        return f"{shown}; {hidden} disabled (--all shows them)"
-    return shown
+def _sum(count: int, hidden: int) -> str:
+    shown = counted(count, "tool")
+    return f"{shown}; {hidden} disabled (--all shows them)" if hidden else shown

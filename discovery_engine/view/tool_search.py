@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -158,3 +158,9 @@ def _both(one: Subset | None, other: Subset) -> Subset:
 
 def may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
     return entry.is_visible or (include_disabled and not entry.is_withheld)
+
+
+def has_tags(entry: Entry, tags: Collection[str], *, any_tag: bool = False) -> bool:
+    """Whether it carries all of `tags`, or with `any_tag` one of them; true if there are none."""
+    matches = any if any_tag else all
+    return not tags or matches(tag in entry.verdict.tags for tag in tags)

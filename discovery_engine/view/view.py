@@ -36,7 +36,7 @@ from discovery_engine.view.offering_access import OfferingAccess, OfferingList
 from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
 from discovery_engine.view.search_answers import OfferingHit, SearchAnswer, SearchKind
 from discovery_engine.view.status import ServerReport
-from discovery_engine.view.tool_search import SearchMemo, ToolSearch, may_be_listed
+from discovery_engine.view.tool_search import SearchMemo, ToolSearch, has_tags, may_be_listed
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding
@@ -65,6 +65,13 @@ class ToolList(Struct, frozen=True):
     """The tools of one server, and notices about what is missing."""
 
     server: ServerName
+    entries: tuple[Entry, ...]
+    notices: tuple[Notice, ...] = ()
+
+
+class ToolSelection(Struct, frozen=True):
+    """Tools of several servers, and notices about what is missing."""
+
     entries: tuple[Entry, ...]
     notices: tuple[Notice, ...] = ()
 
@@ -239,6 +246,29 @@ class View(Struct, frozen=True, dict=True):
         if not entries and part.entries:
             notes.append(self._notices.hidden(part.entries))
         return ToolList(name, entries, tuple(notes))
+
+    def all_tools(
+        self,
+        *,
+        tags: Collection[str] = (),
+        any_tag: bool = False,
+        include_disabled: bool = False,
+    ) -> ToolSelection:
+        """The tools of all servers, in the order of server and name.
+
+        Args:
+            tags: Only tools that carry all of these; all tools if there are none.
+            any_tag: One of `tags` is enough.
+            include_disabled: Also tools that a rule disables; never those that are withheld.
+        """
+        found = [
+            entry
+            for entry in self.catalog
+            if may_be_listed(entry, include_disabled=include_disabled)
+            and has_tags(entry, tags, any_tag=any_tag)
+        ]
+        entries = tuple(sorted(found, key=lambda entry: entry.key))
+        return ToolSelection(entries, tuple(self._notices.missing(None)))
 
     def find(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, visible or not.

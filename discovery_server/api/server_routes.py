@@ -14,7 +14,7 @@ from discovery_engine.json_forms.offering_form import offering_form
 from discovery_engine.json_forms.server_form import health_form, refresh_form, server_form
 from discovery_engine.json_forms.tool_form import details_form, requests_form, tool_form
 from discovery_engine.json_forms.verdict_form import visible_to_form
-from discovery_engine.limits import QUERY_BYTES
+from discovery_engine.limits import QUERY_BYTES, TAGS, require_names
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.reservations import reservations_of_server
 from discovery_engine.view.status import ServerReport
@@ -43,6 +43,11 @@ class ServerPage(Struct, frozen=True):
 
 class ListedQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     all: Annotated[bool, Meta(description="Also what a rule disables.")] = False
+
+
+class ToolsQuery(ListedQuery, frozen=True, forbid_unknown_fields=True):
+    tag: Annotated[tuple[str, ...], Meta(description="Only tools with all of these tags.")] = ()
+    any_tag: Annotated[bool, Meta(description="One of the tags is enough.")] = False
 
 
 class ToolPage(Struct, frozen=True):
@@ -169,17 +174,14 @@ async def restart_server(request: ApiRequest[Nothing]) -> JSONObject:
     return refresh_form(report, request.owner.view)
 
 
-async def tools(request: ApiRequest[ListedQuery]) -> AllTools:
+async def tools(request: ApiRequest[ToolsQuery]) -> AllTools:
     asked, view = request.asked, request.engine.view
     if asked.all:
         request.require_scope("admin")
-    found = [
-        entry
-        for server in sorted(view.servers(), key=lambda one: one.name)
-        for entry in view.list_tools(server.name, include_disabled=asked.all).entries
-    ]
+    require_names("tag", asked.tag, most=TAGS)
+    found = view.all_tools(tags=asked.tag, any_tag=asked.any_tag, include_disabled=asked.all)
     shown, cursor = page(
-        found, lambda one: (one.tool.server, one.tool.name), asked.cursor, asked.limit
+        found.entries, lambda one: (one.tool.server, one.tool.name), asked.cursor, asked.limit
     )
     return AllTools([tool_form(entry, view) for entry in shown], cursor)
 
@@ -234,7 +236,7 @@ ROUTES = (
     ApiRoute(
         "GET", f"{_ONE}/prompts", "List its prompts", server_prompts, ListedQuery, OfferingPage
     ),
-    ApiRoute("GET", "/tools", "List the tools of all servers", tools, ListedQuery, AllTools),
+    ApiRoute("GET", "/tools", "List the tools of all servers", tools, ToolsQuery, AllTools),
     ApiRoute(
         "POST",
         f"{_ONE}/restart",

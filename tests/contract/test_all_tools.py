@@ -1,0 +1,69 @@
+"""The tools of all servers, and those with some tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.api_server import serving
+from tests.contract.discovery import Discovery
+from tests.engines import Folder
+from tests.forked import Preloaded
+from tests.servers.programs import fault_server
+
+RULES = """
+toolRules:
+  - {pattern: "boom", enabled: false}
+  - {pattern: "{echo,boom,slow}", tags: [text]}
+  - {pattern: "{echo,delete*}", tags: [owner]}
+"""
+OFF: Mapping[str, object] = {"command": "false", "enabled": False}
+
+
+def names(discovery: Discovery, *words: str) -> list[str]:
+    tools = discovery("tools", *words, "--json").json["tools"]
+    return [f"{one['server']}:{one['tool']}" for one in tools]
+
+
+@pytest.mark.requirement("CLI-86")
+def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    discovery = Discovery(tmp_path, forked)
+    discovery.configure(rules=RULES, off=OFF)
+    discovery("refresh")
+    both = ("--tag", "text", "--tag", "owner")
+    shown = discovery("tools", "--tag", "text")
+
+    assert names(discovery) == ["demo:delete_all", "demo:echo", "demo:slow"]
+    assert names(discovery, *both) == ["demo:echo"]
+    assert names(discovery, *both, "--any-tag") == ["demo:delete_all", "demo:echo", "demo:slow"]
+    assert names(discovery, "demo", "--tag", "text", "--all") == [
+        "demo:boom",
+        "demo:echo",
+        "demo:slow",
+    ]
+    assert names(discovery, "--tag", "unknown") == []
+    assert "demo:echo" in shown.out
+    assert "2 tools; 1 disabled (--all shows them)" in shown.err
+    assert discovery("tools", "--max-tokens", "100").code == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("API-7")
+async def test_a_server_that_is_switched_off_hides_no_tools_of_others(folder: Folder) -> None:
+    rules = [{"pattern": "echo", "tags": ["text", "own"]}, {"pattern": "env*", "tags": ["own"]}]
+    folder.write(
+        fault_server(name="good"), fault_server(name="off", enabled=False), toolRules=rules
+    )
+    async with folder.open() as engine, serving(engine, folder) as api:
+        await engine.refresh()
+        tools = [(await api.get("/tools", **query))["tools"] for query in (
+            {}, {"tag": ["text", "own"]}, {"tag": ["text", "own"], "any_tag": True},
+        )]  # fmt: skip
+
+    assert {one["server"] for one in tools[0]} == {"good"}
+    assert [one["tool"] for one in tools[1]] == ["echo"]
+    assert [one["tool"] for one in tools[2]] == ["echo", "environment"]
