@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
+    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
     from discovery_engine.runtime.named_registry import RegistryReport
 
 
 @click.group("registry", cls=Group)
 def command() -> None:
-    """Show, check, update or copy the registry."""
+    """Show, check, update, copy or share the registry."""
 
 
 @command.command("info")
@@ -105,6 +107,91 @@ def copy(invocation: Invocation, target: str) -> None:
     for kind, one in copied.items():
         output.line(f"{one.count:>8,} {kind}")
     output.say("the copy is complete, and its digests are those of the original")
+
+
+@command.command("grant")
+@click.argument("role")
+@click.option(
+    "--team",
+    "teams",
+    metavar="NAME",
+    multiple=True,
+    help="A team that it stands for: it reads what is visible to that team; may be repeated.",
+)
+@click.option(
+    "--user",
+    "user",
+    metavar="NAME",
+    help="The user that it stands for: it reads what is visible to that user.",
+)
+@pass_invocation
+def grant(invocation: Invocation, role: str, teams: tuple[str, ...], user: str | None) -> None:
+    """Let a role of the database read what is for all, and for its teams and user.
+
+    The role must exist (`CREATE ROLE`). Of the servers and tools of this configuration it reads
+    what `visibleTo` admits it to, as PostgreSQL's row-level policies see to, and it writes nothing.
+    What was granted to it before is replaced. A gateway that has `readOnly: true` in the section
+    `registry` works with such a role.
+
+    \b
+      discovery registry grant payments_gateway --team payments
+    """  # noqa: D301 - click wants the character itself
+    from discovery_cli.unnamed_principals import note_unnamed
+    from discovery_engine.registry.postgres.publication_queries import RoleGrant
+    from discovery_server.token_limits import checked_principals
+
+    principals = checked_principals(teams, user)
+    with _database(invocation) as (database, scope):
+        database.roles.grant(RoleGrant(role, scope, principals))
+    output = invocation.output
+    if output.as_json:
+        output.answer({"role": role, "principals": list(principals)})
+        return
+    output.say(f"the role {role} reads what is visible to {', '.join(principals) or 'all'}")
+    note_unnamed(invocation, principals)
+
+
+@command.command("grants")
+@pass_invocation
+def grants(invocation: Invocation) -> None:
+    """Show which roles of the database read a part of this configuration's registry."""
+    with _database(invocation) as (database, scope):
+        found = [one for one in database.roles.grants() if one.scope == scope]
+    output = invocation.output
+    if output.as_json:
+        forms = [{"role": one.role, "principals": list(one.principals)} for one in found]
+        output.answer({"grants": forms})
+        return
+    output.table([[one.role, ", ".join(one.principals) or "what is for all"] for one in found])
+    output.say(counted(len(found), "role"))
+
+
+@command.command("revoke")
+@click.argument("role")
+@pass_invocation
+def revoke(invocation: Invocation, role: str) -> None:
+    """Let a role of the database read nothing of this configuration any more."""
+    with _database(invocation) as (database, scope):
+        was_granted = database.roles.revoke(role, scope)
+    output = invocation.output
+    if output.as_json:
+        output.answer({"role": role, "revoked": was_granted})
+        return
+    output.say(
+        f"the role {role} reads nothing any more" if was_granted else f"{role} was granted nothing"
+    )
+
+
+@contextmanager
+def _database(invocation: Invocation) -> Iterator[tuple[PostgresRegistry, str]]:
+    """The database of the configuration, and under what its catalog is kept there."""
+    from discovery_engine.config.files.location import catalog_key_of
+    from discovery_engine.runtime.named_registry import open_named_database
+
+    settings = _settings(invocation)
+    opened = open_named_database(settings, data_dir=invocation.data_dir, environ=os.environ)
+    with closing(opened) as database:
+        yield database, catalog_key_of(settings)
 
 
 def _settings(invocation: Invocation) -> Settings:

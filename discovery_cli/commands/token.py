@@ -14,12 +14,10 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.moments import duration_or_date
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
+from discovery_cli.unnamed_principals import note_unnamed
 from discovery_engine._util.quantities import ago, counted
-from discovery_engine._util.suggestions import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from discovery_engine._util.json import JSONObject
     from discovery_server.access_tokens import AccessToken, AccessTokens, TokenScope
 
@@ -127,7 +125,7 @@ def create(  # noqa: PLR0913 - one for each option
     output.say(f"token {token.id} is for {what}, {_validity(token, invocation.clock())}")
     output.say("it is not shown again; `discovery token revoke` ends it")
     if principals:
-        _note_unnamed(invocation, principals)
+        note_unnamed(invocation, principals)
 
 
 @command.command("list")
@@ -184,22 +182,6 @@ def _require_view(invocation: Invocation, name: str) -> None:
     from discovery_engine.view.scope import named_scope
 
     named_scope(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen), name)
-
-
-def _note_unnamed(invocation: Invocation, principals: Sequence[str]) -> None:
-    """Say which teams and users nothing is visible to, because they may be misspelt."""
-    from discovery_engine.config.loading.loader import resolve_settings
-    from discovery_engine.errors import ConfigurationError
-
-    try:
-        settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
-    except ConfigurationError:  # the token is made all the same, and other commands say it
-        return
-    for principal in principals:
-        if principal not in settings.principals:
-            meant = nearest(principal, sorted(settings.principals))[:1]
-            guess = f"; did you mean {meant[0]}?" if meant else ""
-            invocation.output.say(f"no `visibleTo` of the configuration names {principal}{guess}")
 
 
 def _lifetime(expires: float | datetime | None, now: float) -> float | None:

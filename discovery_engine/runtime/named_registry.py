@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import RegistrySettings, Settings
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.postgres.database_state import DatabaseState, state_of
+from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.registry.transfer import PortableRegistry
 from discovery_engine.runtime.restore import registry_path
@@ -56,6 +57,22 @@ def report_on(
         return RegistryReport(name, state_of(registry.database))
     finally:
         registry.close()
+
+
+def open_named_database(
+    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> PostgresRegistry:
+    """The database of a configuration, whose roles are to be shown or changed; close it.
+
+    Raises:
+        RegistryError: If its registry is a file, or the address cannot be used.
+    """
+    if not settings.registry.url:
+        raise RegistryError(
+            "the registry is a file, which has no roles",
+            hint='name a database in discovery.yaml: `registry: {url: "${DATABASE_URL}"}`',
+        )
+    return named_database(settings, registry_path(data_dir, environ), environ)
 
 
 def open_named(

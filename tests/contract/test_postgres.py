@@ -123,8 +123,13 @@ def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_save
         registry.save_parts(SCOPE, [make_part("a", "x")], revision=1)
         before = registry.load(SCOPE)
         later = "refresh_jobs", "search_tools", "search_terms", "search_servers", "search_indexes"
-        for table in later:
-            drop = f"DROP TABLE discovery.{table}"
+        later += "published_parts", "publications", "role_principals"
+        for thing in (
+            *(f"TABLE discovery.{table}" for table in later),
+            *(f"FUNCTION discovery.withdraw_{one}() CASCADE" for one in ("server", "servers")),
+            "POLICY all_roles ON discovery.schema_version",
+        ):
+            drop = f"DROP {thing}"
             registry.database.write(lambda db, drop=drop: db.execute(drop))
         for rest in ("DROP SEQUENCE discovery.refresh_fences", _DROP_SAVED):
             registry.database.write(lambda db, rest=rest: db.execute(rest))
@@ -169,7 +174,8 @@ def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path
     # claims with a sequence.
     assert here - there == {"indexes", "refresh_fences"}
     searched = {"search_indexes", "search_servers", "search_terms", "search_tools"}
-    assert there - here == {"schema_version"} | searched
+    restricted = {"publications", "published_parts", "role_principals"}  # a file has no roles
+    assert there - here == {"schema_version"} | searched | restricted
 
 
 @pytest.mark.requirement("PGS-3")

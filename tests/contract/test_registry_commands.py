@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from contextlib import closing
 from pathlib import Path
 
@@ -201,3 +202,38 @@ def test_a_file_needs_no_driver(discovery: Discovery) -> None:
     for word in ("check", "info", "migrate"):
         shown = discovery("registry", word)
         assert (shown.code, "registry.db" in shown.out) == (0, True)
+
+
+@pytest.mark.requirement("SCP-26")
+def test_roles_are_granted_shown_and_revoked_by_commands(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    url = postgres_server.create_database()
+    discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\nname: company\n')
+    role = f"team_{secrets.token_hex(6)}"
+    missing = discovery("registry", "grant", role, "--team", "sales", DATABASE_URL=url)
+    with postgres_server.admin() as admin:
+        admin.execute(f"CREATE ROLE {role}")
+
+    granted = discovery("registry", "grant", role, "--team", "sales", DATABASE_URL=url)
+    shown = discovery("registry", "grants", "--json", DATABASE_URL=url)
+    revoked = discovery("registry", "revoke", role, DATABASE_URL=url)
+    again = discovery("registry", "revoke", role, "--json", DATABASE_URL=url)
+    listed = discovery("registry", "grants", DATABASE_URL=url)
+
+    assert (missing.code, granted.code, revoked.code) == (1, 0, 0)
+    assert "CREATE ROLE" in missing.err
+    assert "no `visibleTo` of the configuration names team:sales" in granted.err
+    assert json.loads(shown.out)["grants"] == [{"role": role, "principals": ["team:sales"]}]
+    assert json.loads(again.out)["revoked"] is False
+    assert "0 roles" in listed.err
+
+
+@pytest.mark.requirement("SCP-26")
+def test_a_file_has_no_roles(discovery: Discovery) -> None:
+    discovery.configure()
+
+    refused = discovery("registry", "grants")
+
+    assert refused.code == 1
+    assert "the registry is a file, which has no roles" in refused.err

@@ -49,6 +49,14 @@ async def database_changes(
             listener.close()
 
 
+def notify(connection: Connection) -> None:
+    """Let the other gateways look for changes once this transaction is committed.
+
+    Each role of the database may listen, so it says nothing of what has changed.
+    """
+    connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
+
+
 async def _notified(listener: TimedConnection | None) -> None:
     if listener is None:
         await anyio.sleep_forever()  # until it is time to look again

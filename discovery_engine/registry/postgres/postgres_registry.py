@@ -28,8 +28,9 @@ from discovery_engine.registry.postgres import (
     use_queries,
     vector_queries,
 )
-from discovery_engine.registry.postgres.database_feed import CHANNEL, database_changes
+from discovery_engine.registry.postgres.database_feed import database_changes, notify
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
+from discovery_engine.registry.postgres.restricted_roles import RestrictedRoles
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
 from discovery_engine.registry.records import EVERY_SCOPE
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
@@ -69,6 +70,7 @@ class PostgresRegistry(PostgresQueue):
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
         self.search = PostgresSearchStore(database)
+        self.roles = RestrictedRoles(database)
         self._saves: dict[str, int | None] = {}
         """The last save of each scope after which this object knew all that is saved of it."""
         self._fetched: dict[str, int | None] = {}
@@ -112,7 +114,7 @@ class PostgresRegistry(PostgresQueue):
                     kept.pop(name, None)
             snapshot_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
             if kept:
-                _notify(db)
+                notify(db)
 
         self._save(scope, save)
 
@@ -305,7 +307,7 @@ class PostgresRegistry(PostgresQueue):
                 rows = {part.server: row}
                 snapshot_queries.add_servers(db, claim.scope, rows)
                 snapshot_queries.save_parts(db, claim.scope, rows, revision, judged)
-                _notify(db)
+                notify(db)
 
         self._save(claim.scope, save)
         return found
@@ -353,12 +355,18 @@ class PostgresRegistry(PostgresQueue):
     def _save(self, scope: str, work: Callable[[Connection, bool], None]) -> None:
         """Save with `work`, which is given whether all that is saved of the scope is known."""
 
-        def save(db: Connection) -> tuple[int | None, int | None]:
+        def save(db: Connection) -> tuple[int | None, int | None, bool]:
             before = snapshot_queries.locked_save(db, scope)
             work(db, before == self._saves.get(scope))
-            return before, snapshot_queries.locked_save(db, scope)
+            after, is_published = snapshot_queries.present_save(db, scope)
+            if not is_published:
+                return before, after, False
+            notify(db)
+            return before, after, self.roles.publish(db, scope)
 
-        before, after = self.database.write(save)
+        before, after, is_more = self.database.write(save)
+        if is_more:
+            self.roles.publish_rest(scope)
         # What others have saved since must be fetched still, and is not known until then.
         if before == self._fetched.get(scope):
             self._fetched[scope] = after
@@ -372,7 +380,7 @@ class PostgresRegistry(PostgresQueue):
             result, count = work(db, newest)
             if count:
                 trust_queries.set_number(db, newest + count)
-                _notify(db)
+                notify(db)
             return result
 
         return self.database.write(decide)
@@ -380,12 +388,7 @@ class PostgresRegistry(PostgresQueue):
     def _announced(self, work: Callable[[Connection], T]) -> T:
         def announced(db: Connection) -> T:
             result = work(db)
-            _notify(db)
+            notify(db)
             return result
 
         return self.database.write(announced)
-
-
-def _notify(connection: Connection) -> None:
-    """Let the other gateways look for changes once this transaction is committed."""
-    connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))

@@ -33,6 +33,13 @@ def migrate(connection: Connection, folder: Path = FOLDER) -> int:
     steps = sorted(file for file in folder.iterdir() if file.suffix == ".sql")
     if (version := _version(connection, newest=len(steps))) >= len(steps):
         return version
+    if version and not _is_owner(connection):
+        raise RegistryError(
+            f"the database has version {version}, and this program needs {len(steps)}, which its "
+            "role may not make",
+            hint="`discovery registry migrate` with the role that owns the tables, or start a "
+            "gateway of this version with it",
+        )
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # Another process may have been here since the first look.
@@ -65,6 +72,16 @@ def _version(connection: Connection, *, newest: int) -> int:
             hint="update the program; the newest gateway has updated the database",
         )
     return int(version)
+
+
+def _is_owner(connection: Connection) -> bool:
+    """Whether this role has the rights of the one that made the tables."""
+    query = """
+        SELECT pg_has_role(relowner, 'USAGE') FROM pg_class
+        WHERE relnamespace = 'discovery'::regnamespace AND relname = 'schema_version'
+        """
+    row = connection.execute(query).fetchone()
+    return bool(row and row[0])
 
 
 def _create_schema(connection: Connection) -> None:
