@@ -130,8 +130,7 @@ def grant(invocation: Invocation, role: str, teams: tuple[str, ...], user: str |
 
     The role must exist (`CREATE ROLE`). Of the servers and tools of this configuration it reads
     what `visibleTo` admits it to, as PostgreSQL's row-level policies see to, and it writes nothing.
-    What was granted to it before is replaced. A gateway that has `readOnly: true` in the section
-    `registry` works with such a role.
+    What was granted to it before is replaced.
 
     \b
       discovery registry grant payments_gateway --team payments

@@ -114,6 +114,13 @@ def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -
 
 
 _DROP_SAVED = "ALTER TABLE discovery.servers DROP COLUMN saved"
+_NO_ROLES = (
+    "DROP TABLE discovery.published_parts, discovery.publications, discovery.role_principals",
+    "DROP FUNCTION discovery.withdraw_server() CASCADE",
+    "DROP FUNCTION discovery.withdraw_servers() CASCADE",
+    "DROP POLICY all_roles ON discovery.schema_version",
+)
+"""As if the step `row_policies` had not been taken."""
 
 
 @pytest.mark.requirement("PGS-3", "PGS-21")
@@ -123,15 +130,8 @@ def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_save
         registry.save_parts(SCOPE, [make_part("a", "x")], revision=1)
         before = registry.load(SCOPE)
         later = "refresh_jobs", "search_tools", "search_terms", "search_servers", "search_indexes"
-        later += "published_parts", "publications", "role_principals"
-        for thing in (
-            *(f"TABLE discovery.{table}" for table in later),
-            *(f"FUNCTION discovery.withdraw_{one}() CASCADE" for one in ("server", "servers")),
-            "POLICY all_roles ON discovery.schema_version",
-        ):
-            drop = f"DROP {thing}"
-            registry.database.write(lambda db, drop=drop: db.execute(drop))
-        for rest in ("DROP SEQUENCE discovery.refresh_fences", _DROP_SAVED):
+        dropped = [f"DROP TABLE discovery.{table}" for table in later]
+        for rest in (*_NO_ROLES, *dropped, "DROP SEQUENCE discovery.refresh_fences", _DROP_SAVED):
             registry.database.write(lambda db, rest=rest: db.execute(rest))
         step = "UPDATE discovery.schema_version SET version = 1, usable_from = 1"
         registry.database.write(lambda db: db.execute(step))
@@ -150,6 +150,7 @@ def test_a_queue_of_the_step_before_goes_on_with_higher_fences(url: str) -> None
         registry.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
         [first] = registry.claim_refreshes(SCOPE, "w", limit=1, lease=0.0)
         for undo in (
+            *_NO_ROLES,
             "DROP SEQUENCE discovery.refresh_fences",
             "ALTER TABLE discovery.refresh_jobs DROP COLUMN failing_since, DROP COLUMN losses",
             "UPDATE discovery.refresh_jobs SET fence = 41",
