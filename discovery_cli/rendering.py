@@ -167,9 +167,9 @@ def say_notices(output: Output, notices: Iterable[Notice]) -> None:
         text = to_owner(notice)
         about = f"{notice.server}: "
         is_about = bool(notice.server) and text.startswith(about)
-        told = servers.setdefault(text.removeprefix(about) if is_about else text, [])
+        sharing = servers.setdefault(text.removeprefix(about) if is_about else text, [])
         if is_about:
-            told.append(str(notice.server))
+            sharing.append(str(notice.server))
     for text, names in servers.items():
         output.say(f"note: {', '.join(names)}{': ' if names else ''}{text}")
 

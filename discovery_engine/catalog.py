@@ -70,7 +70,7 @@ class DroppedTool(Struct, frozen=True):
 
 
 class RemovedTool(Struct, frozen=True):
-    """A tool that its server no longer lists; told for `REMOVED_FOR` seconds."""
+    """A tool that its server no longer lists; shown for `REMOVED_FOR` seconds."""
 
     name: str
     at: float

@@ -120,10 +120,10 @@ class Toolset:
                 arguments, the oldest first. Of texts and searches the last fifty count.
         """
         made = self.fresh()
-        told = list(history)
-        searches = [n for n, one in enumerate(told) if isinstance(one, str) or one[0] in _SEARCHES]
+        turns = list(history)
+        searches = [n for n, one in enumerate(turns) if isinstance(one, str) or one[0] in _SEARCHES]
         forgotten = set(searches[:-_REPLAYED])
-        for number, one in enumerate(told):
+        for number, one in enumerate(turns):
             if number in forgotten:
                 continue
             await checkpoint()  # a search never waits, so many in a row would block other tasks

@@ -339,8 +339,8 @@ def _report(request: ToolCallRequest) -> Report:
     call, write = request.tool_call, request.runtime.stream_writer
 
     def report(progress: float, total: float | None, message: str | None) -> None:
-        told = {"progress": progress, "total": total, "message": message}
-        write({"type": "tool_progress", "tool": call["name"], "tool_call_id": call["id"], **told})
+        about = {"tool": call["name"], "tool_call_id": call["id"]}
+        write({"type": "tool_progress", **about, **_progress_form(progress, total, message)})
 
     return report
 
@@ -353,10 +353,13 @@ def _stream_report(name: str) -> Report:
         return lambda *_: None
 
     def report(progress: float, total: float | None, message: str | None) -> None:
-        told = {"progress": progress, "total": total, "message": message}
-        write({"type": "tool_progress", "tool": name, **told})
+        write({"type": "tool_progress", "tool": name, **_progress_form(progress, total, message)})
 
     return report
+
+
+def _progress_form(progress: float, total: float | None, message: str | None) -> dict[str, Any]:
+    return {"progress": progress, "total": total, "message": message}
 
 
 def _awaited(report: Report) -> Callable[[float, float | None, str | None], Awaitable[None]]:
