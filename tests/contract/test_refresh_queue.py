@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from psycopg import Connection
 
 from discovery_engine.catalog import ServerPart
 from discovery_engine.fleet import schedule
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
-from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.backends import open_database, open_registry, sqlite_url
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.registry.transfer import copy_registry
@@ -136,6 +137,35 @@ def test_of_what_is_due_the_highest_priority_comes_first_and_then_the_oldest(
     store.hasten_refreshes(SCOPE, ["urgent"], priority=schedule.REQUESTED)
 
     assert [claim(store) for _ in range(4)] == [["urgent"], ["late"], ["old"], []]
+
+
+@pytest.mark.requirement("FLT-22")
+def test_a_claim_reads_the_queue_in_its_order_and_sorts_nothing(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with closing(open_database(postgres_server.create_database())) as database:
+        plan(database, *"abcdef")
+
+        def explained(db: Connection) -> str:
+            for wasteful in ("enable_seqscan", "enable_sort", "enable_bitmapscan"):
+                db.execute(f"SET LOCAL {wasteful} = off")
+            query = """
+                EXPLAIN SELECT key FROM discovery.refresh_jobs
+                WHERE scope_key = %s AND claimable_at IS NOT NULL AND claimable_at <= 1
+                ORDER BY priority DESC, claimable_at, created_at, server LIMIT 1 FOR UPDATE
+                """
+            return str(db.execute(query, (b"x",)).fetchall())
+
+        assert "Sort" not in database.database.read(explained)
+    with open_sqlite(tmp_path / "registry.db") as file:
+        query = """
+            EXPLAIN QUERY PLAN SELECT server, connection FROM refresh_jobs
+            WHERE scope = 'x' AND claimable_at IS NOT NULL AND claimable_at <= 1
+            ORDER BY priority DESC, claimable_at, created_at, server LIMIT 1
+            """
+        found = str(file._database.read(lambda db: db.execute(query).fetchall()))
+    assert "refresh_jobs_by_turn" in found
+    assert "TEMP B-TREE" not in found
 
 
 @pytest.mark.requirement("FLT-3")

@@ -8,3 +8,10 @@ HAVING max(fence) > 0;
 -- a row were lost with it.
 ALTER TABLE discovery.refresh_jobs ADD COLUMN failing_since double precision;
 ALTER TABLE discovery.refresh_jobs ADD COLUMN losses int NOT NULL DEFAULT 0;
+
+-- The whole order of the queue: servers that were configured together are due at the same moment, and
+-- would be sorted by each claim.
+DROP INDEX discovery.refresh_jobs_by_turn;
+CREATE INDEX refresh_jobs_by_turn
+    ON discovery.refresh_jobs (scope_key, priority DESC, claimable_at, created_at, server)
+    WHERE claimable_at IS NOT NULL;

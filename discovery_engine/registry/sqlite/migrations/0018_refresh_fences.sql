@@ -6,3 +6,10 @@ INSERT INTO refresh_fences SELECT coalesce(max(fence), 0) FROM refresh_jobs;
 -- a row were lost with it.
 ALTER TABLE refresh_jobs ADD COLUMN failing_since REAL;
 ALTER TABLE refresh_jobs ADD COLUMN losses INTEGER NOT NULL DEFAULT 0;
+
+-- The whole order of the queue: servers that were configured together are due at the same moment, and
+-- would be sorted by each claim.
+DROP INDEX refresh_jobs_by_turn;
+CREATE INDEX refresh_jobs_by_turn
+    ON refresh_jobs (scope, priority DESC, claimable_at, created_at, server)
+    WHERE claimable_at IS NOT NULL;

@@ -180,7 +180,8 @@ CREATE TABLE vectors (
 INSERT INTO "vectors" VALUES(1,'hash:64',X'D16E57',X'003C');
 CREATE INDEX uses_by_vector ON vector_uses (vector);
 CREATE INDEX servers_by_save ON servers (saved);
-CREATE INDEX refresh_jobs_by_turn ON refresh_jobs (scope, priority DESC, claimable_at)
+CREATE INDEX refresh_jobs_by_turn
+    ON refresh_jobs (scope, priority DESC, claimable_at, created_at, server)
     WHERE claimable_at IS NOT NULL;
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('typical_requests',1);
