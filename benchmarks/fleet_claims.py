@@ -4,7 +4,7 @@
 
 Each claims one job and notes its result, until there were so many, with one connection a worker; a
 worker of ours that has slots free claims up to eight at once, which is a row of its own. `bare` is
-a table with a due time, `FOR UPDATE SKIP LOCKED` and an update: no lease, fence, priority or reason.
+a table with a due time, `FOR UPDATE SKIP LOCKED` and an update: no lease, fence or priority.
 procrastinate is in an environment of its own, made once below `.tools`; without it its rows are
 left out. CPU is that of the workers and of the database, for one claim with its result.
 """
@@ -39,9 +39,6 @@ PEER = ROOT / ".tools" / "procrastinate"
 HOUR, DAY = 3600.0, 86_400.0
 _CONNECTIONS = 150  # of the database: 64 workers, and those that measure
 
-Work = Callable[[int], object]
-"""Claims and results, so many of them, by all workers together."""
-
 
 def main() -> None:
     asked = _arguments()
@@ -54,7 +51,8 @@ def main() -> None:
     }
     print(f"{asked.claims:,} claims of {jobs:,} jobs, the median of {asked.rounds} rounds")
     print(
-        "| workers | | claims a second | beside bare | worker CPU ms | database CPU ms | log bytes |"
+        "| workers | | claims a second | beside bare"
+        " | worker CPU ms | database CPU ms | log bytes |"
     )
     print("|--:|---|--:|--:|--:|--:|--:|")
     with open_server() as server:
@@ -170,7 +168,8 @@ def _peer(url: str, jobs: int, workers: int, claims: int) -> Iterator[Callable[[
     python = PEER / "bin" / "python"
     if not python.exists():
         venv.create(PEER, with_pip=True)
-    if subprocess.run([python, "-c", "import procrastinate"], capture_output=True, check=False).returncode:  # fmt: skip
+    known = [python, "-c", "import procrastinate"]
+    if subprocess.run(known, capture_output=True, check=False).returncode:
         words = ["-m", "pip", "install", "--quiet", "procrastinate", "psycopg-binary"]
         subprocess.run([python, *words], check=True)
     program = Path(__file__).with_name("fleet_procrastinate.py")

@@ -34,7 +34,7 @@ async def main(url: str, jobs: int, workers: int, claims: int) -> None:
                     task_kwargs={"server": f"server{number}"},
                 )
                 for number in range(jobs)
-            ]  # fmt: skip
+            ]
         )
         names = [await manager.register_worker() for _ in range(workers)]
         await connector.execute_query_async("ANALYZE procrastinate_jobs")
