@@ -210,6 +210,12 @@ class VectorStore(Protocol):
         """How many vectors a scope uses, of all models."""
 
 
+class SearchedVectorStore(VectorStore, Protocol):
+    @property
+    def search(self) -> SearchStore | None:
+        """Where tools can be searched; None if this registry is no database of PostgreSQL."""
+
+
 class UsageStore(Protocol):
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         """How often tools of the scope were used after a search had found them."""
@@ -423,7 +429,7 @@ class Registry(
     DecisionStore,
     ServerStore,
     ChangeFeed,
-    VectorStore,
+    SearchedVectorStore,
     UsageStore,
     RequestStore,
     EraStore,
@@ -436,10 +442,6 @@ class Registry(
     @property
     def indexes(self) -> IndexStore | None:
         """None if this registry is not a private file; see `IndexStore`."""
-
-    @property
-    def search(self) -> SearchStore | None:
-        """Where tools can be searched; None if this registry is no database of PostgreSQL."""
 
     @property
     def health(self) -> RegistryHealth | None:

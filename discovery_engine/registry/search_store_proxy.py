@@ -6,15 +6,57 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from discovery_engine.search.database.document_place import DocumentPlace
     from discovery_engine.search.database.search_store import (
-        DocumentPlace,
         Nearest,
         SearchStore,
         ServerDocuments,
         StoredDocument,
         StoredIndex,
     )
+    from discovery_engine.search.database.vector_store import (
+        FoundVector,
+        StoredVector,
+        VectorSearchStore,
+        VectorSpace,
+    )
+    from discovery_engine.search.embedders import Vector
     from discovery_engine.tools.model import ServerName
+
+
+class VectorSearchProxy:
+    """As `SearchStoreProxy`."""
+
+    def __init__(self, ask: Callable[[Callable[[VectorSearchStore], Any]], Any]) -> None:
+        self._ask = ask
+
+    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace:
+        found: VectorSpace
+        found = self._ask(lambda store: store.open_space(index, model, dimensions))
+        return found
+
+    def missing(self, space: VectorSpace) -> frozenset[int]:
+        found: frozenset[int] = self._ask(lambda store: store.missing(space))
+        return found
+
+    def save(self, space: VectorSpace, vectors: Mapping[int, Sequence[StoredVector]]) -> None:
+        self._ask(lambda store: store.save(space, vectors))
+
+    def finish(self, space: VectorSpace) -> None:
+        self._ask(lambda store: store.finish(space))
+
+    def nearest(
+        self,
+        space: VectorSpace,
+        probes: Sequence[tuple[Vector, int]],
+        servers: Collection[int] | None = None,
+    ) -> list[FoundVector]:
+        found: list[FoundVector] = self._ask(lambda store: store.nearest(space, probes, servers))
+        return found
+
+    def at(self, space: VectorSpace, places: Collection[DocumentPlace]) -> list[FoundVector]:
+        found: list[FoundVector] = self._ask(lambda store: store.at(space, places))
+        return found
 
 
 class SearchStoreProxy:
@@ -22,6 +64,7 @@ class SearchStoreProxy:
 
     def __init__(self, ask: Callable[[Callable[[SearchStore], Any]], Any]) -> None:
         self._ask = ask
+        self.vectors = VectorSearchProxy(lambda call: ask(lambda store: call(store.vectors)))
 
     def stored_index(self, scope: str, recipe: bytes, *, since: int) -> StoredIndex | None:
         found: StoredIndex | None

@@ -47,7 +47,7 @@ from discovery_engine.view.view import View
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.protocols import Registry, SaveOutcome
-    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.effective_trust import Trust
 
@@ -197,7 +197,7 @@ class CatalogState:
         if data is not None:
             source.is_stored = await self._store.save_index(settings, data)
 
-    async def set_vectors(self, vectors: Vectors | None) -> None:
+    async def set_vectors(self, vectors: ToolVectors | None) -> None:
         """Use these vectors for semantic search; None searches by words only."""
         async with self._changing():
             self.view = replace(self.view, vectors=vectors)

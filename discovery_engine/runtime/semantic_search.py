@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
 from cachetools import LRUCache
@@ -26,6 +26,7 @@ from discovery_engine.events import (
     Subscription,
 )
 from discovery_engine.runtime.vector_cache import VectorCache
+from discovery_engine.search.database.vector_store import NoVectorSearchError
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.query.clauses import split_clauses
@@ -36,12 +37,14 @@ from discovery_engine.view.notices import Notice, by_words
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings
-    from discovery_engine.registry.protocols import VectorStore
-    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.registry.protocols import SearchedVectorStore
+    from discovery_engine.search.database.vector_store import VectorSearchStore
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
 
+C = TypeVar("C", bound=VectorCache)
 _Query: TypeAlias = tuple[Vector, ...]
 Reader: TypeAlias = Callable[[str], str]
 
@@ -82,6 +85,8 @@ class _Wanted(Struct, frozen=True):
     book: ExampleBook
     synonyms: tuple[tuple[str, ...], ...]
     """A text is read with them before it is translated."""
+    is_in_database: bool
+    """Whether vectors are compared there. What is reserved is always searched in memory."""
 
     @classmethod
     def by(cls, view: View) -> _Wanted:
@@ -95,6 +100,7 @@ class _Wanted(Struct, frozen=True):
             scope,
             view.book,
             settings.search.synonyms,
+            settings.search.is_in_database and not settings.principals,
         )
 
     @property
@@ -107,8 +113,8 @@ class SemanticSearch:
     def __init__(
         self,
         view: Callable[[], View],
-        set_vectors: Callable[[Vectors | None], Awaitable[None]],
-        store: VectorStore,
+        set_vectors: Callable[[ToolVectors | None], Awaitable[None]],
+        store: SearchedVectorStore,
         events: EventBus,
         *,
         secrets: SecretResolver,
@@ -121,7 +127,7 @@ class SemanticSearch:
         Args:
             view: Gives the current view.
             set_vectors: Puts vectors into the current view.
-            store: Keeps vectors between runs.
+            store: Keeps vectors between runs; a database may compare them, too.
             events: Say when the catalog or the settings change.
             secrets: Gives `${references}` their values.
             data: The data folder, where the installed model is.
@@ -231,26 +237,52 @@ class SemanticSearch:
         async with self._open(
             wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir, data=self._data
         ) as embedder:
-            tools = VectorCache(
-                self._store,
-                embedder,
-                scope=wanted.scope,
-                batch=wanted.embeddings.batch,
-                book=wanted.book,
-                read=wanted.read,
-                is_static=wanted.embeddings.is_static,
-            )
             self._queries.clear()
             await embedder.embed([WARM_UP])
-            while _Wanted.by(self._view()) == wanted:
-                catalog = self._view().catalog
-                async for vectors in tools.update(catalog):
-                    await self._set_vectors(vectors)
-                    self._embedder, self._problem = embedder, None
-                self._pause = 0.0
-                self._settle(catalog)
-                await _next_change(events)
+            if wanted.is_in_database and (search := self._store.search):
+                try:
+                    tools = self._in_database(search.vectors, wanted, embedder)
+                    await self._follow(wanted, events, embedder, tools)
+                except NoVectorSearchError as error:
+                    logger.warning("Vectors are compared in each gateway: %s", error)
+            await self._follow(wanted, events, embedder, self._cache(VectorCache, wanted, embedder))
         self._embedder = None
+
+    async def _follow(
+        self, wanted: _Wanted, events: Subscription, embedder: Embedder, tools: VectorCache
+    ) -> None:
+        """Keep the vectors of the view up to date until the settings change."""
+        while _Wanted.by(self._view()) == wanted:
+            catalog = self._view().catalog
+            async for vectors in tools.update(catalog):
+                await self._set_vectors(vectors)
+                self._embedder, self._problem = embedder, None
+            self._pause = 0.0
+            self._settle(catalog)
+            await _next_change(events)
+
+    def _in_database(
+        self, search: VectorSearchStore, wanted: _Wanted, embedder: Embedder
+    ) -> VectorCache:
+        # Only then: most configurations compare vectors in memory.
+        from discovery_engine.runtime.stored_vector_cache import (  # noqa: PLC0415
+            StoredVectorCache,
+        )
+
+        tools = self._cache(StoredVectorCache, wanted, embedder)
+        tools.search_in(search, lambda: self._view().searcher)
+        return tools
+
+    def _cache(self, kind: type[C], wanted: _Wanted, embedder: Embedder) -> C:
+        return kind(
+            self._store,
+            embedder,
+            scope=wanted.scope,
+            batch=wanted.embeddings.batch,
+            book=wanted.book,
+            read=wanted.read,
+            is_static=wanted.embeddings.is_static,
+        )
 
     async def _without(self, wanted: _Wanted, events: Subscription) -> None:
         await self._set_vectors(None)

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
     from discovery_engine.registry.protocols import VectorStore
     from discovery_engine.search.embedders import Embedder, Vector
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.tools.model import ServerName, Tool
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_Texts: TypeAlias = dict[bytes, tuple[str, ...]]
+Texts: TypeAlias = dict[bytes, tuple[str, ...]]
 """Texts by the digest that their mean vector is stored under."""
 
 _GROWTH = 1.5  # growth of the number of vectors after which they are published early
@@ -82,7 +83,7 @@ class VectorCache:
         self._known: dict[bytes, bytes] = {}
         self._kept: frozenset[bytes] | None = None
 
-    async def update(self, catalog: Catalog) -> AsyncIterator[Vectors]:
+    async def update(self, catalog: Catalog) -> AsyncIterator[ToolVectors]:
         """Yield the vectors of a catalog: first the stored ones, then more, at last all.
 
         The dimensions of the embedder must be known.
@@ -103,11 +104,11 @@ class VectorCache:
                 yield await self._vectors()
         await self._delete_unused()
 
-    def _read(self, catalog: Catalog) -> _Texts:
+    def _read(self, catalog: Catalog) -> Texts:
         """The texts by digest, those of tools before examples; unchanged servers are not read."""
         before, self._parts = self._parts, {}
-        texts: _Texts = {}
-        examples: _Texts = {}
+        texts: Texts = {}
+        examples: Texts = {}
         for server, part in catalog.parts.items():
             known, entries = before.get(server, (None, []))
             tools = [entry.tool for entry in part.entries]
@@ -117,9 +118,7 @@ class VectorCache:
             self._parts[server] = part, entries
         return texts | examples
 
-    def _entries(
-        self, tools: Sequence[Tool], texts: _Texts, examples: _Texts
-    ) -> Iterator[_TextKeys]:
+    def _entries(self, tools: Sequence[Tool], texts: Texts, examples: Texts) -> Iterator[_TextKeys]:
         """What each tool's vectors are stored under; adds the texts to `texts` and `examples`."""
         known = self._book.of_tools(tools)
         for tool in tools:
@@ -132,7 +131,7 @@ class VectorCache:
                 examples[of_requests] = requests
             yield _TextKeys(tool, digest, of_requests)
 
-    async def _load(self, texts: _Texts) -> None:
+    async def _load(self, texts: Texts) -> None:
         wanted = [digest for digest in texts if digest not in self._known]
         load = partial(self._store.vectors, self._embedder.model, wanted)
         found = (await _from_registry(load) or {}) if wanted else {}
@@ -140,7 +139,7 @@ class VectorCache:
         # A remote embedder may change its model under the same name.
         self._known |= {digest: data for digest, data in found.items() if len(data) == length}
 
-    async def _compute(self, texts: _Texts) -> None:
+    async def _compute(self, texts: Texts) -> None:
         flat = [*chain.from_iterable(texts.values())]
         vectors: list[Vector] = []
         while len(vectors) < len(flat):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from itertools import compress, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
     from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.search.query.retrieval import Candidates
     from discovery_engine.search.vectors import Similarities
-    from discovery_engine.tools.model import Tool
+    from discovery_engine.tools.model import ServerName, Tool
 
 POOL = 60
 """Tools that are scored in full."""
+_NARROW = 0.25  # of all tools; among fewer, no others are compared where that takes long
+
+
+def few_servers(index: Index, within: Subset | None) -> frozenset[ServerName] | None:
+    """The servers of a subset; None if it is no small part of all tools."""
+    if within is None or within.size >= _NARROW * index.size:
+        return None
+    return frozenset(within.servers(index))
 
 
 class CandidateFinder:
@@ -58,7 +67,7 @@ class CandidateFinder:
         others = set(filter(allowed, query.name_matches))
         others.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
         if similarities:
-            others.update(self._most_similar(similarities, most, allowed))
+            others.update(self._most_similar(similarities, most, allowed, within))
         scores = self._scores_with(by_words, others, query.terms)
         # By words alone only what has a score is found.
         return seen, [one for one in scores if one[1] or one[0] in others]
@@ -70,13 +79,18 @@ class CandidateFinder:
         return max((score for _, score in scores), default=0.0)
 
     def _most_similar(
-        self, similarities: Similarities, most: int, allowed: Callable[[DocId], bool]
+        self,
+        similarities: Similarities,
+        most: int,
+        allowed: Callable[[DocId], bool],
+        within: Subset | None,
     ) -> Iterable[DocId]:
         def is_allowed(tool: Tool) -> bool:
             doc_id = self._index.doc_id(tool)
             return doc_id is not None and allowed(doc_id)
 
-        nearest = similarities.nearest(most, is_allowed)
+        servers = partial(few_servers, self._index, within)
+        nearest = similarities.nearest(most, is_allowed, servers)
         return (doc_id for tool in nearest if (doc_id := self._index.doc_id(tool)))
 
     def _best_tagged(

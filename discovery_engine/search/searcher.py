@@ -166,6 +166,8 @@ class Searcher:
             profiles = self._index.profiles(doc_id for doc_id, _ in scores)
             moved = agreement.adjusted_all([words for _, words in scores], profiles)
             scores = _best(scores, moved, limit)
+        if similarities:
+            similarities.prefetch(found[doc_id].tool for doc_id, _ in scores)
         fuse = self._fusion(query, similarities) if similarities else _words_alone
         ranked = self._ranked(query, found, scores, fuse, agreement, tag_shares, usage)
         return tuple(_hits(query, ranked, limit))

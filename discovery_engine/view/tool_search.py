@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.index.subset import Subset
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.answer_notices import AnswerNotices
@@ -39,7 +39,7 @@ class ToolSearch(Struct, frozen=True):
     catalog: Catalog
     addresses: AddressBook
     searcher: Searcher
-    vectors: Vectors | None
+    vectors: ToolVectors | None
     usage: Mapping[ToolKey, float]
     notices: AnswerNotices
     memo: SearchMemo

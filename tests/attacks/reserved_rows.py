@@ -24,6 +24,7 @@ from discovery_engine.registry.request_records import AgentRequest
 from discovery_engine.registry.server_records import RegisteredServer
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.database.search_store import ServerDocuments, StoredDocument
+from discovery_engine.search.database.vector_store import StoredVector
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.tools.offering import OfferingKind
@@ -84,6 +85,8 @@ class ReservedRows(Struct):
 @contextmanager
 def filled(server: PostgresServer) -> Iterator[ReservedRows]:
     url = server.create_database()
+    with server.admin(url.rpartition("/")[2]) as admin:
+        admin.execute("CREATE EXTENSION vector")
     with closing(open_database(url, timeout=60.0)) as owner:
         _fill(owner)
         yield ReservedRows(server, url, owner)
@@ -168,3 +171,6 @@ def _fill(owner: PostgresRegistry) -> None:
     owner.search.save_documents(
         index.number, [ServerDocuments(PAYROLL, digest, digest, [document], {(1, CANARY): 1})]
     )
+    space = owner.search.vectors.open_space(index.number, CANARY, 4)
+    [number] = owner.search.vectors.missing(space)
+    owner.search.vectors.save(space, {number: [StoredVector(b"\0<" * 4, None)]})

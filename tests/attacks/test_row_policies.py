@@ -42,8 +42,9 @@ from tests.postgres import PostgresServer
 OWNERS_ALONE = {
     "acceptances", "agent_requests", "approvals", "decision_log", "eras", "leases", "listings",
     "losses", "presets", "publications", "refresh_jobs", "registered_servers", "scopes",
-    "search_indexes", "search_servers", "search_terms", "search_tools", "server_marks", "servers",
-    "switches", "typical_requests", "uses", "vector_uses", "vectors",
+    "search_indexes", "search_servers", "search_spaces", "search_terms", "search_tools",
+    "search_vector_servers", "search_vectors", "server_marks", "servers", "switches",
+    "typical_requests", "uses", "vector_uses", "vectors",
 }  # fmt: skip
 """Tables to which restricted roles have no right. Each is described in specs/teams.md."""
 

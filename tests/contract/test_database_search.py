@@ -253,7 +253,7 @@ def test_the_database_reads_no_more_postings_than_it_is_asked_to(
     view = Gateway(registry).view(crowd(300, enabled=True))
     searcher = view.searcher
     assert isinstance(searcher, DatabaseSearcher)
-    stored = searcher._stored_catalog()
+    stored = searcher.stored_catalog()
 
     some = stored.nearest({"invoic": 1.0}, 240, postings=100)
     everything = stored.nearest({"invoic": 1.0}, 1_000, postings=1_000)

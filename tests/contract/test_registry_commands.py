@@ -179,7 +179,7 @@ def test_doctor_has_the_state_of_the_database(
     gone = discovery("doctor", DATABASE_URL=url.replace("127.0.0.1", "no-such-host.invalid"))
 
     assert "vectors are kept as bytes and compared in each gateway" in healthy.out
-    assert "pgvector is not installed" in healthy.out
+    assert "pgvector is not installed: `CREATE EXTENSION vector`" in " ".join(healthy.out.split())
     assert "REGISTRY_UNAVAILABLE" in gone.out
     assert "decisions are refused" in gone.out
 

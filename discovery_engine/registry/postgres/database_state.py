@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.registry.postgres import trust_queries
+from discovery_engine.registry.postgres.search_vector_queries import is_recent
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
@@ -36,8 +37,24 @@ class DatabaseState(Struct, frozen=True):
 
     @property
     def vector_note(self) -> str:
-        how = f"has version {self.pgvector}" if self.pgvector else "is not installed"
-        return f"vectors are kept as bytes and compared in each gateway; pgvector {how}"
+        """Where vectors are compared, and what it takes to compare them in the database."""
+        if self.pgvector and is_recent(self.pgvector):
+            return (
+                f"pgvector {self.pgvector}: with `search.where: database`, vectors are compared in "
+                "the database"
+            )
+        if self.pgvector:
+            how = f"{self.pgvector} is older than 0.8: `ALTER EXTENSION vector UPDATE`"
+        elif self.can_have_pgvector:
+            how = (
+                "is not installed: `CREATE EXTENSION vector`, as an administrator of the database,"
+            )
+        else:
+            how = "is not installed: its package on the server of the database"
+        return (
+            f"vectors are kept as bytes and compared in each gateway; pgvector {how} and a restart "
+            "of the gateways would let the database compare them"
+        )
 
     @property
     def advice(self) -> tuple[str, ...]:

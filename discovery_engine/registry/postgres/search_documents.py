@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from discovery_engine.registry.postgres import search_queries
+from discovery_engine.registry.postgres.search_vectors import PostgresVectorSearch
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.search.database.document_place import DocumentPlace
     from discovery_engine.search.database.search_store import (
-        DocumentPlace,
         Nearest,
         ServerDocuments,
         StoredDocument,
@@ -24,6 +25,7 @@ class PostgresSearchStore:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+        self.vectors = PostgresVectorSearch(database)
 
     def stored_index(self, scope: str, recipe: bytes, *, since: int) -> StoredIndex | None:
         if not since:

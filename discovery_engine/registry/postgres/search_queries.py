@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
+from discovery_engine.search.database.document_place import DocumentPlace
 from discovery_engine.search.database.search_store import (
-    DocumentPlace,
     Nearest,
     ServerDocuments,
     StoredDocument,

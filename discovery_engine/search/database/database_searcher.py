@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.errors import RegistryError
-from discovery_engine.search.candidate_finder import POOL
+from discovery_engine.search.candidate_finder import POOL, few_servers
 from discovery_engine.search.database.fetched_documents import FetchedDocuments
 from discovery_engine.search.database.stored_catalog import IndexChangedError
 from discovery_engine.search.index.index import Index
@@ -102,9 +103,19 @@ class DatabaseSearcher(Searcher):
     def prepare(self) -> None:
         """Let the database have the documents of all tools; no-op if it does not answer."""
         try:
-            self._stored_catalog()
+            self.stored_catalog()
         except RegistryError as error:
             logger.info("The database is not searched: %s", error.message)
+
+    def stored_catalog(self) -> StoredCatalog:
+        """The catalog, of which the database has the documents.
+
+        Raises:
+            RegistryError: If the database does not answer.
+        """
+        if self._stored is None:
+            self._stored = self._documents.stored_catalog(self._index, self._lexicon)
+        return self._stored
 
     def analyze(self, text: str) -> AnalyzedQuery:
         with self._lock:
@@ -191,7 +202,11 @@ class DatabaseSearcher(Searcher):
         fetched.hold(filter(allowed, query.name_matches))
         if similarities:
             fetched.cover(POOL, _any, None)  # the best of all tools decides how both are fused
-            nearest = similarities.nearest(least, lambda tool: _is_held(index, tool, allowed))
+            nearest = similarities.nearest(
+                least,
+                lambda tool: _is_held(index, tool, allowed),
+                partial(few_servers, index, within),
+            )
             fetched.hold(one for tool in nearest if (one := index.doc_id(tool)))
 
     def _ready(
@@ -225,7 +240,7 @@ class DatabaseSearcher(Searcher):
         """Compare the catalog with the database once more, and analyze the query by that."""
         try:
             self._stored = None
-            stored = replace(self._stored_catalog(), may_differ=is_last)
+            stored = replace(self.stored_catalog(), may_differ=is_last)
         except RegistryError:
             self._go_local(answering)
         else:
@@ -245,14 +260,9 @@ class DatabaseSearcher(Searcher):
                 self._local = self._open_local()
             return self._local
 
-    def _stored_catalog(self) -> StoredCatalog:
-        if self._stored is None:
-            self._stored = self._documents.stored_catalog(self._index, self._lexicon)
-        return self._stored
-
     def _analyzed(self, text: str) -> AnalyzedQuery:
         try:
-            return self._analyzed_with(self._stored_catalog(), text)
+            return self._analyzed_with(self.stored_catalog(), text)
         except RegistryError:
             local = self._local_searcher()
             query = local.analyze(text)

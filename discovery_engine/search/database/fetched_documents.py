@@ -95,7 +95,7 @@ class FetchedDocuments:
         wanted = least + _MORE
         servers = None
         if within is not None and within.size < _NARROW * self._whole.size:
-            servers = frozenset(self._servers(within))
+            servers = frozenset(within.servers(self._whole.names))
         # The rarest terms first; then more of what holds them, and at last what holds any term.
         chosen = self._chosen(self._heaviest, 2 * wanted, wanted, allowed, servers)
         if len(chosen) < wanted:
@@ -103,7 +103,7 @@ class FetchedDocuments:
         is_enough = wanted if servers else least // 2
         if len(chosen) < is_enough and len(self._heaviest) < len(self._terms.weights):
             if within is not None:
-                servers = servers or frozenset(self._servers(within))
+                servers = servers or frozenset(within.servers(self._whole.names))
             chosen = self._chosen(self._terms.weights, _MOST, wanted, allowed, servers)
         self.hold(chosen)
 
@@ -138,12 +138,6 @@ class FetchedDocuments:
             found = self._whole.nearest(terms, most, postings=postings, servers=servers)
             self._nearest[key] = most, found
         return [*islice((one for one in found.doc_ids if one and allowed(one)), wanted)]
-
-    def _servers(self, within: Subset) -> Iterator[ServerName]:
-        for level, flags in zip(self._whole.names.levels, within.levels, strict=True):
-            for server, start, stop in level.postings.spans:
-                if any(flags[start:stop]):
-                    yield server
 
 
 class _HeldTerms(Mapping[str, PostingList]):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from discovery_engine.search.database.document_place import DocumentPlace
 from discovery_engine.tools.model import ServerName
+
+if TYPE_CHECKING:
+    from discovery_engine.search.database.vector_store import VectorSearchStore
 
 
 class StoredDocument(NamedTuple):
@@ -58,15 +62,6 @@ class StoredIndex(Struct, frozen=True):
     """How many tools hold a term."""
 
 
-class DocumentPlace(NamedTuple):
-    """Where a document is."""
-
-    number: int
-    """That of its server's documents."""
-    position: int
-    """In the order of the names of the server's tools."""
-
-
 class Nearest(NamedTuple):
     revision: int
     """Of the index, at the time of the search."""
@@ -81,6 +76,10 @@ class SearchStore(Protocol):
 
     All methods raise `RegistryError` if the database does not answer.
     """
+
+    @property
+    def vectors(self) -> VectorSearchStore:
+        """What finds the same tools by their vectors."""
 
     def stored_index(self, scope: str, recipe: bytes, *, since: int) -> StoredIndex | None:
         """What changed after revision `since`; everything of an index that was made meanwhile.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from discovery_engine.search.database.search_store import DocumentPlace, SearchStore, StoredDocument
+from discovery_engine.search.database.document_place import DocumentPlace
+from discovery_engine.search.database.search_store import SearchStore, StoredDocument
 from discovery_engine.search.database.term_keys import TermKeys
 from discovery_engine.search.index.index import DocId, Index
 
@@ -99,9 +100,10 @@ class StoredCatalog(Struct, frozen=True, dict=True):
         )
         if found is None or (found.revision != self.revision and not self.may_differ):
             raise IndexChangedError
-        return NearestTools([self._doc_id(*place) for place in found.places], found.are_all)
+        return NearestTools([self.doc_id(*place) for place in found.places], found.are_all)
 
-    def _doc_id(self, number: int, position: int) -> DocId | None:
+    def doc_id(self, number: int, position: int) -> DocId | None:
+        """The tool whose document is there; None if this catalog has another one."""
         server = self.servers.get(number)
         if server is None:
             return None

@@ -63,6 +63,13 @@ class Subset:
             for doc in compress(range(len(level)), level):
                 yield DocId(number, doc)
 
+    def servers(self, index: Index) -> Iterator[ServerName]:
+        """The servers that have any of them; `index` is that which it was made of."""
+        for level, flags in zip(index.levels, self.levels, strict=True):
+            for server, start, stop in level.postings.spans:
+                if any(flags[start:stop]):
+                    yield server
+
     def __and__(self, other: Subset) -> Subset:
         """The tools that both have."""
         return Subset(map(_both, self.levels, other.levels))

@@ -1,0 +1,43 @@
+"""Vectors of half precision as pgvector has them, without its client library."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discovery_engine.search.database.vector_store import StoredVector
+    from discovery_engine.search.embedders import Vector
+
+_HEAD = struct.Struct(">HH")  # how many numbers, and nothing
+
+
+def of_binary(data: bytes) -> bytes:
+    """A value of the binary protocol as `search.vectors.pack` makes it."""
+    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+
+    return np.frombuffer(data, ">f2", offset=_HEAD.size).astype("<f2").tobytes()
+
+
+def to_binary(vector: StoredVector) -> tuple[bytes, bytes | None, bytes | None]:
+    """What is searched for, and the vectors of text and examples if it is none of the two."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    text = np.frombuffer(vector.text, "<f2")
+    if vector.requests is None:
+        return _value(text.astype(">f2")), None, None
+    requests = np.frombuffer(vector.requests, "<f2")
+    both = (text.astype("f4") + requests.astype("f4")) / 2
+    return (
+        _value(both.astype(">f2")),
+        _value(text.astype(">f2")),
+        _value(requests.astype(">f2")),
+    )
+
+
+def as_text(vector: Vector) -> str:
+    return f"[{','.join(f'{number:.6g}' for number in vector)}]"
+
+
+def _value(numbers: Any) -> bytes:
+    return _HEAD.pack(len(numbers), 0) + bytes(numbers.tobytes())

@@ -1,0 +1,364 @@
+"""Search by meaning in a database with pgvector (`search.where: database`): specs/postgres.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.catalog import ServerPart
+from discovery_engine.registry.backends import open_database
+from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.postgres import search_vectors
+from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.runtime import stored_vector_cache
+from discovery_engine.runtime.stored_vector_cache import StoredVectorCache
+from discovery_engine.runtime.vector_cache import VectorCache
+from discovery_engine.search.database import stored_vectors
+from discovery_engine.search.database.stored_vectors import StoredVectors
+from discovery_engine.search.database.vector_store import NoVectorSearchError
+from discovery_engine.search.embedders.checked import CheckedEmbedder
+from discovery_engine.search.embedders.embedder import Vector
+from discovery_engine.search.embedders.hash import HashEmbedder
+from discovery_engine.search.examples.book import OWN_EXAMPLES
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.search.vectors import ToolVectors, Vectors
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool
+from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.view import View
+from tests.contract.test_database_search import SCOPE, Gateway, keys
+from tests.engines import Folder, good
+from tests.factories import make_entry, make_part, make_tool
+from tests.postgres import PostgresServer
+from tests.tcp_proxy import TcpProxy, open_proxy
+
+VERBS = ("get", "list", "create", "delete", "send", "search", "update", "archive")
+NOUNS = ("issue", "message", "file", "invoice", "event", "playlist", "mail", "ticket", "branch")
+PLACES = ("in a project", "of a customer", "for the team", "by its number", "from last week")
+ASKED = (
+    "send an invoice of a customer",
+    "which messages of the team are from last week",
+    "archive the playlist",
+    "remove the branch by its number",
+    "open tickets, then mail them to a customer",
+)
+
+
+class Meaning:
+    """The embedder that is shipped for tests, which counts what it is given."""
+
+    def __init__(self, model: str = "hash", dimensions: int = 64) -> None:
+        self._embedder = CheckedEmbedder(HashEmbedder(dimensions))
+        self.model = model
+        self.dimensions = dimensions
+        self.embedded: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        self.embedded += texts
+        return await self._embedder.embed(texts)
+
+    def of(self, text: str) -> tuple[Vector, ...]:
+        return tuple(anyio.run(self._embedder.embed, [text]))
+
+
+async def last(cache: VectorCache, view: View) -> ToolVectors:
+    found: list[ToolVectors] = [vectors async for vectors in cache.update(view.catalog)]
+    return found[-1]
+
+
+def in_database(registry: PostgresRegistry, view: View, meaning: Meaning) -> View:
+    """The view with the vectors that the database has."""
+    cache = StoredVectorCache(registry, meaning, scope=SCOPE, batch=32, book=OWN_EXAMPLES)
+    cache.search_in(registry.search.vectors, lambda: view.searcher)
+    return replace(view, vectors=anyio.run(last, cache, view))
+
+
+def in_memory(view: View, meaning: Meaning) -> View:
+    search = replace(view.settings.search, where="memory")
+    cache = VectorCache(MemoryRegistry(), meaning, scope=SCOPE, batch=32)
+    return View(
+        replace(view.settings, search=search),
+        view.catalog,
+        lambda: build_searcher(view.catalog, search),
+        vectors=anyio.run(last, cache, view),
+    )
+
+
+def ask(view: View, query: str, meaning: Meaning, **how: object) -> SearchAnswer:
+    return view.search(query, query_vectors=meaning.of(query), **how)  # type: ignore[arg-type]
+
+
+def office(
+    servers: int = 4, *, enabled: Callable[[int], bool] = lambda _: True
+) -> list[ServerPart]:
+    """Servers with 360 tools each, some of which have examples."""
+    made = []
+    for server in range(servers):
+        entries = []
+        for verb, noun, number in product(VERBS, NOUNS, range(len(PLACES))):
+            tool = make_tool(
+                f"{verb}_{noun}_{number}",
+                f"server{server}",
+                description=f"{verb} the {noun} {PLACES[number]} {server}",
+            )
+            if number == server:
+                requests = AppliedOverride(examples=(f"please {verb} my {noun}s",))
+                tool = replace(tool, overridden=requests)
+            entries.append(make_entry(tool, enabled=enabled(number)))
+        made.append(make_part(f"server{server}", *entries))
+    return made
+
+
+def with_pgvector(server: PostgresServer) -> str:
+    """The name of a database with pgvector, which a role that is no superuser cannot install."""
+    name = server.create_database().rpartition("/")[2]
+    with server.admin(name) as admin:
+        admin.execute("CREATE EXTENSION vector")
+    return name
+
+
+@pytest.fixture
+def registry(postgres_server: PostgresServer) -> Iterator[PostgresRegistry]:
+    url = postgres_server.url(with_pgvector(postgres_server))
+    with closing(open_database(url, timeout=60.0)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small catalogs as if they were large: a sample in memory, an index in the database."""
+    monkeypatch.setattr(stored_vector_cache, "SAMPLE", 300)
+    monkeypatch.setattr(search_vectors, "LEAST_INDEXED", 0)
+
+
+def indexes(registry: PostgresRegistry) -> list[str]:
+    query = "SELECT indexdef FROM pg_indexes WHERE tablename = 'search_vectors' ORDER BY indexname"
+    found = registry.database.read(lambda db: db.execute(query).fetchall())
+    return [text for (text,) in found if "hnsw" in text]
+
+
+@pytest.mark.requirement("PGS-30")
+def test_answers_are_exactly_those_of_memory_while_the_sample_is_the_whole(
+    registry: PostgresRegistry,
+) -> None:
+    meaning = Meaning()
+    view = in_database(registry, Gateway(registry).view(*office()), meaning)
+    expected = in_memory(view, meaning)
+
+    assert isinstance(view.vectors, StoredVectors)
+    assert len(view.vectors) == len(view.catalog) == 1440
+    for query in ASKED:
+        assert ask(view, query, meaning) == ask(expected, query, meaning)
+
+
+@pytest.mark.requirement("PGS-30")
+@pytest.mark.usefixtures("sampled")
+def test_the_nearest_of_an_index_are_those_of_memory_with_the_same_decision(
+    registry: PostgresRegistry,
+) -> None:
+    meaning = Meaning()
+    view = in_database(registry, Gateway(registry).view(*office()), meaning)
+    expected = in_memory(view, meaning)
+
+    assert len(indexes(registry)) == 1
+    for query in ASKED:
+        found, known = ask(view, query, meaning), ask(expected, query, meaning)
+        assert found.decision is known.decision
+        assert found.confidence == pytest.approx(known.confidence, abs=0.02)
+        assert keys(found)[:5] == keys(known)[:5]
+        similar = view.vectors and view.vectors.compare(meaning.of(query))
+        exact = expected.vectors and expected.vectors.compare(meaning.of(query))
+        assert similar
+        assert exact
+        tools = exact.nearest(10, lambda _: True)
+        assert len({*tools} & {*similar.nearest(10, lambda _: True)}) >= 9
+        assert [similar.cosine(tool) for tool in tools] == [exact.cosine(tool) for tool in tools]
+        assert similar.best == exact.best
+        assert similar.mean == pytest.approx(exact.mean, abs=0.02)
+        assert similar.lowest == pytest.approx(exact.lowest, abs=0.05)
+
+
+@pytest.mark.requirement("PGS-31")
+@pytest.mark.usefixtures("sampled")
+def test_hidden_tools_that_are_nearest_take_no_place(
+    registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than are ever looked at, until only servers with others are."""
+    monkeypatch.setattr(stored_vectors, "_ROUNDS", (60, 120, 240))
+    meaning, query = Meaning(), "zebra crossing"
+    hidden = [
+        make_entry(f"hidden_{n}", "a", description=f"zebra crossing {n}", enabled=False)
+        for n in range(700)
+    ]
+    visible = [make_entry(f"note_{n}", "b", description=f"a zebra {n}") for n in range(5)]
+    parts = (make_part("a", *hidden), make_part("b", *visible), *office(1))
+    view = in_database(registry, Gateway(registry).view(*parts), meaning)
+    assert view.vectors
+
+    similar = view.vectors.compare(meaning.of(query))
+    assert similar
+    expected = in_memory(view, meaning)
+    exact = expected.vectors and expected.vectors.compare(meaning.of(query))
+    assert exact
+
+    def is_visible(tool: Tool) -> bool:
+        return not tool.name.startswith("hidden")
+
+    assert similar.nearest(5, is_visible) == exact.nearest(5, is_visible)
+    answer, known = ask(view, query, meaning), ask(expected, query, meaning)
+    assert keys(answer)[:5] == keys(known)[:5]
+    assert not [key for key in keys(answer) if key.startswith("a:")]
+
+
+@pytest.mark.requirement("PGS-31")
+@pytest.mark.usefixtures("sampled")
+def test_a_server_that_is_asked_for_is_compared_exactly(registry: PostgresRegistry) -> None:
+    meaning, query = Meaning(), "zebra crossing"
+    far = [make_entry(f"far_{n}", "far", description=f"an invoice {n}") for n in range(5)]
+    near = [make_entry(f"near_{n}", "near", description=f"zebra crossing {n}") for n in range(700)]
+    parts = make_part("far", *far), make_part("near", *near)
+    view = in_database(registry, Gateway(registry).view(*parts), meaning)
+    assert view.vectors
+
+    similar = view.vectors.compare(meaning.of(query))
+    assert similar
+    found = similar.nearest(10, lambda tool: tool.server == "far", lambda: [ServerName("far")])
+
+    assert sorted(str(tool.key) for tool in found) == [f"far:far_{n}" for n in range(5)]
+    answer = ask(view, query, meaning, server="far")
+    assert {key.partition(":")[0] for key in keys(answer)} == {"far"}
+
+
+@pytest.mark.requirement("PGS-32")
+@pytest.mark.usefixtures("sampled")
+def test_what_one_gateway_has_embedded_no_other_embeds_or_holds(
+    registry: PostgresRegistry,
+) -> None:
+    first, second, third = Meaning(), Meaning(), Meaning()
+    gateway = Gateway(registry)
+    parts = [*office(2), make_part("a", make_entry("send_fax", "a", description="sends a fax"))]
+    in_database(registry, gateway.view(*parts), first)
+
+    view = in_database(registry, Gateway(registry).view(*parts), second)
+    changed = [parts[0], make_part("a", make_entry("ring", "a", description="rings a zebra"))]
+    after = in_database(registry, gateway.view(*changed), third)
+
+    assert isinstance(view.vectors, StoredVectors)
+    assert (len(first.embedded) > 700, second.embedded) == (True, [])
+    assert len(view.vectors.sample) < 400
+    assert [text for text in third.embedded if "zebra" not in text] == []
+    assert keys(ask(after, "rings a zebra", third))[0] == "a:ring"
+    assert not [key for key in keys(ask(after, "sends a fax", third)) if key == "a:send_fax"]
+    assert len(after.vectors or ()) == len(after.catalog) == 361
+    assert registry.vector_count(SCOPE) < 2 * len(after.catalog)
+
+
+@pytest.mark.requirement("PGS-33")
+@pytest.mark.usefixtures("sampled")
+def test_two_models_are_side_by_side(registry: PostgresRegistry) -> None:
+    one, other = Meaning("one", 64), Meaning("other", 256)
+    view = Gateway(registry).view(*office(1))
+
+    by_one, by_other = in_database(registry, view, one), in_database(registry, view, other)
+
+    assert len(indexes(registry)) == 2
+    for asked, meaning in ((by_one, one), (by_other, other)):
+        assert asked.vectors
+        assert asked.vectors.dimensions == meaning.dimensions
+        answer = ask(asked, ASKED[0], meaning)
+        assert keys(answer)[:3] == keys(ask(in_memory(view, meaning), ASKED[0], meaning))[:3]
+
+
+@pytest.mark.requirement("PGS-34")
+def test_a_database_that_cannot_compare_says_what_its_owner_can_do(
+    postgres_server: PostgresServer, registry: PostgresRegistry
+) -> None:
+    def refused(at: PostgresRegistry, meaning: Meaning) -> str:
+        with pytest.raises(NoVectorSearchError) as error:
+            in_database(at, Gateway(at).view(*office(1)), meaning)
+        return str(error.value)
+
+    name = postgres_server.create_database().rpartition("/")[2]
+    with (
+        closing(open_database(postgres_server.url(name), timeout=60.0)) as without,
+        postgres_server.admin(name) as admin,
+    ):
+        assert "`CREATE EXTENSION vector`" in refused(without, Meaning())
+        admin.execute("CREATE EXTENSION vector SCHEMA public")
+        admin.execute("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'")
+        assert "`ALTER EXTENSION vector UPDATE`" in refused(without, Meaning())
+        admin.execute("UPDATE pg_extension SET extversion = '0.8.5' WHERE extname = 'vector'")
+        assert in_database(without, Gateway(without).view(*office(1)), Meaning()).vectors
+    assert "at most 4,000" in refused(registry, Meaning("large", 4_096))
+
+
+@pytest.fixture
+def proxy(postgres_server: PostgresServer) -> Iterator[TcpProxy]:
+    with open_proxy(postgres_server.port) as opened:
+        yield opened
+
+
+@pytest.fixture
+def embedding(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path)
+    folder.write(
+        good(),
+        registry={"url": "${DATABASE_URL}", "timeout": 2},
+        name="team",
+        search={"where": "database", "embeddings": {"provider": "hash", "timeout": 30}},
+    )
+    return folder
+
+
+@pytest.mark.requirement("PGS-34")
+@pytest.mark.anyio
+async def test_a_gateway_compares_in_memory_where_its_database_cannot(
+    postgres_server: PostgresServer, embedding: Folder
+) -> None:
+    environ = {**os.environ, "DATABASE_URL": postgres_server.create_database()}
+    with anyio.fail_after(180):
+        async with embedding.open(environ=environ) as engine:
+            await engine.refresh()
+            await engine.wait_embedded(timeout=120)
+            answer = await engine.search("echo a text")
+
+            assert isinstance(engine.view.vectors, Vectors)
+            assert answer.hits[0].parts.meaning > 0
+            assert answer.notices == ()
+
+
+@pytest.mark.requirement("PGS-26")
+@pytest.mark.anyio
+async def test_an_outage_costs_the_meaning_and_no_answer(
+    postgres_server: PostgresServer,
+    proxy: TcpProxy,
+    embedding: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stored_vector_cache, "_sample", lambda tools: tools[:1])
+    name = with_pgvector(postgres_server)
+    environ = {**os.environ, "DATABASE_URL": postgres_server.url(name, port=proxy.port)}
+    with anyio.fail_after(240):
+        async with embedding.open(environ=environ) as engine:
+            await engine.refresh()
+            await engine.wait_embedded(timeout=120)
+            well = await engine.search("echo a text")
+            assert isinstance(engine.view.vectors, StoredVectors)
+            proxy.hold()
+            sick = await engine.search("echo the text")
+            proxy.release()
+            again = await engine.search("echo this text")
+            while again.notices or not again.hits[0].parts.meaning:
+                await engine.apply_decisions()  # as the feed of changes has it done
+                again = await engine.search("echo this text")
+
+    assert keys(well)[:1] == keys(sick)[:1] == keys(again)[:1] == ["good:echo"]
+    assert well.hits[0].parts.meaning > 0
+    assert sick.hits[0].parts.meaning == 0
+    assert [one.code for one in sick.notices] == ["REGISTRY_UNAVAILABLE"]
