@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -130,7 +130,8 @@ def grant(invocation: Invocation, role: str, teams: tuple[str, ...], user: str |
 
     The role must exist (`CREATE ROLE`). Of the servers and tools of this configuration it reads
     what `visibleTo` admits it to, as PostgreSQL's row-level policies see to, and it writes nothing.
-    What was granted to it before is replaced.
+    What was granted to it before is replaced. A gateway with such a role has `readOnly: true` in
+    the section `registry`.
 
     \b
       discovery registry grant payments_gateway --team payments
@@ -146,7 +147,7 @@ def grant(invocation: Invocation, role: str, teams: tuple[str, ...], user: str |
     if output.as_json:
         output.answer({"role": role, "principals": list(principals)})
         return
-    output.say(f"the role {role} reads what is visible to {', '.join(principals) or 'all'}")
+    output.say(f"the role {role} reads what is for {_named(principals)}")
     note_unnamed(invocation, principals)
 
 
@@ -161,7 +162,7 @@ def grants(invocation: Invocation) -> None:
         forms = [{"role": one.role, "principals": list(one.principals)} for one in found]
         output.answer({"grants": forms})
         return
-    output.table([[one.role, ", ".join(one.principals) or "what is for all"] for one in found])
+    output.table([[one.role, f"what is for {_named(one.principals)}"] for one in found])
     output.say(counted(len(found), "role"))
 
 
@@ -211,12 +212,19 @@ def _show(output: Output, report: RegistryReport) -> None:
     if database := report.database:
         tls = "with TLS" if database.is_encrypted else "without TLS"
         output.line(f"  PostgreSQL {database.server}, tables of version {database.version}, {tls}")
+        scopes = counted(database.configurations, "configuration")
+        if (principals := database.principals) is not None:
+            output.line(f"  its role reads of {scopes} what is for {_named(principals)}")
+            return
         output.line(
-            f"  {counted(database.configurations, 'configuration')}, "
-            f"{counted(database.decisions, 'decision')}, {counted(database.vectors, 'vector')}, "
-            f"{database.size / 1e6:.1f} MB"
+            f"  {scopes}, {counted(database.decisions, 'decision')}, "
+            f"{counted(database.vectors, 'vector')}, {database.size / 1e6:.1f} MB"
         )
         output.line(f"  {database.vector_note}")
+
+
+def _named(principals: Sequence[str]) -> str:
+    return " and ".join(["all", *principals])
 
 
 def _form(report: RegistryReport) -> JSONObject:

@@ -288,6 +288,8 @@ class RegistrySettings(_Section, frozen=True):
     max_connections: int = 4
     timeout: float = 5.0
     """Seconds of one operation."""
+    read_only: bool = False
+    """Whether the gateway reads what is published for its role, and writes nothing there."""
 
 
 class Weights(_Section, frozen=True):

@@ -21,7 +21,7 @@ from msgspec import Struct
 from discovery_engine._util.digests import blake2b
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite.decision_log import last_known
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.registry.sqlite.registry import open_sqlite, sqlite_database
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
@@ -172,6 +172,21 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
     except BaseException:
         local.close()
         raise
+
+
+def open_published(remote: PostgresRegistry, path: Path, *, patience: float) -> Registry:
+    """The file at `path`, with the catalog that a database publishes for its role.
+
+    Raises:
+        RegistryError: If the file cannot be opened.
+    """
+    from discovery_engine.registry.postgres.published_catalog import (  # noqa: PLC0415 - as above
+        PublishedCatalog,
+    )
+    from discovery_engine.registry.published_registry import PublishedRegistry  # noqa: PLC0415
+
+    file = sqlite_database(path, is_thorough=False, patience=patience)
+    return PublishedRegistry(file, PublishedCatalog(remote.database))
 
 
 def copy_folder(path: Path, name: str) -> Path:

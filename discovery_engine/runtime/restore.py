@@ -134,7 +134,9 @@ class _Recalled(Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        return is_current(self.snapshot.settings.inputs)
+        settings = self.snapshot.settings
+        # What a database publishes for a role was judged by the rules of other gateways.
+        return is_current(settings.inputs) and not settings.registry.read_only
 
 
 def _recall(open_store: _Opener, name: str) -> _Recalled | None:

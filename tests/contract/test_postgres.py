@@ -16,7 +16,7 @@ from psycopg import Connection
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.registry.backends import open_registry
-from discovery_engine.registry.postgres.database_feed import database_changes
+from discovery_engine.registry.postgres.database_feed import database_changes, newest_change
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
 from discovery_engine.registry.postgres.migrations import FOLDER
 from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
@@ -396,7 +396,9 @@ async def test_a_decision_of_another_gateway_is_noticed(
         closing(registry_at(url)) as there,
         anyio.fail_after(60),
     ):
-        async with aclosing(database_changes(here.database, look_every=look_every)) as changes:
+        async with aclosing(
+            database_changes(here.database, newest_change, look_every=look_every)
+        ) as changes:
             await anext(changes)
             for number in range(3):
                 await anyio.to_thread.run_sync(

@@ -23,6 +23,7 @@ from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Acceptance, Approval
+from tests.attacks.reserved_rows import CANARY, OTHER_TEAM, filled
 from tests.contract.discovery import Discovery
 from tests.contract.worlds import worlds
 from tests.factories import make_part, make_settings
@@ -227,6 +228,31 @@ def test_roles_are_granted_shown_and_revoked_by_commands(
     assert json.loads(shown.out)["grants"] == [{"role": role, "principals": ["team:sales"]}]
     assert json.loads(again.out)["revoked"] is False
     assert "0 roles" in listed.err
+
+
+@pytest.mark.requirement("SCP-26", "SCP-28")
+def test_a_restricted_role_is_shown_for_whom_it_stands(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    with filled(postgres_server) as rows:
+        role = rows.role(OTHER_TEAM)
+        discovery.configure(
+            rules='registry: {url: "${DATABASE_URL}", readOnly: true}\nname: company\n'
+        )
+        shown = discovery("registry", "info", DATABASE_URL=role.url)
+        checked = discovery("registry", "check", "--json", DATABASE_URL=role.url)
+        examined = discovery("doctor", DATABASE_URL=role.url)
+        others = [
+            discovery("registry", *words, DATABASE_URL=role.url)
+            for words in (("grants",), ("grant", role.name, "--team", "payments"))
+        ]
+
+    assert "its role reads of 1 configuration what is for all and team:sales" in shown.out
+    assert json.loads(checked.out)["database"]["principals"] == [OTHER_TEAM]
+    assert CANARY not in shown.out + checked.out + examined.out + examined.err
+    assert "REGISTRY_UNAVAILABLE" not in examined.out
+    assert [one.code for one in others] == [0, 1]
+    assert "permission denied" in others[1].err
 
 
 @pytest.mark.requirement("SCP-26")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -28,16 +28,19 @@ _TIMEOUT = 5.0  # seconds to drain what has arrived
 
 
 async def database_changes(
-    database: PostgresDatabase, *, look_every: float = _LOOK_EVERY
+    database: PostgresDatabase,
+    newest: Callable[[Connection], object],
+    *,
+    look_every: float = _LOOK_EVERY,
 ) -> AsyncGenerator[None]:
-    """Yield once at first, and then soon after each change; see `protocols.ChangeFeed`."""
+    """Yield once at first, and then soon after `newest` is something else."""
     listener: TimedConnection | None = None
     known: object = None
     try:
         while True:
             # It listens before it looks, so that nothing is missed between.
             listener = await anyio.to_thread.run_sync(_listening, database, listener)
-            now = await anyio.to_thread.run_sync(_newest, database)
+            now = await anyio.to_thread.run_sync(_newest, database, newest)
             if now != known:
                 known = now
                 yield
@@ -85,13 +88,14 @@ def _listening(
     return listener
 
 
-def _newest(database: PostgresDatabase) -> object:
+def newest_change(connection: Connection) -> object:
+    """Something else after each change that gateways look for."""
+    saves = snapshot_queries.saves(connection)
+    return trust_queries.number(connection), request_queries.mark(connection), saves
+
+
+def _newest(database: PostgresDatabase, newest: Callable[[Connection], object]) -> object:
     """What was read, or why nothing could be: who reads then reports it once."""
-
-    def newest(db: Connection) -> tuple[object, ...]:
-        saves = snapshot_queries.saves(db)
-        return trust_queries.number(db), request_queries.mark(db), saves
-
     try:
         return database.read(newest)
     except RegistryError as error:

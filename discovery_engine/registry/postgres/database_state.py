@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.registry.postgres import trust_queries
+from discovery_engine.registry.postgres import publication_queries, trust_queries
 from discovery_engine.registry.postgres.search_vector_queries import is_recent
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class DatabaseState(Struct, frozen=True):
     vectors: int
     size: int
     """Of the tables, in bytes."""
+    principals: tuple[str, ...] | None = None
+    """For whom a restricted role stands, which sees no decision and no vector; None for another."""
 
     @property
     def vector_note(self) -> str:
@@ -85,7 +87,14 @@ def state_of(database: PostgresDatabase) -> DatabaseState:
     def read(db: TimedConnection) -> DatabaseState:
         row = db.execute(_STATE).fetchone()
         assert row is not None  # noqa: S101 - a SELECT of scalars has one row
-        server, is_standby, default, is_super, installed, available, scopes, vectors, size = row
+        server, is_standby, default, is_super, installed, available, size = row
+        principals = None
+        if publication_queries.is_restricted(db):
+            principals = publication_queries.own_grant(db)
+            [scopes], vectors, decisions = db.execute(_GRANTED).fetchone() or (0,), 0, 0
+        else:
+            scopes, vectors = db.execute(_COUNTS).fetchone() or (0, 0)
+            decisions = trust_queries.number(db)
         return DatabaseState(
             str(server),
             database.version,
@@ -96,9 +105,10 @@ def state_of(database: PostgresDatabase) -> DatabaseState:
             installed or "",
             available is not None,
             scopes,
-            trust_queries.number(db),
+            decisions,
             vectors,
             int(size or 0),
+            principals,
         )
 
     return database.read(read)
@@ -110,8 +120,8 @@ _STATE = """
         (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
         (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
         (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
-        (SELECT count(*) FROM discovery.scopes),
-        (SELECT count(*) FROM discovery.vectors),
         (SELECT sum(pg_total_relation_size(oid)) FROM pg_class
             WHERE relnamespace = 'discovery'::regnamespace AND relkind = 'r')
     """
+_COUNTS = "SELECT (SELECT count(*) FROM discovery.scopes), (SELECT count(*) FROM discovery.vectors)"
+_GRANTED = "SELECT count(DISTINCT scope_key) FROM discovery.role_principals"

@@ -28,7 +28,11 @@ from discovery_engine.registry.postgres import (
     use_queries,
     vector_queries,
 )
-from discovery_engine.registry.postgres.database_feed import database_changes, notify
+from discovery_engine.registry.postgres.database_feed import (
+    database_changes,
+    newest_change,
+    notify,
+)
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
 from discovery_engine.registry.postgres.restricted_roles import RestrictedRoles
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
@@ -217,7 +221,7 @@ class PostgresRegistry(PostgresQueue):
         self._decide(switch)
 
     def changes(self) -> AsyncGenerator[None]:
-        return database_changes(self.database)
+        return database_changes(self.database, newest_change)
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         return self.database.read(lambda db: vector_queries.vectors(db, model, digests))

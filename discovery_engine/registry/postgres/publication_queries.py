@@ -96,6 +96,12 @@ def marks(connection: Connection, scope: str) -> dict[bytes, str]:
     return {mark: from_column(name) for mark, name in rows}
 
 
+def all_marks(connection: Connection) -> frozenset[bytes]:
+    """Of all scopes."""
+    rows = connection.execute("SELECT mark FROM discovery.published_parts")
+    return frozenset(mark for (mark,) in rows)
+
+
 def published(connection: Connection, scope: str, servers: Collection[str]) -> list[PartRow]:
     """What this role sees of some servers; of one there may be several rows."""
     query = """
@@ -107,11 +113,10 @@ def published(connection: Connection, scope: str, servers: Collection[str]) -> l
     return [PartRow(*row) for row in rows]
 
 
-def own_principals(connection: Connection, scope: str) -> tuple[str, ...] | None:
-    """For whom the role of this connection stands; None if it is not granted the scope."""
-    query = "SELECT principal FROM discovery.role_principals WHERE scope_key = %s"
-    found = {from_column(one) for (one,) in connection.execute(query, (key_of(scope),))}
-    return tuple(sorted(found - {""})) if found else None
+def own_grant(connection: Connection) -> tuple[str, ...]:
+    """For whom the role of this connection stands, in any scope."""
+    found = connection.execute("SELECT principal FROM discovery.role_principals").fetchall()
+    return tuple(sorted({from_column(one) for (one,) in found} - {""}))
 
 
 def grants(connection: Connection) -> list[RoleGrant]:

@@ -19,7 +19,7 @@ from discovery_engine.registry.codec import (
     part_to_row,
     settings_to_text,
 )
-from discovery_engine.registry.protocols import SaveOutcome, Snapshot
+from discovery_engine.registry.protocols import RegistryHealth, SaveOutcome, Snapshot
 from discovery_engine.registry.sqlite import (
     agent_request_table,
     decision_tables,
@@ -87,25 +87,41 @@ def open_sqlite(
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
     """
+    database = sqlite_database(
+        path,
+        is_thorough=is_thorough,
+        patience=patience,
+        sqlite_version=sqlite_version,
+        busy=busy,
+    )
+    return SqliteRegistry(database, clock=clock)
+
+
+def sqlite_database(
+    path: str | Path,
+    *,
+    is_thorough: bool = True,
+    patience: float | None = None,
+    sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
+    busy: BusyHandler | None = None,
+) -> Database:
+    """The file of a registry; see `open_sqlite`."""
     place = Path(path).absolute()
     busy = busy or busy_handler_at(place)
-    return SqliteRegistry(
-        Database(
-            place,
-            sqlite_version=sqlite_version,
-            busy=busy,
-            log=DecisionLog(place, busy, patience=patience),
-            is_thorough=is_thorough,
-            patience=patience,
-        ),
-        clock=clock,
+    return Database(
+        place,
+        sqlite_version=sqlite_version,
+        busy=busy,
+        log=DecisionLog(place, busy, patience=patience),
+        is_thorough=is_thorough,
+        patience=patience,
     )
 
 
 class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
 
-    health = None
+    health: RegistryHealth | None = None
     search = None
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
