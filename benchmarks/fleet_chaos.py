@@ -5,11 +5,17 @@
 Ends with 1 if a server was lost or left behind, a lease broken, or something written by a worker
 that another one had replaced. The seed is that of the driver's choices; how they meet the work of
 the workers is different each time.
+
+A fleet whose machine is slower than what is due lets servers wait, whatever the queue does. So the
+capacity is printed, from the end when all servers are due at once, and each wait is compared with
+the time that the claims before it take at that capacity: what is longer than that by more than a
+lease is told as late.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -20,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.fleet.chaos import Chaos  # noqa: E402
-from tests.fleet.judgement import Judgement, judge  # noqa: E402
+from tests.fleet.judgement import Judgement, judge, quantiles  # noqa: E402
 from tests.fleet.worlds import open_world  # noqa: E402
 
 
@@ -46,11 +52,17 @@ def main() -> int:
 
 
 def _print(found: Judgement, lease: float) -> None:
-    middle, most, longest = found.longest_waits
-    late = sum(wait > lease for wait in found.waits)
+    own = [wait for wait in found.waits if wait.seconds - wait.ahead / found.capacity > lease]
+    waits = [wait.seconds for wait in found.waits]
+    middle, most, longest = quantiles(waits)
+    late = sum(wait > lease for wait in waits)
     print(f"{found.claims:6} claims, of which {found.taken_over} ended with another worker's")
     print(f"from claimable to claimed: {middle:.2f} s in the middle, {most:.2f} s for 99 %, "
           f"{longest:.2f} s at most; {late} longer than a lease")  # fmt: skip
+    print(f"capacity: {found.capacity:.1f} servers a second; {len(own)} of {len(waits)} waits were"
+          f" longer by more than a lease than what was listed before takes at that rate,"
+          f" at most {max((one.seconds for one in own), default=0.0):.1f} s")  # fmt: skip
+    print("load of the machine: " + ", ".join(f"{one:.1f}" for one in os.getloadavg()))
     print(f"{len(found.wrong)} wrong", *found.wrong, sep="\n")
 
 

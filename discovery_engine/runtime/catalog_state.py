@@ -163,7 +163,9 @@ class CatalogState:
             if part is None:
                 return None
             outcome = await self._store.save_claimed(self._known, part, claim)
-            if outcome != "lost":
+            known = self.view.catalog.part(part.server)
+            # A new catalog costs by the number of all servers, and most listings change nothing.
+            if outcome != "lost" and replace(part, listed_at=known.listed_at) != known:
                 await self._replace_catalog(self.view.catalog.with_parts([part]))
             return outcome
 

@@ -136,9 +136,12 @@ async def test_a_listing_without_a_change_is_written_by_no_worker(machines: Mach
     async with machines.open("two", worker=True) as worker:
         before = worker._core.store.load(_scope(machines))
         worker._core.store.hasten_refreshes(_scope(machines))
+        await worker._core.configuration.complete()
+        known = worker.view.catalog
         [second] = await results(worker)
 
         assert worker._core.store.load(_scope(machines)) == before
+        assert worker.view.catalog is known
     assert (first.outcome, first.tools, second.outcome) == ("changed", 1, "unchanged")
     assert (first.fence, second.fence) == (1, 2)
 

@@ -64,6 +64,8 @@ class Chaos:
         self.done: Counter[str] = Counter()
         self.outages: list[tuple[float, float]] = []
         """Times in which no worker could reach the database: Unix times of its clock."""
+        self.calmed = 0.0, 0.0
+        """When all servers were due at once at the end, and when all were listed."""
         self.workers: list[Process] = []
         self._world = world
         self._random = Random(seed)
@@ -109,8 +111,9 @@ class Chaos:
         wait_until(
             lambda: all((job.listed_at or 0.0) > began for job in self.jobs()),
             "every server is listed anew",
-            patience=600,
+            patience=1800,
         )
+        self.calmed = began, self._world.audit.now()
 
     def jobs(self) -> tuple[RefreshJob, ...]:
         return self._world.store.refresh_jobs(SCOPE)

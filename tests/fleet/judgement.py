@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left, bisect_right
 
 from msgspec import Struct
 
-from tests.fleet.audit import delays, early_claims, fenced_writes, lost_claims
+from tests.fleet.audit import Step, delays, early_claims, fenced_writes, lost_claims
 from tests.fleet.chaos import SCOPE, Chaos, World
 
 
@@ -16,21 +17,32 @@ class Judgement(Struct, frozen=True):
     claims: int
     taken_over: int
     """Claims that ended with another worker's claim of the same server."""
-    waits: list[float]
-    """Seconds from when a server could be claimed to its claim, less those without a database."""
+    waits: list[Wait]
+    capacity: float
+    """Servers that all workers listed in a second while all servers were due at once."""
 
-    @property
-    def longest_waits(self) -> tuple[float, float, float]:
-        """The median, the 99th percentile and the longest."""
-        parts = statistics.quantiles(self.waits, n=100)
-        return statistics.median(self.waits), parts[98], max(self.waits)
+
+class Wait(Struct, frozen=True):
+    seconds: float
+    """From when a server could be claimed to its claim, less those without a database."""
+    ahead: int
+    """Claims of other servers in that time: what the fleet did meanwhile."""
+
+
+def quantiles(values: list[float]) -> tuple[float, float, float]:
+    """The median, the 99th percentile and the most."""
+    return statistics.median(values), statistics.quantiles(values, n=100)[98], max(values)
 
 
 def judge(world: World, chaos: Chaos) -> Judgement:
     """Of a fleet that is calm."""
     steps, writes = world.audit.steps(), world.audit.writes()
+    claimed_at = [one.at for one in steps if one.is_claim]
     waits = [
-        max(claimed - due - _without_database(chaos, due, claimed), 0.0)
+        Wait(
+            max(claimed - due - _without_database(chaos, due, claimed), 0.0),
+            bisect_left(claimed_at, claimed) - bisect_right(claimed_at, due),
+        )
         for _, due, claimed in delays(steps)
     ]
     wrong = [
@@ -39,8 +51,13 @@ def judge(world: World, chaos: Chaos) -> Judgement:
         *_lost_servers(world, chaos),
         *_outdated_listings(world),
     ]
-    claims = sum(one.is_claim for one in steps)
-    return Judgement(wrong, claims, lost_claims(steps), waits)
+    return Judgement(wrong, len(claimed_at), lost_claims(steps), waits, _capacity(chaos, steps))
+
+
+def _capacity(chaos: Chaos, steps: list[Step]) -> float:
+    began, ended = chaos.calmed
+    listed = sum(one.old_state == "processing" and began < one.at <= ended for one in steps)
+    return listed / (ended - began)
 
 
 def _lost_servers(world: World, chaos: Chaos) -> list[str]:
