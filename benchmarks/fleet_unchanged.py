@@ -4,8 +4,8 @@
 
 A worker's steps with a real PostgreSQL, from a claim to its result: reading the list, looking for
 what means harm, accepting, saving. Lists are made up (seed 7) and no server is connected to, since
-that costs the same each time. The goal is a hundredth in CPU, of the worker and of the database, and
-in bytes of the write-ahead log.
+that costs the same each time. The goal is a hundredth in CPU, of the worker and of the database,
+and in bytes of the write-ahead log.
 """
 
 from __future__ import annotations
