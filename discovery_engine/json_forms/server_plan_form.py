@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discovery_engine.config.serialization import serialize_server_redacted
+from discovery_engine.config.serialization import serialize_server, serialize_server_redacted
 from discovery_engine.owner.shown_diff import shown_diff
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.sources.pasted import PastedServer
     from discovery_engine.owner.server_plans import ServerPlan
     from discovery_engine.owner.setup_sync import SyncPlan, SyncProblem
 
@@ -57,6 +58,16 @@ def server_entry_form(server: ServerSettings) -> JSONObject:
         "source": server.source,
         "origin": str(server.origin),
         "entry": serialize_server_redacted(server),
+    }
+
+
+def pasted_form(one: PastedServer) -> JSONObject:
+    """A server of a pasted text, with what its own text has in it, for who pasted it."""
+    return {
+        "name": one.name,
+        "entry": serialize_server(one.server) if one.server else None,
+        "notes": list(one.notes),
+        "problem": one.problem,
     }
 
 

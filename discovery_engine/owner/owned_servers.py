@@ -16,6 +16,7 @@ from discovery_engine._util.merge_patch import merge_patch
 from discovery_engine.config.files.location import FILE_NAME
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE
+from discovery_engine.config.sources.pasted import PastedServer, read_pasted
 from discovery_engine.errors import ConfigurationError, ServerNotFoundError
 from discovery_engine.installer.installed_packages import installed_packages, with_packages
 from discovery_engine.installer.run_packages import with_run_packages
@@ -153,6 +154,14 @@ class OwnedServers:
         if server.problem:
             raise ConfigurationError([server.problem])
         return export_server(server, client)
+
+    async def read_pasted(self, text: str) -> tuple[PastedServer, ...]:
+        """The servers of a text that was copied from another client, to be added one by one.
+
+        Raises:
+            ConfigurationError: If it cannot be read, or has no server.
+        """
+        return await anyio.to_thread.run_sync(read_pasted, text)
 
     async def plan_add(
         self,

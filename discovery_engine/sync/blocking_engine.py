@@ -102,6 +102,7 @@ class SyncServers(_OnLoop):
     list = verb(OwnedServers.list)
     get = verb(OwnedServers.get)
     export = verb(OwnedServers.export)
+    read_pasted = verb(OwnedServers.read_pasted)
     plan_add = verb(OwnedServers.plan_add)
     require_free = verb(OwnedServers.require_free)
     plan_update = verb(OwnedServers.plan_update)

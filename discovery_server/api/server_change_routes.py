@@ -11,6 +11,7 @@ from discovery_engine.json_forms.export_form import export_form
 from discovery_engine.json_forms.plan_digest import require_shown, with_digest
 from discovery_engine.json_forms.server_form import server_form
 from discovery_engine.json_forms.server_plan_form import (
+    pasted_form,
     server_entry_form,
     shown_plan_form,
     shown_sync_form,
@@ -41,6 +42,14 @@ _Path = (
     ]
     | None
 )
+
+
+class PastedText(Struct, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, Meta(description="A block as Claude, Cursor or VS Code have it.")]
+
+
+class PastedServers(Struct, frozen=True):
+    servers: list[JSONObject]
 
 
 class NewServer(EntryBody, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +91,12 @@ class RegisterSetup(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Export(Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[ExportClient, Meta(description="Whose form it is to have.")]
+
+
+async def read_pasted(request: ApiRequest[PastedText]) -> PastedServers:
+    return PastedServers(
+        [pasted_form(one) for one in await request.owner.servers.read_pasted(request.asked.text)]
+    )
 
 
 async def plan_server(request: ApiRequest[NewServer]) -> JSONObject:
@@ -163,6 +178,15 @@ async def _applied(request: ApiRequest[Any], plan: ServerPlan) -> JSONObject:
 
 _ALL, _ONE = "/servers", "/servers/{server}"
 ROUTES = (
+    ApiRoute(
+        "POST",
+        f"{_ALL}/read",
+        "Show the servers of a block that was copied from another client",
+        read_pasted,
+        PastedText,
+        PastedServers,
+        scope="admin",
+    ),
     ApiRoute(
         "POST",
         f"{_ALL}/plan",

@@ -254,3 +254,44 @@ def test_a_merge_patch_changes_neither_of_its_arguments(patch: JSONObject) -> No
     merge_patch(value, {"a": patch})
 
     assert value == {"a": {"b": 1}}
+
+
+BLOCK = """{
+  // of Cursor
+  "mcpServers": {
+    "my mail": {"type": "stdio", "command": "npx", "args": ["-y"], "env": {"K": "${env:K}"}},
+    "web": {"type": "streamable-http", "url": "https://example.com/mcp", "disabled": true},
+    "broken": {"args": []},
+  },
+}"""
+
+
+@pytest.mark.requirement("API-64")
+async def test_the_servers_of_a_pasted_block_are_read_in_our_form(folder: Folder) -> None:
+    async with served(folder) as api:
+        read = (await shown(api, "/servers/read", {"text": BLOCK}))["servers"]
+        bare = await shown(api, "/servers/read", {"text": '{"a": {"command": "x"}}'})
+        alone = await shown(api, "/servers/read", {"text": '{"url": "https://a.example"}'})
+        known = [one["name"] for one in (await api.get("/servers"))["servers"]]
+        refused = [
+            await sent(api, "/servers/read", "POST", json={"text": text})
+            for text in ("{", "", '{"a": "b"}', "hello", "[1]", '{"mcpServers": {}}')
+        ]
+
+    mail, web, broken = read
+    assert mail == {
+        "name": "my-mail",
+        "entry": {"command": "npx", "args": ["-y"], "env": {"K": "${K}"}},
+        "notes": ["it is called 'my-mail' here"],
+        "problem": "",
+    }
+    assert (web["name"], web["entry"]["url"]) == ("web", "https://example.com/mcp")
+    assert web["entry"]["enabled"] is False
+    assert broken["entry"] is None
+    assert "it has no command" in broken["problem"]
+    assert bare["servers"][0]["entry"] == {"command": "x"}
+    assert (alone["servers"][0]["name"], len(alone["servers"])) == ("", 1)
+    assert known == ["good", "other"]
+    for status, form in refused:
+        assert status == 409, form
+        assert "mcpServers" in json.dumps(form)
