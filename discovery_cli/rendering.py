@@ -144,6 +144,9 @@ def explanation_rows(explanation: HitExplanation) -> list[Row]:
         [Cell(f"{share.adds * 100:+.1f}%", to_the_right=True), Cell(str(share), "faint")]
         for share in explanation.shares
     ]
+    if explanation.request:
+        text = f"of the requests for it, the nearest is {explanation.request!r}"
+        rows.append([Cell("", to_the_right=True), Cell(text, "faint")])
     if explanation.uncovered:
         missing = ", ".join(map(repr, explanation.uncovered))
         rows.append([Cell("-", to_the_right=True), Cell(f"it has no word for {missing}", "faint")])

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 
-def search_form(answer: SearchAnswer, view: View, *, explain: bool = False) -> JSONObject:
-    """An answer; with `explain`, each hit with what the words of the query add to it."""
+def search_form(
+    answer: SearchAnswer, view: View, *, explain: bool = False, is_owner: bool = False
+) -> JSONObject:
+    """An answer; with `explain`, each hit with what the words of the query add to it.
+
+    The requests that a tool serves are for its owner alone.
+    """
     form_of = hit_form
     if explain:
-        form_of = partial(explained_form, query=view.searcher.analyze(answer.query))
+        query = view.searcher.analyze(answer.query)
+        form_of = partial(explained_form, query=query, is_owner=is_owner)
     return {
         "query": answer.query,
         "decision": str(answer.decision),
@@ -46,7 +52,7 @@ def examination_form(found: SearchExamination, whole: View) -> JSONObject:
     """An answer with all that its owner may know of it; `whole` has what is hidden."""
     query = whole.searcher.analyze(found.answer.query)
     least = found.shown.settings.search.min_confidence
-    return search_form(found.answer, found.shown, explain=True) | {
+    return search_form(found.answer, found.shown, explain=True, is_owner=True) | {
         "thresholds": {"shown": least, "match": max(least, found.answer.least_match)},
         "hidden": [
             explained_form(one.hit, whole, query)
@@ -98,7 +104,9 @@ def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
     ]
 
 
-def explained_form(hit: Hit, view: View, query: AnalyzedQuery) -> JSONObject:
+def explained_form(
+    hit: Hit, view: View, query: AnalyzedQuery, *, is_owner: bool = False
+) -> JSONObject:
     """A hit with the contribution of each word of the query to its relevance."""
     explanation = view.searcher.explain(query, hit)
     shares = [
@@ -113,5 +121,7 @@ def explained_form(hit: Hit, view: View, query: AnalyzedQuery) -> JSONObject:
         }
         for share in explanation.shares
     ]
-    form = {"shares": shares, "uncovered": list(explanation.uncovered)}
+    form: JSONObject = {"shares": shares, "uncovered": list(explanation.uncovered)}
+    if is_owner:
+        form["request"] = explanation.request
     return hit_form(hit, view) | {"explanation": form}

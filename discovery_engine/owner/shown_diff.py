@@ -27,7 +27,7 @@ def shown_diff(diff: str, settings: Settings) -> str:
 def _shown(line: str, written: Redactor) -> str:
     shown = written.redact(line)
     # What was there may be of an entry that cannot be read, whose secrets are not known.
-    was_there = line.startswith(("-", " ")) or len(line) > _LONG
+    was_there = line.startswith(("-", " ", "@")) or len(line) > _LONG
     return GUESSING.redact(shown) if was_there else shown
 
 

@@ -159,6 +159,8 @@ class TestExamples:
             explanation = searcher.explain(searcher.analyze("squawk"), answer.hits[0])
 
         assert "'squawk' is in an example of a request for it" in map(str, explanation.shares)
+        assert explanation.request in EXAMPLES["examples"]
+        assert "squawk" in explanation.request
 
     @pytest.mark.requirement("OVR-2", "OVR-7")
     async def test_examples_of_several_entries_add_up(self) -> None:

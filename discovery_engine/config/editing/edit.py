@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import unified_diff
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +23,7 @@ from discovery_engine._util.files import replace_file
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.editing import yaml_text
+from discovery_engine.config.editing.diff_headings import headed_diff
 from discovery_engine.config.editing.entry_text import lost_comments, with_server
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings
@@ -61,8 +61,7 @@ class Edit(Struct, frozen=True):
         """A unified diff; it shows the text as it is, with the secrets that stand in it."""
         before = (self.before or b"").decode(errors="replace").splitlines(keepends=True)
         after = self.after.splitlines(keepends=True)
-        lines = unified_diff(before, after, str(self.path), str(self.path))
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        return headed_diff(before, after, str(self.path))
 
     def lost_comments(self) -> list[str]:
         """The comments that go, in their order."""

@@ -22,6 +22,7 @@ from discovery_engine._util.suggestions import did_you_mean, nearest
 from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.tree import Document, Fault, Position
 from discovery_engine.config.document.yaml_reader import read_document
+from discovery_engine.config.editing.diff_headings import keys_above
 from discovery_engine.config.editing.edit import Edit, FileText, read_file
 from discovery_engine.config.editing.kept_values import (
     hide_values,
@@ -225,7 +226,8 @@ def _hunks(
             f"-{line + first[1]},{last[2] - first[1]}",
             f"+{line + moved + first[3]},{last[4] - first[3]}",
         )
-        yield f"@@ {' '.join(ranges)} @@ {name}\n"
+        heading = f"{name}: {keys_above(before, first[1])}".strip()
+        yield f"@@ {' '.join(ranges)} @@ {heading}\n"
         for kind, i1, i2, j1, j2 in group:
             if kind == "equal":
                 yield from (f" {one}\n" for one in before[i1:i2])

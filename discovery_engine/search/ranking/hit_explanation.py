@@ -132,6 +132,9 @@ class HitExplanation(Struct, frozen=True):
     """What adds most comes first; they add up to the relevance."""
     uncovered: tuple[str, ...]
     """Words of the query that the tool lacks, stop words aside."""
+    request: str = ""
+    """Of the requests that the tool is known to serve the one that has most of these words; empty
+    if none has one."""
 
 
 class _MatchedTerm(NamedTuple):
@@ -166,7 +169,17 @@ class Explainer(Struct, frozen=True):
         ordered = sorted((share for share in shares if share.adds), key=lambda s: -s.adds)
         is_named = name_match.kind is not NameMatchKind.NONE
         uncovered = () if is_named else self._uncovered(terms, tags)
-        return HitExplanation(hit.relevance, tuple(ordered), uncovered)
+        request = self._request(hit.entry.tool, ordered)
+        return HitExplanation(hit.relevance, tuple(ordered), uncovered, request)
+
+    def _request(self, tool: Tool, shares: Iterable[Share]) -> str:
+        words = {one.tool_word for one in shares if one.field.endswith("example")}
+        if not words:
+            return ""
+        stems = set(map(self.lexicon.stem, words))
+        known = self.index.servers[tool.server].examples.get(tool.upstream_name)
+        texts = known.texts if known else ()
+        return max(texts, key=lambda text: len(stems & {*self.lexicon.stems(text)}), default="")
 
     def _matched_terms(self, tool: Tool) -> list[_MatchedTerm]:
         doc_id = self.index.doc_id(tool)

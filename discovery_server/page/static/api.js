@@ -2,7 +2,7 @@
 // Requests to the API. Every error is an `ApiError` with the code, the message and the next step.
 
 export class ApiError extends Error {
-  /** @param {number} status @param {{code?: string, message?: string, hint?: string}} form */
+  /** @param {number} status 0 if the gateway cannot be reached @param {{code?: string, message?: string, hint?: string}} form */
   constructor(status, form) {
     super(form.message || `the gateway answered with ${status}`);
     this.status = status;
@@ -20,7 +20,7 @@ export class ApiError extends Error {
 export async function request(method, path, { query, body, signal } = {}) {
   const address = `/api${path}${queryText(query)}`;
   // A browser takes such a part for a way up, however it is written, and would ask for something else.
-  if (/\/\.\.?(\/|$)/.test(path)) throw new ApiError(0, { message: "a name of dots alone cannot stand in an address", hint: "the command line takes it" });
+  if (/\/\.\.?(\/|$)/.test(path)) throw new ApiError(400, { message: "a name of dots alone cannot stand in an address", hint: "the command line takes it" });
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   let answer;
   try {

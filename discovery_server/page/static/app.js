@@ -60,7 +60,9 @@ function App() {
         lost: "Connection lost; trying again",
       }[connection.value]}</p>
     </nav>
-    <main id="main" tabindex="-1"><${Contained} at=${place.value}><${found.page} rest=${rest} query=${query} /><//></main>`;
+    <main id="main" tabindex="-1">
+      <div role="status">${connection.value === "lost" && html`<p class="notice">The gateway cannot be reached, so what is shown is as it was before. The page tries again by itself; if the gateway was ended, <code>discovery serve --http</code> starts it.</p>`}</div>
+      <${Contained} at=${place.value}><${found.page} rest=${rest} query=${query} /><//></main>`;
 }
 
 /** A mistake of ours in one area takes none of the others along. */

@@ -1,13 +1,15 @@
 // @ts-check
 // The entry of a server as a form: a new one, or changes of one that is there; shown as it would be written, then saved.
+// And its removal, in the same way.
 import { useEffect, useId, useState } from "preact/hooks";
 import { part, post, request } from "./api.js";
+import { servers } from "./live.js";
 import { isObject, Unfinished } from "./forms/schema_check.js";
 import { jsonIn } from "./forms/schema_field.js";
 import { html } from "./html.js";
 import { Planned } from "./install.js";
 import { Plan } from "./plan.js";
-import { Prose } from "./ui.js";
+import { Problem, Prose, State, useAction } from "./ui.js";
 
 const REDACTED = "••••"; // what stands in an answer of the API for a value that is not shown
 
@@ -21,15 +23,54 @@ const FIELDS = {
   others: { label: "Other settings", hint: "JSON, for instance {\"tags\": [\"work\"]}", rows: 2, of: (entry) => (Object.keys(entry).length ? JSON.stringify(entry, null, 2) : ""), to: (text) => (text.trim() ? jsonIn(text) : {}) },
 };
 
-/** A server that is added. */
+const SHAPES = { command: "text", url: "text", cwd: "text", args: "a list", env: "an object", headers: "an object" };
+const shapeOf = (value) => (typeof value === "string" ? "text" : Array.isArray(value) ? "a list" : isObject(value) ? "an object" : "");
+
+/** A server that is added: as it is written here, or as another client has it. */
 export function NewServer() {
-  const [name, setName] = useState("");
+  const [picked, setPicked] = useState(/** @type {any} */ ({ entry: {} }));
+  return html`<${Pasted} onPick=${setPicked} /><${NewEntry} key=${picked.key} ...${picked} />`;
+}
+
+function NewEntry({ name: first = "", entry: start }) {
+  const [name, setName] = useState(first);
   const [before, setBefore] = useState({}); // another one after each that was added: the form is for the next one then
   const given = ({ name: named, entry, digest }) => ({ name: named, entry, ...(digest && { digest }) });
-  return html`<${EntryForm} named=${name.trim()} verb="Add" before=${before} extra=${{ name: name.trim() }}
+  return html`<${EntryForm} named=${name.trim()} verb="Add" before=${before} start=${start} extra=${{ name: name.trim() }}
     first=${(field) => html`<${Field} label="Name" hint="as agents see it" text=${name} ...${field(setName)} />`} none="It needs a program or an address."
     plan=${(choice) => post("/servers/plan", given(choice))} act=${(choice) => post("/servers", given(choice))} onDone=${() => { setName(""); setBefore({}); }}
-    done=${(answer) => html`<p><span class="state good">● Added</span> as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>.</p>`} />`;
+    done=${(answer) => html`<p>Added as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>.</p><${Standing} name=${answer.name} />`} />`;
+}
+
+let picks = 0;
+
+/** A block of another client's file, each of whose servers fills the form. @param {{onPick: (picked: any) => void}} given */
+function Pasted({ onPick }) {
+  const [text, setText] = useState("");
+  const pick = ({ name, entry }) => onPick({ name, entry, key: ++picks });
+  const [read, isReading, error, found] = useAction(async () => {
+    const { servers: all } = await post("/servers/read", { text });
+    if (all.length === 1 && all[0].entry) pick(all[0]);
+    return all;
+  });
+  const isKnown = (name) => servers.value.some((one) => one.name === name);
+  return html`<details class="paste"><summary>Paste a block of another client</summary>
+    <form onSubmit=${(event) => { event.preventDefault(); read(); }}>
+      <label>The block of Claude, Cursor, VS Code or another client <textarea class="json" rows="4" value=${text} onInput=${(e) => setText(e.target.value)} spellcheck=${false} placeholder=${'{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'}></textarea></label>
+      <p class="row"><button disabled=${isReading || !text.trim()}>Fill in the form with it</button></p></form>
+    <${Problem} error=${error} />
+    ${found && html`<ul class="entries">${found.map((one, index) => html`<li key=${index}>
+      <p class="bar"><strong>${one.name || "without a name"}</strong> ${one.entry && (found.length > 1) && html`<button type="button" onClick=${() => pick(one)}>Fill in the form with it</button>`}
+        ${isKnown(one.name) && html`<span class="note">a server of this name is configured</span>`}</p>
+      ${one.problem && html`<p class="wrong">It cannot be used: <${Prose} text=${one.problem} /></p>`}
+      ${one.notes.map((note) => html`<p class="note" key=${note}><${Prose} text=${note} /></p>`)}</li>`)}</ul>`}
+  </details>`;
+}
+
+/** How a server is now, with the reason and what to do. @param {{name: string}} given */
+function Standing({ name }) {
+  const { status = "starting", reason = "", hint = "" } = servers.value.find((one) => one.name === name) || {};
+  return html`<p class="standing"><${State} state=${status} /> <${Prose} text=${reason} /></p>${hint && html`<p class="hint"><${Prose} text=${hint} /></p>`}`;
 }
 
 /** Changes of the entry of a server. @param {{server: string, entry: any, onChanged: () => void}} given */
@@ -38,25 +79,38 @@ export function ChangedServer({ server, entry, onChanged }) {
   const given = ({ entry: after, digest }) => ({ changes: patch(entry, after), ...(digest && { digest }) });
   return html`<${EntryForm} named=${server} verb="Save" before=${entry} extra=${{}}
     plan=${(choice) => post(`${path}/change/plan`, given(choice))} act=${(choice) => request("PATCH", path, { body: given(choice) })}
-    done=${() => html`<p><span class="state good">● Saved</span>, and in use.</p>`} onDone=${onChanged} />`;
+    done=${() => html`<p>Saved. The file before is kept beside it as <code>.bak</code>.</p><${Standing} name=${server} />`} onDone=${onChanged} />`;
 }
 
-function EntryForm({ named, verb, before, extra, plan, act, done, none = "Nothing is changed yet.", first = (field) => null, onDone = () => {} }) {
-  const { texts, put, stage, setStage, edit, saving } = useTexts(before, onDone);
+/** The removal of a server. @param {{server: string, onRemoved: () => void}} given */
+export function RemovedServer({ server, onRemoved }) {
+  const path = `/servers/${part(server)}`;
+  const act = async ({ digest }) => { const answer = await request("DELETE", path, { query: { digest } }); onRemoved(); return answer; };
+  return html`<${Planned} plan=${() => post(`${path}/remove/plan`)} act=${act} verb="Remove" done=${() => null}
+    show=${(form) => html`<p>Its calls end, and its approval is taken back. Its secrets stay stored, and the file of now stays beside it as <code>.bak</code>.</p><${Plan} plan=${form} />`} />`;
+}
+
+/** A text of the gateway with the fields of the form in place of the keys of the file. @param {string} text */
+const inForm = (text) => text.replace(/(?:field )?[`'](?:entry\.|changes\.)?(command|args|env|url|headers)[`']/g, (_, key) => `“${FIELDS[key].label}”`);
+
+function EntryForm({ named, verb, before, start = before, extra, plan, act, done, none = "Nothing is changed yet.", first = (field) => null, onDone = () => {} }) {
+  const { texts, put, stage, setStage, edit, saving } = useTexts(before, start, onDone);
   const [problems, setProblems] = useState(/** @type {any[]} */ ([]));
   const entry = entryOf(texts);
   const isSame = Object.keys(patch(before, entry)).length === 0;
   const mistakes = ownMistakes(texts, before);
   if (!named && !isSame) mistakes.name = ["Write a name."];
   const unready = Object.keys(mistakes).length > 0 ? "First mend what is marked above." : isSame ? none : !named ? "It needs a name." : "";
-  const hints = problems.filter((one) => one.hint && !fieldOf(one, named)).map((one) => one.hint);
-  const wrong = (key) => [...(mistakes[key] || []), ...problems.filter((one) => fieldOf(one, named) === key).map((one) => [one.message, one.hint].filter(Boolean).join("; "))];
+  const hints = problems.filter((one) => one.hint && !fieldOf(one, named)).map((one) => inForm(one.hint));
+  const wrong = (key) => [...(mistakes[key] || []), ...problems.filter((one) => fieldOf(one, named) === key).map((one) => placed(one, named))];
   const ask = async (choice) => {
     setProblems([]);
     try {
       return await plan(choice);
     } catch (error) {
       setProblems(error.form?.problems || []);
+      error.message = inForm(error.message);
+      if (error.status === 422) error.hint = ""; // which fields the API has
       throw error;
     }
   };
@@ -74,9 +128,9 @@ function EntryForm({ named, verb, before, extra, plan, act, done, none = "Nothin
 
 /** The texts of the fields, and how far they are: `written`, `shown` as a plan, `saving` and `saved`, until one of them
  * is changed again. What was saved is shown as the gateway has it then: a secret as its reference.
- * @param {any} before @param {() => void} onDone */
-function useTexts(before, onDone) {
-  const [texts, setTexts] = useState(() => textsOf(before));
+ * @param {any} before @param {any} start @param {() => void} onDone */
+function useTexts(before, start, onDone) {
+  const [texts, setTexts] = useState(() => textsOf(start));
   const [stage, setStage] = useState("written");
   const [saved, setSaved] = useState(/** @type {any} */ (null)); // until the entry was read again
   useEffect(() => {
@@ -152,6 +206,11 @@ function ownMistakes(texts, before) {
   const rest = FIELDS.others.to(texts.others);
   if (rest instanceof Unfinished) found.others = [`It ${rest.why}`];
   else if (!isObject(rest)) found.others = ["It must be an object: { … }"];
+  else if ("mcpServers" in rest) found.others = ["This is a block of another client: paste it into the field for it, above the name."];
+  else {
+    const odd = Object.keys(rest).filter((key) => key in SHAPES && (shapeOf(rest[key]) !== SHAPES[key] || texts[key]?.trim()));
+    if (odd.length > 0) found.others = odd.map((key) => (key in FIELDS ? `\`${key}\` belongs into the field “${FIELDS[key].label}”, ${FIELDS[key].hint}.` : `\`${key}\` must be ${SHAPES[key]}.`));
+  }
   for (const [key, { line }] of Object.entries(FIELDS)) {
     const unread = line ? noPairs(texts[key], line) : [];
     if (unread.length > 0) found[key] = unread;
@@ -168,6 +227,12 @@ function fieldOf({ path }, name) {
   if (!name || !path.startsWith(`servers.${name}`)) return "";
   const key = path.slice(`servers.${name}.`.length).split(/[.[]/)[0];
   return key === "" ? "name" : key in FIELDS ? key : "others";
+}
+
+/** A problem in words of the form; of another setting, with its name. @param {any} problem @param {string} name */
+function placed(problem, name) {
+  const key = fieldOf(problem, name) === "others" ? `\`${problem.path.slice(`servers.${name}.`.length)}\` ` : "";
+  return inForm(`${key}${[problem.message, problem.hint].filter(Boolean).join("; ")}`);
 }
 
 /** The JSON Merge Patch that makes one object of another. @param {any} before @param {any} after */

@@ -2,7 +2,7 @@
 // What several pages share: states, errors, lists and times.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
-import { reconnections } from "./live.js";
+import { connection, reconnections } from "./live.js";
 
 const MARKS = { ready: "●", idle: "●", starting: "◐", pending: "◐", disabled: "○" };
 const OUTCOMES = { ok: "good", task: "good", cancelled: "off" };
@@ -63,7 +63,9 @@ export function useLoaded(load, of, anew = []) {
     return () => controller.abort();
   }, [turn]);
   const isLoading = found.turn !== turn;
-  return [found.subject === subject ? found.value : null, isLoading ? null : found.error, isLoading];
+  // That the gateway is away is said once, above all areas.
+  const isSaid = isLoading || (connection.value === "lost" && found.error?.status === 0);
+  return [found.subject === subject ? found.value : null, isSaid ? null : found.error, isLoading];
 }
 
 /** A gateway that cannot be reached takes nothing off the page: the connection is shown as lost. */

@@ -8,9 +8,11 @@ import { counted, Empty, Outcome, Problem, Prose, State, took, useAction, useLoa
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { Recent } from "./metrics.js";
 
+const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
 const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it takes seconds
 
 export function Overview() {
+  const [logged] = useLoaded((signal) => get("/logs", { limit: 1 }, signal), []);
   const ill = servers.value.filter((server) => server.code);
   const known = status.value;
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
@@ -44,7 +46,7 @@ export function Overview() {
     </section>
     <section aria-labelledby="calls">
       <h3 id="calls">Last calls</h3>
-      ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. <a href="#/logs">The log</a> has earlier ones.<//>` : html`<table>
+      ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. ${logged?.entries.length ? html`<a href="#/logs">The log</a> has earlier ones.` : html`<a href="#/tools">Try a tool</a>.`}<//>` : html`<table>
         <thead><tr><th>Tool</th><th>Outcome</th><th class="number">Time</th></tr></thead>
         <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
           <td>${call.server}:${call.tool}</td><td><${Outcome} outcome=${call.outcome} /></td>
@@ -58,7 +60,8 @@ function Mend({ server }) {
   const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
   return html`<p class="row"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
     ${server.status === "needs_config" && html`<a href=${`${path}/secrets`}>Give its secrets</a>`}
-    ${server.status === "failing" && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
+    ${OWN.includes(server.source) && html`<a href=${`${path}/configuration/change`}>Change its entry</a>`}
+    ${server.status === "failing" && server.stderr && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
     <span role="status">${report && !report.success && "Tried just now; no change."}</span></p>
     <${Problem} error=${error} />`;
 }

@@ -17,14 +17,14 @@ const TABS = /** @type {[string, string, any][]} */ ([
 
 const TRANSIENT = "transient"; // where a server for a trial is from: it is in no list, and is not switched
 
-/** @param {{name: string, tab: string, onClose: () => void}} given */
-export function Server({ name, tab, onClose }) {
+/** @param {{name: string, tab: string, isChanging: boolean, onClose: () => void}} given */
+export function Server({ name, tab, isChanging, onClose }) {
   const [key, , Tab] = TABS.find(([one]) => one === tab) || TABS[0];
   const address = (one) => `#/servers/${part(name)}${one ? `/${one}` : ""}`;
   return html`<${Drawer} title=${name} onClose=${onClose}>
     <nav class="tabs parts" aria-label=${`Parts of ${name}`}>${TABS.map(([one, title]) => html`<a key=${one} href=${address(one)} aria-current=${one === key ? "page" : undefined}
       onClick=${(event) => { event.preventDefault(); history.replaceState(null, "", address(one)); dispatchEvent(new HashChangeEvent("hashchange")); }}>${title}</a>`)}</nav>
-    <${Tab} key=${key} server=${name} />
+    <${Tab} key=${key} server=${name} isChanging=${isChanging} />
   <//>`;
 }
 

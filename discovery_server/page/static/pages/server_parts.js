@@ -1,10 +1,10 @@
 // @ts-check
 // Further parts of a server: differences that wait for review, its entry, secrets, metrics, stderr, events, export.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
 import { follow, reloads, revision, servers } from "../live.js";
-import { ChangedServer } from "../server_entry.js";
+import { ChangedServer, RemovedServer } from "../server_entry.js";
 import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
 
 const MOST_EVENTS = 200;
@@ -46,20 +46,26 @@ function Change({ change }) {
 
 const pathText = (path) => (Array.isArray(path) ? path.join(".") : String(path ?? "")) || "definition";
 
-/** Its entry as it is written, with references instead of values. */
-export function Configuration({ server }) {
+/** Its entry as it is written, with references instead of values; changed and removed here. */
+export function Configuration({ server, isChanging }) {
   const [turn, setTurn] = useState(0);
-  const [isOpen, setOpen] = useState(false);
+  const [open, setOpen] = useState(isChanging ? "change" : "");
+  const [isGone, setGone] = useState(false);
   const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value, reloads.value, turn]);
+  const [entry, problem] = useMemo(() => { const { problem: why = "", source, ...own } = found?.entry || {}; return [own, why]; }, [found]);
+  if (isGone) return html`<p role="status">${server} is removed. The secrets that were stored for it are under <a href="#/settings">Settings</a>.</p>`;
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
     ${found && html`<dl class="facts wide">
       ${found.source && html`<${Fact} name="From">${found.source}<//>`}
       ${found.origin && html`<${Fact} name="Where"><code>${found.origin}</code><//>`}
-    </dl><pre tabindex="0">${JSON.stringify(found.entry ?? found, null, 2)}</pre>
-    <p class="note">Secrets are references; their values are not shown anywhere.</p>
-    ${!isOpen && html`<p><button type="button" onClick=${() => setOpen(true)}>Change it …</button></p>`}
-    ${isOpen && html`<h3>Change it</h3><${ChangedServer} server=${server} entry=${found.entry} onChanged=${() => setTurn(turn + 1)} />`}`}
+    </dl>
+    ${problem ? html`<p class="problem">${problem}</p><p class="note">What is written here takes the place of the whole entry.</p>`
+    : html`<pre tabindex="0">${JSON.stringify(entry, null, 2)}</pre><p class="note">Secrets are references; their values are not shown anywhere.</p>`}
+    <p class="row"><button type="button" aria-expanded=${open === "change"} onClick=${() => setOpen("change")}>Change it …</button>
+      <button type="button" aria-expanded=${open === "remove"} onClick=${() => setOpen("remove")}>Remove it …</button></p>
+    ${open === "change" && html`<h3>Change it</h3><${ChangedServer} server=${server} entry=${entry} onChanged=${() => setTurn(turn + 1)} />`}
+    ${open === "remove" && html`<h3>Remove it</h3><${RemovedServer} server=${server} onRemoved=${() => setGone(true)} />`}`}
   </div>`;
 }
 

@@ -37,7 +37,7 @@ export function Servers({ rest, query }) {
     </table>`}
     <details class="adding"><summary>Add a server</summary><${NewServer} /></details>
     <${Transient} />
-    ${rest[0] && html`<${Server} key=${rest[0]} name=${rest[0]} tab=${rest[1] || ""} onClose=${() => { location.hash = here; }} />`}`;
+    ${rest[0] && html`<${Server} key=${rest[0]} name=${rest[0]} tab=${rest[1] || ""} isChanging=${rest[2] === "change"} onClose=${() => { location.hash = here; }} />`}`;
 }
 
 function Row({ server }) {

@@ -11,24 +11,29 @@ import { Drawer, Empty, Problem, useLoaded, useSettled, withWords } from "../ui.
 const SHOWN = 100; // rows; more are a filter away
 const SETTLED = 500; // milliseconds
 
+/** The last list: it is shown while the gateway is away. @type {any[] | null} */
+let last = null;
+
 export function Tools({ rest }) {
   const [words, setWords] = useState("");
   // While servers start, the catalog changes with each of them.
   const known = useSettled(revision.value, SETTLED);
-  const [tools, error] = useLoaded(() => all("/tools", "tools", { all: true }).then(withTexts), [], [known]);
+  const [loaded, error] = useLoaded(() => all("/tools", "tools", { all: true }).then(withTexts), [], [known]);
+  const tools = last = loaded || last;
   const found = useMemo(() => matching(tools || [], words), [tools, words]);
   return html`
     <h2>Tools</h2>
     <label>Filter <input data-search type="search" value=${words} onInput=${(e) => setWords(e.target.value)} placeholder="server, name or words" /></label>
     <${Problem} error=${error} />
-    <p role="status">${found.length.toLocaleString("en")} of ${(tools || []).length.toLocaleString("en")} tools${found.length > SHOWN ? `; the first ${SHOWN}` : ""}</p>
-    <table>
+    <p role="status">${tools && html`${found.length.toLocaleString("en")} of ${tools.length.toLocaleString("en")} tools${found.length > SHOWN ? `; the first ${SHOWN}` : ""}`}</p>
+    ${tools?.length === 0 && html`<${Empty}>No server has a tool yet. <a href="#/servers">Servers</a> shows which are connected, and adds others.<//>`}
+    ${found.length > 0 && html`<table>
       <thead><tr><th>Tool</th><th>What it does</th><th>Tags</th></tr></thead>
       <tbody>${found.slice(0, SHOWN).map((tool) => html`<tr key=${`${tool.server}:${tool.tool}`} class=${tool.enabled ? "" : "off"}>
         <th scope="row"><a href="#/tools/${part(tool.server)}/${part(tool.tool)}">${tool.server}:${tool.tool}</a></th>
         <td>${tool.summary}${!tool.enabled && html` <span class="state off">○ disabled: ${tool.reason}</span>`}</td>
-        <td>${tool.tags.join(", ")}</td></tr>`)}</tbody>
-    </table>
+        <td class="tags">${tool.tags.join(", ")}</td></tr>`)}</tbody>
+    </table>`}
     ${rest.length === 2 && html`<${Tool} key=${rest.join(":")} server=${rest[0]} tool=${rest[1]} />`}`;
 }
 

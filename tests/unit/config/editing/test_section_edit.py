@@ -202,7 +202,7 @@ def test_a_diff_shows_the_sections_alone_and_the_lines_of_the_file(tmp_path: Pat
 
     assert "hunter2" not in made.diff
     assert made.diff.splitlines()[2:] == [
-        "@@ -3,1 +3,2 @@ toolRules",
+        "@@ -3,1 +3,2 @@ toolRules:",
         "-- tags: [x]",
         "+- tags: [y]",
         "+- tags: [z]",
