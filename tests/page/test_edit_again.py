@@ -28,7 +28,10 @@ def test_after_a_save_the_next_edit_is_a_new_plan_of_the_entry_as_it_is_then(
         dialog = opened.page.get_by_role("dialog", name="good", exact=True)
         dialog.get_by_role("button", name="Change it").click()
         form = dialog.locator("form").first
-        saved, show = dialog.get_by_text("● Saved"), form.get_by_role("button", name=SHOW)
+        saved, show = (
+            dialog.get_by_text("Saved. The file before"),
+            form.get_by_role("button", name=SHOW),
+        )
         save = dialog.get_by_role("button", name="Save", exact=True)
         fill(form, {"Environment": f"API_KEY={SECRET}"})
         show.click()
@@ -67,7 +70,7 @@ def test_after_a_server_was_added_the_form_is_empty_for_the_next(
         form = opened.page.locator(".adding")
         for name in ("one", "two"):
             fill(form, {"Name": name})
-            expect(form.get_by_text("● Added")).to_have_count(0)
+            expect(form.get_by_text("Added as")).to_have_count(0)
             expect(form.get_by_text("It needs a program or an address.")).to_be_visible()
             fill(form, {"Program": str(entry["command"]), "Arguments": arguments})
             form.get_by_role("button", name=SHOW).click()
@@ -116,7 +119,7 @@ def test_what_cannot_be_sent_is_said_at_its_field_and_beside_a_button_that_looks
         fill(form, {"Name": "new", "Environment": "A=1\nB=", "Headers": ""})
         again.click()
         add.click()
-        expect(form.get_by_text("● Added")).to_be_visible()
+        expect(form.get_by_text("Added as")).to_be_visible()
     written = yaml.safe_load(home.config.read_text("utf-8"))["servers"]["new"]
     assert written["env"] == {"A": "1", "B": ""}
 

@@ -64,7 +64,7 @@ def test_a_server_is_added_after_the_difference_was_shown_and_its_secret_is_a_re
         assert home.config.read_text("utf-8") == before
         whole(opened)
         form.get_by_role("button", name="Add", exact=True).click()
-        expect(form.get_by_text("● Added")).to_be_visible()
+        expect(form.get_by_text("Added as")).to_be_visible()
         expect(page.locator(".servers tbody tr", has_text="new")).to_contain_text("ready")
         opened.faults[:] = [one for one in opened.faults if "status of 4" not in one]
 
@@ -101,7 +101,7 @@ def test_an_entry_is_changed_where_it_differs_and_a_hidden_value_is_not_written_
         expect(dialog.locator(".diff")).not_to_contain_text(SECRET)
         whole(opened)
         dialog.get_by_role("button", name="Save", exact=True).click()
-        expect(dialog.get_by_text("● Saved")).to_be_visible()
+        expect(dialog.get_by_text("Saved. The file before")).to_be_visible()
 
     after = yaml.safe_load(home.config.read_text("utf-8"))["servers"]["good"]
     reference = "${secret:good/API_KEY}"

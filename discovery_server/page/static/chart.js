@@ -54,7 +54,7 @@ function Chart({ label, spans, series, scale = 1 }) {
   }, []);
   useEffect(() => { chart.current?.setData(data); }, [spans]);
   return html`<div>
-    <p class="note" aria-hidden="true">${label}: ${series.map(([key], index) => html`<span class="key key-${key}" key=${key}>${index ? ", " : ""}${NAMES[key]}</span>`)}</p>
+    <p class="note" aria-hidden="true">${label}: ${series.map(([key], index) => html`<span class="key key-${key}" key=${key}>${index ? ", " : ""}■ ${NAMES[key]}</span>`)}</p>
     <div ref=${frame}></div></div>`;
 }
 

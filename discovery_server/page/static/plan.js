@@ -50,10 +50,12 @@ function Pairs({ title, pairs }) {
   return found.length > 0 && html`<h4>${title}</h4><pre tabindex="0">${found.map(([name, value]) => `${name}=${value}`).join("\n")}</pre>`;
 }
 
-/** A unified diff, its lines marked by more than colour. */
+/** A unified diff, its lines marked by more than colour. Each part is headed by the keys that it stands under. */
 export function Diff({ text }) {
-  return html`<pre class="diff" tabindex="0">${text.trimEnd().split("\n").map((line, index) => html`<span key=${index} class=${markOf(line)}>${line}${"\n"}</span>`)}</pre>`;
+  return html`<pre class="diff" tabindex="0">${text.trimEnd().split("\n").map((line, index) => html`<span key=${index} class=${markOf(line)}>${line.replace(PART, "… line $1  ")}${"\n"}</span>`)}</pre>`;
 }
+
+const PART = /^@@ -(\d+)\S* \S+ @@ ?/;
 
 /** @param {string} line */
 function markOf(line) {

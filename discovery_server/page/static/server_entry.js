@@ -101,14 +101,15 @@ function EntryForm({ named, verb, before, start = before, extra, plan, act, done
   const mistakes = ownMistakes(texts, before);
   if (!named && !isSame) mistakes.name = ["Write a name."];
   const unready = Object.keys(mistakes).length > 0 ? "First mend what is marked above." : isSame ? none : !named ? "It needs a name." : "";
-  const hints = problems.filter((one) => one.hint && !fieldOf(one, named)).map((one) => inForm(one.hint));
   const wrong = (key) => [...(mistakes[key] || []), ...problems.filter((one) => fieldOf(one, named) === key).map((one) => placed(one, named))];
   const ask = async (choice) => {
     setProblems([]);
     try {
       return await plan(choice);
     } catch (error) {
-      setProblems(error.form?.problems || []);
+      const found = error.form?.problems || [];
+      setProblems(found);
+      error.form.problems = found.filter((one) => !fieldOf(one, named)).map((one) => ({ ...one, hint: inForm(one.hint) }));
       error.message = inForm(error.message);
       if (error.status === 422) error.hint = ""; // which fields the API has
       throw error;
@@ -121,7 +122,6 @@ function EntryForm({ named, verb, before, start = before, extra, plan, act, done
       <p class="note">Write a secret as <code>${"${secret:NAME}"}</code>, and store it under <a href="#/settings">Settings</a>. A value that looks like one is stored, and only the reference is written.</p>
       ${stage === "written" && html`<p class="row"><button disabled=${Boolean(unready)}>Show what would be written</button> <span class="note">${unready}</span></p>`}
     </form>
-    ${hints.map((one) => html`<p class="wrong" key=${one}><${Prose} text=${one} /></p>`)}
     ${stage !== "written" && html`<${Planned} plan=${ask} act=${saving(act)} extra=${{ ...extra, entry }} verb=${verb} done=${done} unready=${unready}
       blocked=${(form) => (form.diff ? "" : "Nothing would be different.")} show=${(form) => form.diff && html`<${Plan} plan=${form} />`} />`}`;
 }

@@ -23,12 +23,12 @@ const named = (character) => `⟨U+${/** @type {number} */ (character.codePointA
 /** A word as a POSIX shell takes it. @param {string} word */
 export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** The call of a tool on the command line. @param {string} server @param {string} tool @param {any} given */
-export function commandLine(server, tool, given) {
+/** The call of a tool on the command line. @param {string} server @param {string} tool @param {any} given @param {string} [file] the configuration */
+export function commandLine(server, tool, given, file) {
   const isPlain = /^\w[\w.-]*$/.test(server) && /^\w[\w.-]*$/.test(tool);
   const options = Object.keys(given).length ? ["--args", JSON.stringify(given)] : [];
   const words = isPlain ? [`${server}:${tool}`, ...options] : [`--server=${server}`, ...options, "--", tool];
-  return ["discovery", "execute", ...words].map(quoted).join(" ");
+  return ["discovery", ...(file ? ["--config", file] : []), "execute", ...words].map(quoted).join(" ");
 }
 
 /** The same call over the API. @param {string} address @param {any} given */

@@ -117,8 +117,9 @@ function History({ made, shown, onShow, onUse }) {
 }
 
 function AsCommand({ server, tool, path, given }) {
+  const [configuration] = useLoaded((signal) => get("/configuration", {}, signal), []);
   return html`<details class="commands"><summary>The same call as a command</summary>
-    <h4>Command line</h4><${Command} text=${commandLine(server, tool, given)} />
+    <h4>Command line</h4><${Command} text=${commandLine(server, tool, given, configuration?.path)} />
     <h4>cURL</h4><${Command} text=${curlLine(`${location.origin}/api${path}/call`, given)} />
     <p class="note">For a POSIX shell. <code>DISCOVERY_TOKEN</code> is a token with the scope <code>call</code>: <code>discovery token create</code> makes one.</p></details>`;
 }

@@ -33,9 +33,10 @@ export function Prose({ text }) {
 /** An error with its code and the next step; nothing without one. */
 export function Problem({ error }) {
   if (!error) return null;
+  const hints = error.hint ? [error.hint] : (error.form?.problems || []).map((one) => [one.file, one.hint].filter(Boolean).join(": ")).filter(Boolean);
   return html`<div class="problem" role="alert">
     <strong><${Prose} text=${error.message} /></strong>${error.code && html` <code>${error.code}</code>`}
-    ${error.hint && html`<p><${Prose} text=${error.hint} /></p>`}
+    ${hints.map((hint) => html`<p key=${hint}><${Prose} text=${hint} /></p>`)}
   </div>`;
 }
 

@@ -124,7 +124,8 @@ function Bar({ hit, most }) {
 const signed = (value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(3)}`;
 
 function Hit({ hit, most, query, move, rank, sections, isOpen }) {
-  const { shares, uncovered } = hit.explanation;
+  const { uncovered, request } = hit.explanation;
+  const shares = ofRequests(hit.explanation.shares);
   return html`
     <p class="bar"><a href="#/tools/${part(hit.server)}/${part(hit.tool)}">${keyOf(hit)}</a>
       <span class="relevance">${hit.relevance.toFixed(3)}</span><${Shift} move=${move} name=${keyOf(hit)} rank=${rank} />
@@ -135,9 +136,20 @@ function Hit({ hit, most, query, move, rank, sections, isOpen }) {
       <table class="shares"><caption class="hidden">What each word adds to ${keyOf(hit)}</caption>
         <tbody>${shares.map((share, index) => html`<tr key=${index}>
           <td><i class="swatch ${share.adds < 0 ? "against" : kindOf(share).key}" aria-hidden="true"></i>${visible(share.text)}</td><td class="number">${signed(share.adds)}</td></tr>`)}</tbody></table>
+      ${request && html`<p>Of the requests for it, the nearest is “${request}”.</p>`}
       ${uncovered.length > 0 && html`<p>It does not mention ${uncovered.map((word) => html`<code key=${word}>${word}</code> `)}</p>`}
       <${Changes} hit=${hit} query=${query} sections=${sections} />
     </details>`;
+}
+
+/** The shares with those of words of a request as one, since all of them are in the same one. */
+function ofRequests(shares) {
+  const [own, others] = [true, false].map((isOwn) => shares.filter(({ field }) => field.endsWith("example") === isOwn));
+  if (own.length < 2) return shares;
+  const words = [...new Set(own.map((one) => `'${one.word}'`))];
+  const adds = own.reduce((total, one) => total + one.adds, 0);
+  const text = `${words.join(", ")} ${words.length === 1 ? "is" : "are"} ${own[0].text.slice(own[0].text.indexOf(" in ") + 1)}`;
+  return [...others, { ...own[0], adds, text }].sort((one, other) => other.adds - one.adds);
 }
 
 /** Where a planned change moves a tool. */

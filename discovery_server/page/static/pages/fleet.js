@@ -15,9 +15,11 @@ export function Fleet() {
   const failed = jobs.filter((job) => job.state === "dead" || job.state === "error");
   // Times are those of the registry's clock, not of this machine's.
   const since = (at) => ago(at && at + Date.now() / 1000 - found.now);
+  const recent = (found?.recent_activity || []).map((server) => jobs.find((job) => job.server === server)).filter(Boolean);
   const held = jobs.filter((job) => job.state === "processing");
   return html`
     <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Look again</button></div>
+    <p class="note">Workers (<code>discovery worker</code>) list the tools of servers for all gateways with this registry. This is their queue.</p>
     <${Problem} error=${error} />
     ${found && jobs.length === 0 && html`<${Empty}>The queue is empty. <code>discovery worker</code> fills it with the configured servers.<//>`}
     ${jobs.length > 0 && html`
@@ -31,26 +33,41 @@ export function Fleet() {
         <ul class="attention">${failed.map((job) => html`<li key=${job.server}><${Failed} job=${job} onDone=${again} /></li>`)}</ul></section>
       <section aria-labelledby="held"><h3 id="held">Being listed now</h3>
         ${held.length === 0 && html`<${Empty}>None.<//>`}
-        <ul>${held.map((job) => html`<li key=${job.server}>${name(job)} by <code>${visible(job.worker)}</code>, since ${since(job.claimed_at)}</li>`)}</ul></section>
+        <ul>${held.map((job) => html`<li key=${job.server}>${name(job)} by <code>${visible(job.worker)}</code>, begun ${since(job.claimed_at)}</li>`)}</ul></section>
       <section aria-labelledby="recent"><h3 id="recent">Recent activity</h3>
-        <p>${found.recent_activity.length === 0 ? "None." : found.recent_activity.map((server) => html`<a key=${server} href="#/servers/${part(server)}">${server}</a> `)}</p>
+        ${recent.length === 0 && html`<p>None.</p>`}
+        <ul>${recent.map((job) => html`<li key=${job.server}>${name(job)} <span class="note">${done(job)} ${since(Math.max(job.listed_at || 0, job.claimed_at || 0))}</span></li>`)}</ul>
         <p class="note">Newest servers: ${found.recent_registrations.join(", ")}</p></section>
       <section aria-labelledby="queue"><h3 id="queue">${counted(jobs.length, "server")}</h3><table>
-        <thead><tr><th>Server</th><th>State</th><th class="number">Tools</th><th>Listed</th><th>Attempts</th></tr></thead>
+        <thead><tr><th>Server</th><th>State</th><th class="number">Tools</th><th>Listed</th><th>Tries since then</th><th>Again</th></tr></thead>
         <tbody>${jobs.slice(0, 500).map((job) => html`<tr key=${job.server}><td>${name(job)}</td><td>${job.state}</td>
-          <td class="number">${job.tool_count ?? ""}</td><td>${since(job.listed_at)}</td><td class="number">${job.attempts}</td></tr>`)}</tbody></table>
+          <td class="number" data-label="tools">${job.tool_count ?? ""}</td><td data-label="listed">${since(job.listed_at)}</td><td data-label="tries since then">${job.attempts}</td>
+          <td><${Ask} job=${job} verb="refresh" label="List now" onDone=${again} /></td></tr>`)}</tbody></table>
         ${jobs.length > 500 && html`<p class="note">The first 500 are shown; <code>discovery fleet status</code> has all.</p>`}</section>`}`;
 }
 
 const name = (job) => html`<a href="#/servers/${part(job.server)}">${job.server}</a>`;
 
-function Failed({ job, onDone }) {
-  const [retry, isTrying, error] = useAction(async () => {
-    await post("/fleet/retry", { servers: [job.server] });
+/** What its last claim came to. */
+function done(job) {
+  if (job.state === "processing") return "is being listed, begun";
+  if (job.error) return `failed (${job.state}),`;
+  return job.listed_at ? `${counted(job.tool_count ?? 0, "tool")} listed,` : `${job.state},`;
+}
+
+/** A button that has workers take a server up. */
+function Ask({ job, verb, label, onDone }) {
+  const [ask, isAsking, error, isAsked] = useAction(async () => {
+    const { servers } = await post(`/fleet/${verb}`, { servers: [job.server] });
     onDone();
+    return servers.length > 0 ? "asked for" : "not possible now";
   });
+  return html`<button type="button" onClick=${ask} disabled=${isAsking} aria-label="${label}: ${job.server}">${isAsking ? "Asking …" : label}</button>
+    <span class="note" role="status"> ${isAsked}</span><${Problem} error=${error} />`;
+}
+
+function Failed({ job, onDone }) {
   return html`${name(job)} <strong>${job.state}</strong> <span class="note">${job.attempts === 0 ? "waits to be tried again" : `after ${counted(job.attempts, "attempt")}`}</span>
     <p><${Prose} text=${visible(job.error?.message || "")} /></p>
-    ${job.attempts > 0 && html`<p><button type="button" onClick=${retry} disabled=${isTrying} aria-label="Try again: ${job.server}">${isTrying ? "Asking …" : "Try again"}</button></p>`}
-    <${Problem} error=${error} />`;
+    ${job.attempts > 0 && html`<p><${Ask} job=${job} verb="retry" label="Try again" onDone=${onDone} /></p>`}`;
 }

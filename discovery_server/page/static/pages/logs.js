@@ -49,7 +49,7 @@ export function Logs({ rest, query }) {
           ${!entry.outcome && typeof entry.result === "string" && html`<span class="excerpt">${entry.result.slice(0, 200)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>
-        <td>${entry.outcome && entry.by}</td></tr>`)}</tbody></table>`}
+        <td class="word">${entry.outcome && entry.by}</td></tr>`)}</tbody></table>`}
     </div>
     ${log.hasOlder && html`<${Older} load=${older} />`}
     ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;

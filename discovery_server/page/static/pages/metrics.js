@@ -52,7 +52,7 @@ export function Metrics({ query }) {
       <${Bars} servers=${servers} />
       ${toolCount > 0 && html`<${TopTools} servers=${servers} />`}
       <div class="bar">
-        <p class="note">Counted since ${moment(since)}. Quantiles are at most 7 % off.</p>
+        <p class="note">Counted since ${moment(since)}. Quantiles are at most 7 % off. There is no chart of cache hits: each search is answered anew, and no result of a tool is kept.</p>
         ${servers.some((one) => one.errors) && html`<${Confirmed} label="Reset all errors …" question="Count the errors of every server from zero?" verb="Reset" act=${reset(null)}>
           <p>Calls and durations stay; the log keeps its entries.</p><//>`}
       </div>
@@ -111,7 +111,7 @@ function Bars({ servers }) {
   const most = Math.max(1, ...shown.map((one) => one.calls));
   const text = shown.map((one) => `${serverName(one)} ${counted(one.calls, "call")}, ${counted(one.errors, "error")}`).join("; ");
   return html`<figure class="bars" role="img" aria-label=${`Calls by server: ${text}. The table below has all figures.`}>
-    <figcaption aria-hidden="true">Calls by server${servers.length > BARS ? `, the ${BARS} with most` : ""}; <span class="failed">▨</span> errors</figcaption>
+    <figcaption aria-hidden="true">Calls by server${servers.length > BARS ? `, the ${BARS} with most` : ""}: <span class="key-calls">■</span> calls, <span class="failed">■</span> of them errors</figcaption>
     ${shown.map((one) => html`<div key=${one.server} aria-hidden="true"><span>${serverName(one)}</span>
       <svg viewBox="0 0 1000 10" preserveAspectRatio="none">
         <rect width=${(1000 * one.calls) / most} height="10" />

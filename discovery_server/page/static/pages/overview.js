@@ -16,7 +16,8 @@ export function Overview() {
   const ill = servers.value.filter((server) => server.code);
   const known = status.value;
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
-  const problems = configuration?.problems || [];
+  // A mistake in the entry of a server stands below that server.
+  const problems = (configuration?.problems || []).filter(({ path = "" }) => !ill.some(({ name }) => path.startsWith(`servers.${name}.`)));
   return html`
     <h2>Overview</h2>
     <dl class="figures">
@@ -58,8 +59,8 @@ export function Overview() {
 function Mend({ server }) {
   const path = `#/servers/${part(server.name)}`;
   const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
-  return html`<p class="row"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
-    ${server.status === "needs_config" && html`<a href=${`${path}/secrets`}>Give its secrets</a>`}
+  return html`<p class="bar"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
+    ${/\$\{secret:/.test(server.reason) && html`<a href=${`${path}/secrets`}>Give its secrets</a>`}
     ${OWN.includes(server.source) && html`<a href=${`${path}/configuration/change`}>Change its entry</a>`}
     ${server.status === "failing" && server.stderr && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
     <span role="status">${report && !report.success && "Tried just now; no change."}</span></p>

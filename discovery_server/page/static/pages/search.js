@@ -38,7 +38,7 @@ export function Search({ query }) {
       <div aria-live="polite" aria-busy=${isLoading}>
         <${Problem} error=${error} />
         ${answer && html`<${Answer} answer=${answer} move=${isOther ? null : lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
-        ${!answer && !error && html`<${Empty}>Ask for something, as an agent would: “open an issue about the login page”.<//>`}
+        ${!answer && !asked && html`<${Empty}>Ask for something, as an agent would: “open an issue about the login page”.<//>`}
       </div>
       <aside aria-label="Changes and saved queries">
         <${Problem} error=${lab.rulesError} />

@@ -27,7 +27,7 @@ export function Tools({ rest }) {
     <${Problem} error=${error} />
     <p role="status">${tools && html`${found.length.toLocaleString("en")} of ${tools.length.toLocaleString("en")} tools${found.length > SHOWN ? `; the first ${SHOWN}` : ""}`}</p>
     ${tools?.length === 0 && html`<${Empty}>No server has a tool yet. <a href="#/servers">Servers</a> shows which are connected, and adds others.<//>`}
-    ${found.length > 0 && html`<table>
+    ${found.length > 0 && html`<table class="found">
       <thead><tr><th>Tool</th><th>What it does</th><th>Tags</th></tr></thead>
       <tbody>${found.slice(0, SHOWN).map((tool) => html`<tr key=${`${tool.server}:${tool.tool}`} class=${tool.enabled ? "" : "off"}>
         <th scope="row"><a href="#/tools/${part(tool.server)}/${part(tool.tool)}">${tool.server}:${tool.tool}</a></th>
