@@ -123,7 +123,7 @@ function EntryForm({ named, verb, before, start = before, extra, plan, act, done
       ${stage === "written" && html`<p class="row"><button disabled=${Boolean(unready)}>Show what would be written</button> <span class="note">${unready}</span></p>`}
     </form>
     ${stage !== "written" && html`<${Planned} plan=${ask} act=${saving(act)} extra=${{ ...extra, entry }} verb=${verb} done=${done} unready=${unready}
-      blocked=${(form) => (form.diff ? "" : "Nothing would be different.")} show=${(form) => form.diff && html`<${Plan} plan=${form} />`} />`}`;
+      blocked=${(form) => (form.diff ? "" : "Nothing would be different.")} show=${(form) => form.diff && html`<${Plan} plan=${{ ...form, warnings: form.warnings.map(inForm) }} />`} />`}`;
 }
 
 /** The texts of the fields, and how far they are: `written`, `shown` as a plan, `saving` and `saved`, until one of them
