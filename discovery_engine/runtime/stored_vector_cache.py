@@ -114,7 +114,7 @@ class StoredVectorCache(VectorCache):
 
     def _sampled(self, stored: StoredCatalog, space: VectorSpace, count: int) -> StoredVectors:
         tools = [tool for server in stored.names.servers.values() for tool in server.tools]
-        doc_ids = filter(None, map(stored.names.doc_id, _sample(tools)))
+        doc_ids = filter(None, map(stored.names.doc_id, sample_of(tools)))
         places = [*map(stored.place, doc_ids)]
         by_place = {one.place: one for one in self._search.at(space, places)} if places else {}
         known = [by_place[place] for place in places if place in by_place]
@@ -153,7 +153,7 @@ def _batches(
         yield batch
 
 
-def _sample(tools: Sequence[Tool]) -> Iterator[Tool]:
+def sample_of(tools: Sequence[Tool]) -> Iterator[Tool]:
     """About `SAMPLE` of them, or all: the same for all gateways, and few others after a change."""
     bar = SAMPLE * _CHECKSUMS // max(len(tools), SAMPLE)
     return (tool for tool in tools if crc32(f"{tool.server}:{tool.name}".encode()) < bar)

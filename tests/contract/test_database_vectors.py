@@ -218,7 +218,10 @@ def test_hidden_tools_that_are_nearest_take_no_place(
 
 @pytest.mark.requirement("PGS-31")
 @pytest.mark.usefixtures("sampled")
-def test_a_server_that_is_asked_for_is_compared_exactly(registry: PostgresRegistry) -> None:
+def test_a_server_that_is_asked_for_is_compared_exactly(
+    registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_vectors, "_ROUNDS", (60, 120, 240))
     meaning, query = Meaning(), "zebra crossing"
     far = [make_entry(f"far_{n}", "far", description=f"an invoice {n}") for n in range(5)]
     near = [make_entry(f"near_{n}", "near", description=f"zebra crossing {n}") for n in range(700)]
@@ -238,14 +241,16 @@ def test_a_server_that_is_asked_for_is_compared_exactly(registry: PostgresRegist
 @pytest.mark.requirement("PGS-32")
 @pytest.mark.usefixtures("sampled")
 def test_what_one_gateway_has_embedded_no_other_embeds_or_holds(
-    registry: PostgresRegistry,
+    registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third = Meaning(), Meaning(), Meaning()
     gateway = Gateway(registry)
     parts = [*office(2), make_part("a", make_entry("send_fax", "a", description="sends a fax"))]
     in_database(registry, gateway.view(*parts), first)
 
-    view = in_database(registry, Gateway(registry).view(*parts), second)
+    with monkeypatch.context() as without:
+        without.setattr(registry, "vectors", None)  # not even loaded
+        view = in_database(registry, Gateway(registry).view(*parts), second)
     changed = [parts[0], make_part("a", make_entry("ring", "a", description="rings a zebra"))]
     after = in_database(registry, gateway.view(*changed), third)
 
@@ -261,14 +266,14 @@ def test_what_one_gateway_has_embedded_no_other_embeds_or_holds(
 
 @pytest.mark.requirement("PGS-33")
 @pytest.mark.usefixtures("sampled")
-def test_two_models_are_side_by_side(registry: PostgresRegistry) -> None:
-    one, other = Meaning("one", 64), Meaning("other", 256)
+def test_several_models_are_side_by_side(registry: PostgresRegistry) -> None:
+    models = Meaning("one", 64), Meaning("long", 256), Meaning("other", 64)
     view = Gateway(registry).view(*office(1))
 
-    by_one, by_other = in_database(registry, view, one), in_database(registry, view, other)
+    views = [in_database(registry, view, meaning) for meaning in models]
 
-    assert len(indexes(registry)) == 2
-    for asked, meaning in ((by_one, one), (by_other, other)):
+    assert len(indexes(registry)) == len(models)
+    for asked, meaning in zip(views, models, strict=True):
         assert asked.vectors
         assert asked.vectors.dimensions == meaning.dimensions
         answer = ask(asked, ASKED[0], meaning)
@@ -341,7 +346,7 @@ async def test_an_outage_costs_the_meaning_and_no_answer(
     embedding: Folder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stored_vector_cache, "_sample", lambda tools: tools[:1])
+    monkeypatch.setattr(stored_vector_cache, "sample_of", lambda tools: tools[:1])
     name = with_pgvector(postgres_server)
     environ = {**os.environ, "DATABASE_URL": postgres_server.url(name, port=proxy.port)}
     with anyio.fail_after(240):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,14 +15,14 @@ _HEAD = struct.Struct(">HH")  # how many numbers, and nothing
 
 def of_binary(data: bytes) -> bytes:
     """A value of the binary protocol as `search.vectors.pack` makes it."""
-    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
-
-    return np.frombuffer(data, ">f2", offset=_HEAD.size).astype("<f2").tobytes()
+    numbers = array("H", data[_HEAD.size :])
+    numbers.byteswap()  # the protocol has the high byte first, what is stored the low one
+    return numbers.tobytes()
 
 
 def to_binary(vector: StoredVector) -> tuple[bytes, bytes | None, bytes | None]:
     """What is searched for, and the vectors of text and examples if it is none of the two."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
 
     text = np.frombuffer(vector.text, "<f2")
     if vector.requests is None:

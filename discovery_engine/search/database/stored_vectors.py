@@ -130,8 +130,8 @@ class StoredSimilarities(Similarities):
         self._cosines: dict[ToolKey, tuple[Tool, float]] = {}
         self._found: dict[frozenset[ServerName] | None, tuple[int, list[Tool]]] = {}
         """The nearest of some servers, and of how many rounds they are."""
-        whole = self._query[0]
-        opposite = tuple(-number for number in whole)
+        # Apart from the nearest: where these are all hidden, the furthest would take their place.
+        opposite = tuple(-number for number in self._query[0])
         furthest = self._compared(vectors.nearest([(opposite, _FURTHEST)], None))
         nearest = self._fetched(0, None)
         super().__init__(
