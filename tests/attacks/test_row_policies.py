@@ -438,6 +438,12 @@ def test_notifications_say_nothing(fresh: ReservedRows) -> None:
     assert {(one.channel, one.payload) for one in found} == {("discovery", "")}
 
 
+def triggers(connection: psycopg.Connection) -> set[str]:
+    """Whether those that withdraw are on, as the database has it."""
+    query = "SELECT tgenabled::text FROM pg_trigger WHERE tgname LIKE 'withdraw%'"
+    return {state for (state,) in connection.execute(query)}
+
+
 @pytest.mark.requirement("SCP-29")
 def test_the_owner_is_held_to_no_policy_and_publishes_for_roles_alone(
     postgres_server: PostgresServer,
@@ -451,8 +457,11 @@ def test_the_owner_is_held_to_no_policy_and_publishes_for_roles_alone(
         ]
         role = rows.role(OTHER_TEAM)
         granted = owner.execute(published).fetchone()
+        enabled = triggers(owner)
         rows.owner.roles.revoke(role.name, SCOPE)
         revoked = owner.execute(published).fetchone()
+        disabled = triggers(owner)
 
+    assert (enabled, disabled) == ({"O"}, {"D"})
     assert (without, granted, revoked) == ((0,), (2,), (0,))
     assert not [plan for plan in plans if "Filter" in plan or "SubPlan" in plan]

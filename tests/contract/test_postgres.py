@@ -114,13 +114,14 @@ def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -
 
 
 _DROP_SAVED = "ALTER TABLE discovery.servers DROP COLUMN saved"
-_NO_ROLES = (
+_BEFORE_ROLES = (
     "DROP TABLE discovery.published_parts, discovery.publications, discovery.role_principals",
     "DROP FUNCTION discovery.withdraw_server() CASCADE",
     "DROP FUNCTION discovery.withdraw_servers() CASCADE",
     "DROP POLICY all_roles ON discovery.schema_version",
+    "DROP TABLE discovery.search_vector_servers, discovery.search_spaces",
 )
-"""As if the step `row_policies` had not been taken."""
+"""As if the step `row_policies` and those after it had not been taken."""
 
 
 @pytest.mark.requirement("PGS-3", "PGS-21")
@@ -131,7 +132,12 @@ def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_save
         before = registry.load(SCOPE)
         later = "refresh_jobs", "search_tools", "search_terms", "search_servers", "search_indexes"
         dropped = [f"DROP TABLE discovery.{table}" for table in later]
-        for rest in (*_NO_ROLES, *dropped, "DROP SEQUENCE discovery.refresh_fences", _DROP_SAVED):
+        for rest in (
+            *_BEFORE_ROLES,
+            *dropped,
+            "DROP SEQUENCE discovery.refresh_fences",
+            _DROP_SAVED,
+        ):
             registry.database.write(lambda db, rest=rest: db.execute(rest))
         step = "UPDATE discovery.schema_version SET version = 1, usable_from = 1"
         registry.database.write(lambda db: db.execute(step))
@@ -150,7 +156,7 @@ def test_a_queue_of_the_step_before_goes_on_with_higher_fences(url: str) -> None
         registry.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
         [first] = registry.claim_refreshes(SCOPE, "w", limit=1, lease=0.0)
         for undo in (
-            *_NO_ROLES,
+            *_BEFORE_ROLES,
             "DROP SEQUENCE discovery.refresh_fences",
             "ALTER TABLE discovery.refresh_jobs DROP COLUMN failing_since, DROP COLUMN losses",
             "UPDATE discovery.refresh_jobs SET fence = 41",
@@ -176,6 +182,7 @@ def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path
     assert here - there == {"indexes", "refresh_fences"}
     searched = {"search_indexes", "search_servers", "search_terms", "search_tools"}
     restricted = {"publications", "published_parts", "role_principals"}  # a file has no roles
+    searched |= {"search_spaces", "search_vector_servers"}
     assert there - here == {"schema_version"} | searched | restricted
 
 

@@ -149,6 +149,24 @@ def forget_grant(connection: Connection, role: str, scope: str) -> bool:
     return connection.execute(query, (role, key_of(scope))).rowcount > 0
 
 
+def set_withdrawing(connection: Connection, *, is_on: bool) -> None:
+    """Whether triggers withdraw what is written anew; writes of others are waited for."""
+    word = "ENABLE" if is_on else "DISABLE"
+    # In the order in which a save uses them, so that neither waits for the other.
+    for table, trigger in (("scopes", "withdraw_servers"), ("listings", "withdraw_server")):
+        connection.execute(f"ALTER TABLE discovery.{table} {word} TRIGGER {trigger}")
+
+
+def stop_withdrawing(connection: Connection) -> None:
+    """Let writes cost as before if no role is granted anything; in a transaction of its own."""
+    # First, so that what is looked at is still so when it is committed: a grant waits for it.
+    tables = "discovery.scopes, discovery.listings"
+    connection.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
+    query = "SELECT 1 FROM discovery.role_principals LIMIT 1"
+    if connection.execute(query).fetchone() is None:
+        set_withdrawing(connection, is_on=False)
+
+
 def has_grant(connection: Connection, *, role: str | None = None, scope: str | None = None) -> bool:
     """Whether any role is granted a scope, or a role any scope."""
     column, value = ("role", role) if role is not None else ("scope_key", key_of(scope or ""))

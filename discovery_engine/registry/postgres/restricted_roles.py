@@ -89,6 +89,7 @@ class RestrictedRoles:
 
         def grant(db: Connection) -> None:
             _require_restrictable(db, one.role)
+            publication_queries.set_withdrawing(db, is_on=True)
             _set_rights(db, one.role, readable=True)
             publication_queries.note_grant(db, one)
             notify(db)
@@ -109,7 +110,9 @@ class RestrictedRoles:
             notify(db)
             return was_granted
 
-        return self._database.write(revoke)
+        was_granted = self._database.write(revoke)
+        self._database.write(publication_queries.stop_withdrawing)
+        return was_granted
 
     def _slices(self, connection: Connection, scope: str) -> PublishedSlices | None:
         """What cuts servers by the stored settings; None if these cannot be read."""

@@ -1,4 +1,4 @@
--- usable from: 5
+-- usable from: 6
 -- The vectors that a model gave to the tools of a search index. They themselves are in the table
 -- `search_vectors`, which the program makes where it finds pgvector: its type is needed for that.
 CREATE TABLE discovery.search_spaces (
