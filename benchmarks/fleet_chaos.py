@@ -7,9 +7,8 @@ that another one had replaced. The seed is that of the driver's choices; how the
 the workers is different each time.
 
 A fleet whose machine is slower than what is due lets servers wait, whatever the queue does. So the
-capacity is printed, from the end when all servers are due at once, and each wait is compared with
-the time that the claims before it take at that capacity: what is longer than that by more than a
-lease is told as late.
+capacity is printed, from the end when all servers are due at once, and of each wait the longest
+part in which no worker claimed anything: however busy the machine is, some worker is to claim.
 """
 
 from __future__ import annotations
@@ -52,16 +51,18 @@ def main() -> int:
 
 
 def _print(found: Judgement, lease: float) -> None:
-    own = [wait for wait in found.waits if wait.seconds - wait.ahead / found.capacity > lease]
+    pauses = [wait.pause for wait in found.waits]
     waits = [wait.seconds for wait in found.waits]
     middle, most, longest = quantiles(waits)
     late = sum(wait > lease for wait in waits)
     print(f"{found.claims:6} claims, of which {found.taken_over} ended with another worker's")
     print(f"from claimable to claimed: {middle:.2f} s in the middle, {most:.2f} s for 99 %, "
           f"{longest:.2f} s at most; {late} longer than a lease")  # fmt: skip
-    print(f"capacity: {found.capacity:.1f} servers a second; {len(own)} of {len(waits)} waits were"
-          f" longer by more than a lease than what was listed before takes at that rate,"
-          f" at most {max((one.seconds for one in own), default=0.0):.1f} s")  # fmt: skip
+    print(
+        f"while one waited, nothing was claimed for {quantiles(pauses)[1]:.2f} s (99 %),"
+        f" {max(pauses):.2f} s at most; {sum(one > lease for one in pauses)} pauses were longer"
+        f" than a lease; capacity: {found.capacity:.1f} servers a second"
+    )
     print("load of the machine: " + ", ".join(f"{one:.1f}" for one in os.getloadavg()))
     print(f"{len(found.wrong)} wrong", *found.wrong, sep="\n")
 

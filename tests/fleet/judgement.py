@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left, bisect_right
+from functools import partial
+from itertools import pairwise, starmap
 
 from msgspec import Struct
 
@@ -25,8 +27,9 @@ class Judgement(Struct, frozen=True):
 class Wait(Struct, frozen=True):
     seconds: float
     """From when a server could be claimed to its claim, less those without a database."""
-    ahead: int
-    """Claims of other servers in that time: what the fleet did meanwhile."""
+    pause: float
+    """The longest part of it in which no worker claimed anything, less as above: a fleet that is
+    slower than what is due lets servers wait, but claims all the time."""
 
 
 def quantiles(values: list[float]) -> tuple[float, float, float]:
@@ -39,10 +42,7 @@ def judge(world: World, chaos: Chaos) -> Judgement:
     steps, writes = world.audit.steps(), world.audit.writes()
     claimed_at = [one.at for one in steps if one.is_claim]
     waits = [
-        Wait(
-            max(claimed - due - _without_database(chaos, due, claimed), 0.0),
-            bisect_left(claimed_at, claimed) - bisect_right(claimed_at, due),
-        )
+        Wait(_worked(chaos, due, claimed), _longest_pause(chaos, claimed_at, due, claimed))
         for _, due, claimed in delays(steps)
     ]
     wrong = [
@@ -76,6 +76,16 @@ def _outdated_listings(world: World) -> list[str]:
         for name, server in world.servers.items()
         if set(server.tools) != listed[name]
     ]
+
+
+def _longest_pause(chaos: Chaos, claims: list[float], began: float, ended: float) -> float:
+    meanwhile = claims[bisect_right(claims, began) : bisect_left(claims, ended)]
+    return max(starmap(partial(_worked, chaos), pairwise([began, *meanwhile, ended])))
+
+
+def _worked(chaos: Chaos, began: float, ended: float) -> float:
+    """Seconds of a time in which workers could reach the database."""
+    return max(ended - began - _without_database(chaos, began, ended), 0.0)
 
 
 def _without_database(chaos: Chaos, began: float, ended: float) -> float:
