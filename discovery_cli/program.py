@@ -58,6 +58,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "worker": "List the servers that are due, beside other workers.",
         "review": "Show changed tools, and accept them.",
         "fleet": "Show and steer the refresh queue of workers.",
+        "webhooks": "Show, test and retry webhooks.",
         "requests": "Show what agents asked you for, and decide.",
         "lock": "Pin every server and tool in a file, or compare with it.",
         "health": "Show the state of every server, and what to do.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 
-def counted(count: int, noun: str) -> str:
-    """For instance `1 tool`, `2 tools`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """For instance `1 tool`, `2 tools`; `plural` is that of a noun whose form is another."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 
 def date_of(at: float) -> str:

@@ -56,6 +56,7 @@ def serialize(settings: Settings) -> JSONObject:
     form = _section(settings)
     form["servers"] = {server.name: serialize_server(server) for server in settings.servers}
     form["views"] = {view.name: _entry(view) for view in settings.views}
+    form["webhooks"] = {one.name: _without_name(_entry(one)) for one in settings.webhooks}
     return form
 
 
@@ -168,8 +169,13 @@ def _without_secrets(settings: Settings) -> Settings:
         search=replace(settings.search, embeddings=redacted),
         enrich=_without_key(settings.enrich),
         marketplace=_without_headers(settings.marketplace),
+        webhooks=tuple(replace(one, url=redact_url(one.url)) for one in settings.webhooks),
         server=replace(server, on_list_changed=redact_args(server.on_list_changed)),
     )
+
+
+def _without_name(entry: JSONObject) -> JSONObject:
+    return {key: value for key, value in entry.items() if key != "name"}
 
 
 def _without_key(enrich: EnrichSettings) -> EnrichSettings:

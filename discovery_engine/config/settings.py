@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
@@ -507,6 +508,7 @@ class Settings(_Section, frozen=True, dict=True):
     search: SearchSettings = SearchSettings()
     enrich: EnrichSettings = EnrichSettings()
     marketplace: MarketplaceSettings = MarketplaceSettings()
+    webhooks: tuple[WebhookSettings, ...] = ()
     server: ServeSettings = ServeSettings()
     views: Annotated[tuple[ViewSettings, ...], UNTRUSTED] = ()
     view: Annotated[str, INTERNAL] = ""

@@ -27,6 +27,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the configuration has no view of that name; the nearest are named",
             "use one of them, or add it under `views:`",
         ),
+        "WEBHOOK_NOT_FOUND": (
+            "error",
+            "the configuration has no webhook of that name; the nearest are named",
+            "use one of them, or add it under `webhooks:`",
+        ),
         "TOOL_NOT_FOUND": (
             "error",
             "no tool of that name; the nearest are named",

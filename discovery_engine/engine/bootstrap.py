@@ -50,6 +50,7 @@ from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.runtime.server_record import ServerRecorder
 from discovery_engine.runtime.use_counter import UseCounter
+from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
 
@@ -182,6 +183,13 @@ def _wired(
         ),
         call_log=call_log,
         recorder=CallRecorder(listing.events, call_log, environment.actor),
+        webhooks=WebhookDispatcher(
+            store,
+            lambda: state.view.settings,
+            listing.configuration.complete,
+            secrets=secrets,
+            clock=clock,
+        ),
         at_end=ExitStack(),
     )
 

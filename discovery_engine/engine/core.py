@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.result_store import ResultStore
     from discovery_engine.runtime.semantic_search import SemanticSearch
     from discovery_engine.runtime.use_counter import UseCounter
+    from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.view.view import View
@@ -77,6 +78,7 @@ class EngineCore(Struct, frozen=True):
     prober: ServerProber
     call_log: CallLog
     recorder: CallRecorder
+    webhooks: WebhookDispatcher
     at_end: ExitStack
     """Closes what is opened on first use, when the engine ends."""
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.search_examination import SearchExamination
     from discovery_engine.owner.server_logins import ServerLogins
+    from discovery_engine.owner.webhooks import Webhooks
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots
@@ -230,6 +231,18 @@ class Engine(ScopedEngine):
         from discovery_engine.owner.fleet import Fleet  # noqa: PLC0415
 
         return Fleet(self, self._core.store)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Programs that are told what happens to servers: `list`, `test`, `retry`, `states`."""
+        from discovery_engine.owner.webhooks import Webhooks  # noqa: PLC0415
+
+        return Webhooks(
+            self,
+            self._core.store,
+            secrets=self._environment.secrets,
+            clock=self._environment.clock,
+        )
 
     @cached_property
     def presets(self) -> Presets:
@@ -467,6 +480,7 @@ class Engine(ScopedEngine):
             self._core.lister,
             self._core.store,
             self._environment.token_logins,
+            self._core.webhooks,
             data=self._environment.data,
         )
 

@@ -9,6 +9,7 @@
     ├── NotFoundError
     │   ├── ServerNotFoundError         no such server; names the nearest
     │   ├── ViewNotFoundError           no such view in the configuration; names the nearest
+    │   ├── WebhookNotFoundError        no such webhook in the configuration; names the nearest
     │   ├── ToolNotFoundError           no such tool; names the nearest
     │   ├── ToolAmbiguousError          several servers have a tool of that name
     │   ├── ResourceNotFoundError       no resource or template has that URI; names the nearest
@@ -116,6 +117,7 @@ from discovery_engine.errors.refusals import (
     ToolNotFoundError,
     ToolWithheldError,
     ViewNotFoundError,
+    WebhookNotFoundError,
 )
 from discovery_engine.errors.unavailability import (
     FailureKind,
@@ -193,6 +195,7 @@ __all__ = [
     "UpstreamProtocolError",
     "UpstreamTimeoutError",
     "ViewNotFoundError",
+    "WebhookNotFoundError",
     "concerning",
     "plain_reason",
 ]

@@ -51,6 +51,15 @@ class ViewNotFoundError(NotFoundError):
         )
 
 
+class WebhookNotFoundError(NotFoundError):
+    code = "WEBHOOK_NOT_FOUND"
+
+    def __init__(self, webhook: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(
+            f"no webhook {webhook!r} is configured", nearest, hint="`webhooks:` has their names"
+        )
+
+
 class ToolNotFoundError(NotFoundError):
     code = "TOOL_NOT_FOUND"
     tool: str

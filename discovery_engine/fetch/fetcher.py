@@ -1,4 +1,4 @@
-"""GET requests to addresses that the owner configured, or that a stranger named.
+"""Requests to addresses that the owner configured, or that a stranger named.
 
 The answer is read up to a limit, decompressed bytes counted. A redirect is followed within the
 origin, with the same headers; to another host only if that was asked for, then without them and
@@ -98,6 +98,35 @@ class Fetcher:
             body = b"".join([piece async for piece in answer.pieces])
             return Fetched(answer.status, answer.headers, body)
 
+    async def post(
+        self, url: str, content: bytes, *, headers: Mapping[str, str], within: float
+    ) -> int:
+        """The status of the answer to a POST; its body is not read, and no redirect is followed.
+
+        Args:
+            url: Of the origin of the configured address.
+            content: The body that is sent.
+            headers: Further ones; none has a line end.
+            within: Seconds for all of it.
+
+        Raises:
+            FetchError: If there is no answer.
+        """
+        target = parsed_address(url)
+        self._require_origin(target)
+        place = _place(target)
+        try:
+            with anyio.move_on_after(within):
+                limits = {**_TIMEOUTS, "read": within, "write": within}
+                sending = self._opened(target, headers, "POST", content, timeouts=limits)
+                async with sending as response:
+                    return int(response.status)
+            raise _timed_out(place, within)
+        except httpcore2.TimeoutException:
+            raise _timed_out(place, min(within, _CONNECT)) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as error:
+            raise _transport_problem(error, place) from error
+
     @asynccontextmanager
     async def stream(
         self,
@@ -132,7 +161,13 @@ class Fetcher:
 
     @asynccontextmanager
     async def _opened(
-        self, target: httpx2.URL, headers: Mapping[str, str] | None
+        self,
+        target: httpx2.URL,
+        headers: Mapping[str, str] | None,
+        method: str = "GET",
+        content: bytes | None = None,
+        *,
+        timeouts: Mapping[str, float] = _TIMEOUTS,
     ) -> AsyncGenerator[httpcore2.Response]:
         self._require_public_name(target)
         sent = {
@@ -143,9 +178,11 @@ class Fetcher:
         }
         if _is_same_origin(target, self._base):
             sent |= {name.lower(): value for name, value in (headers or {}).items()}
+        if content is not None:
+            sent["content-length"] = str(len(content))
         _require_sendable(sent)
         async with self._pool.stream(
-            "GET",
+            method,
             httpcore2.URL(
                 scheme=target.raw_scheme,
                 host=target.raw_host,
@@ -153,7 +190,8 @@ class Fetcher:
                 target=target.raw_path,
             ),
             headers=[(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
-            extensions={"timeout": _TIMEOUTS},
+            content=content,
+            extensions={"timeout": dict(timeouts)},
         ) as response:
             yield response
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,6 +19,8 @@ from discovery_engine.fleet.refresh_job import (
     RefreshJob,
     RefreshTarget,
 )
+
+HealthChange: TypeAlias = Literal["failing", "recovered"]
 
 INTERVAL = 24 * 3600.0  # seconds from a success to the next listing
 SHORTEST_INTERVAL = 60.0  # seconds
@@ -200,6 +203,14 @@ def _failing_for(job: RefreshJob) -> float:
     if job.claimed_at is None or job.failing_since is None:
         return 0.0
     return job.claimed_at - job.failing_since
+
+
+def health_change(before: RefreshJob, after: RefreshJob) -> HealthChange | None:
+    """Whether a server is failing since this step, or was listed by it."""
+    if after.state in ("error", "dead"):
+        return "failing" if after.error_code and not before.error_code else None
+    is_listed = after.state == "enabled" and after.listed_at != before.listed_at
+    return "recovered" if is_listed else None
 
 
 def _released(job: RefreshJob, state: JobState) -> RefreshJob:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -165,9 +166,11 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
 
     folder = copy_folder(path, remote.database.address.name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    local = open_sqlite(path, is_thorough=False, patience=patience)
+    # What is stored for webhooks is in the database alone, where every gateway sends it from.
+    open_file = partial(open_sqlite, is_thorough=False, patience=patience, has_webhooks=False)
+    local = open_file(path)
     try:
-        copy = open_sqlite(folder / path.name, is_thorough=False, patience=patience)
+        copy = open_file(folder / path.name)
         return SharedRegistry(remote, copy, local, folder=folder)
     except BaseException:
         local.close()

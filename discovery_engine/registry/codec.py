@@ -38,6 +38,7 @@ from discovery_engine.config.settings import (
     Source,
     ViewSettings,
 )
+from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
@@ -70,6 +71,7 @@ def without_secrets(settings: Settings) -> Settings:
         search=search,
         enrich=enrich,
         marketplace=settings.marketplace.without_headers(),
+        webhooks=tuple(one.without_secrets() for one in settings.webhooks),
         server=server,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
@@ -322,6 +324,7 @@ _ITEMS: dict[type[Struct], dict[str, type[Struct]]] = {
         "overrides": Override,
         "sources": Source,
         "views": ViewSettings,
+        "webhooks": WebhookSettings,
         "inputs": InputFile,
         "warnings": Diagnostic,
     },

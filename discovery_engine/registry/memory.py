@@ -14,6 +14,7 @@ from discovery_engine.fleet.refresh_job import RefreshClaim
 from discovery_engine.registry.codec import is_same_listing, part_to_row, without_secrets
 from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.memory_queue import MemoryQueue
+from discovery_engine.registry.memory_webhooks import MemoryWebhooks
 from discovery_engine.registry.preset_records import Preset
 from discovery_engine.registry.protocols import SaveOutcome, Snapshot
 from discovery_engine.registry.records import (
@@ -29,6 +30,7 @@ from discovery_engine.registry.records import (
 )
 from discovery_engine.registry.request_records import AgentRequest
 from discovery_engine.registry.server_records import RegisteredServer, ServerSwitch
+from discovery_engine.registry.webhook_rows import NoEvents
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
@@ -41,7 +43,7 @@ from discovery_engine.trust.decisions import (
 )
 
 
-class MemoryRegistry(MemoryQueue):
+class MemoryRegistry(MemoryQueue, MemoryWebhooks):
     """Starts with the decisions that are `known`, and nothing else."""
 
     health = None
@@ -50,7 +52,8 @@ class MemoryRegistry(MemoryQueue):
     def __init__(
         self, known: EffectiveDecisions | None = None, *, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(clock)
+        MemoryQueue.__init__(self, clock)
+        MemoryWebhooks.__init__(self)
         self._decided = EffectiveDecisions() if known is None else known
         self._number = len(self._decided)
         self._snapshots: dict[str, Snapshot] = {}
@@ -75,6 +78,9 @@ class MemoryRegistry(MemoryQueue):
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         with self._turn:
+            self._replace_webhooks(scope, settings.webhooks, keep_others=keep_others)
+            before = self._snapshots.get(scope)
+            names = {server.name for server in before.settings.servers} if before else set()
             known = self._catalog(scope)
             named = {server.name for server in settings.servers}
             if keep_others:
@@ -83,6 +89,8 @@ class MemoryRegistry(MemoryQueue):
             catalog = Catalog.of(kept, revision=known.revision)
             self._snapshots[scope] = Snapshot(without_secrets(settings), catalog)
             self._drop_uses(scope, lambda server: server not in named)
+            new = [one.name for one in settings.servers if one.name not in names]
+            self._events_of(scope).note_servers(new, () if keep_others else sorted(names - named))
 
     def save_parts(
         self,
@@ -91,14 +99,18 @@ class MemoryRegistry(MemoryQueue):
         *,
         revision: int,
         decided: int | None = None,
-        keep_newer: bool = False,  # noqa: ARG002 - of one machine
+        keep_newer: bool = False,
     ) -> None:
         with self._turn:
             if (snapshot := self._snapshots.get(scope)) is None:
                 return
             named = {server.name for server in snapshot.settings.servers}
             known = dict(snapshot.catalog.parts)
-            known |= {part.server: part for part in parts if part.server in named}
+            new = {part.server: part for part in parts if part.server in named}
+            events = self._events_of(scope)
+            events.note_health(new.values(), are_new_listings=not keep_newer)
+            events.note_listings(new.values())
+            known |= new
             newest = max(revision, snapshot.catalog.revision)
             catalog = Catalog.of(known.values(), revision=newest)
             self._snapshots[scope] = Snapshot(snapshot.settings, catalog, decided)
@@ -349,6 +361,7 @@ class MemoryRegistry(MemoryQueue):
             known = self._catalog(claim.scope).part(claim.server)
             if known.listed_at and is_same_listing(part_to_row(known), part_to_row(part)):
                 return "unchanged"
+            self._events_of(claim.scope).note_listings([part])
             if snapshot := self._snapshots.get(claim.scope):  # whether or not it names the server
                 catalog = snapshot.catalog.with_parts([part])
                 self._snapshots[claim.scope] = Snapshot(snapshot.settings, catalog)
@@ -380,6 +393,16 @@ class MemoryRegistry(MemoryQueue):
                 self._decide(record)
             if records:
                 self._server_marks[scope] = str(self._number)
+
+    def _events_of(self, scope: str) -> NoEvents:
+        snapshot = self._snapshots.get(scope)
+        named = {server.name for server in snapshot.settings.servers} if snapshot else set()
+
+        def part_of(server: str) -> ServerPart | None:
+            name = ServerName(server)
+            return self._catalog(scope).part(name) if name in named else None
+
+        return self._events(scope, part_of)
 
     def _drop_uses(self, scope: str, is_gone: Callable[[ServerName], bool]) -> None:
         counted = self._counted.get(scope, {})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
+from discovery_engine.registry.webhook_rows import NoEvents
 
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
@@ -52,6 +53,8 @@ class MemoryQueue(RefreshSteps):
                 for job in due
             ]
             jobs.update((job.server, job) for job in claimed)
+            if lost := [job for job in claimed if job.state == "dead"]:
+                self._events_of(scope).note_lost(lost)
             return schedule.claimed_in_order(claimed)
 
     def refresh_time(self) -> float:
@@ -82,4 +85,10 @@ class MemoryQueue(RefreshSteps):
                     if (job := jobs.get(name)) and (new := step(job, now)) is not job:
                         jobs[name] = new
                         changed.append(new)
+                        if schedule.health_change(job, new):
+                            self._events_of(scope).note_jobs([(job, new)])
             return changed
+
+    def _events_of(self, scope: str) -> NoEvents:  # noqa: ARG002 - of no scope
+        """What stores events for webhooks; a queue by itself has none."""
+        return NoEvents()

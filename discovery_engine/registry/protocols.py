@@ -17,6 +17,7 @@ cannot be used.
     AgentRequestStore   what agents asked the owner for
     PresetStore     arguments of tools that the owner keeps under names
     RefreshQueue    which servers workers list next, and what they may write about them
+    WebhookStore    events on their way to webhooks
     IndexStore      the search index; only a back-end on this machine, for this user, has one
     Registry        all but the last, which it may have
 """
@@ -32,6 +33,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.registry.webhook_store import WebhookStore
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
@@ -437,6 +439,7 @@ class Registry(
     AgentRequestStore,
     PresetStore,
     RefreshQueue,
+    WebhookStore,
     Protocol,
 ):
     @property

@@ -27,6 +27,7 @@ from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.registry.search_store_proxy import SearchStoreProxy
 from discovery_engine.registry.shared_queue import SharedQueue
+from discovery_engine.registry.shared_webhooks import SharedWebhooks
 from discovery_engine.registry.waiting_writes import WaitingWrites
 from discovery_engine.trust.decisions import Decisions, with_accepted
 
@@ -53,7 +54,7 @@ _READ_AGAIN = 1.0  # seconds after which a change that could not be read is pass
 _MET = "met"  # beside the copy: the database has answered once, so the copy is of something
 
 
-class SharedRegistry(SharedQueue):
+class SharedRegistry(SharedQueue, SharedWebhooks):
     """Made by `backends.open_shared`; closes the three that it was given.
 
     Args:

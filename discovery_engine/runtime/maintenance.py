@@ -1,8 +1,8 @@
 """Background tasks of a long-running engine.
 
 One task each: lists servers that are due, follows list changes of servers, watches the files of the
-configuration, polls for decisions of the owner and for logins made by other processes, and writes
-the states of servers to a file for `discovery health`.
+configuration, polls for decisions of the owner and for logins made by other processes, sends events
+to webhooks, and writes the states of servers to a file for `discovery health`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import ChangeFeed
     from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
@@ -97,6 +98,7 @@ async def run_maintenance(
     lister: ServerLister,
     decisions: ChangeFeed,
     logins: LoginFeed,
+    webhooks: WebhookDispatcher,
     *,
     data: Path,
 ) -> NoReturn:
@@ -107,6 +109,7 @@ async def run_maintenance(
         tasks.start_soon(follow_files, lambda: engine.settings.inputs, engine.reload)
         tasks.start_soon(_follow_decisions, engine, decisions)
         tasks.start_soon(_follow_logins, engine, logins)
+        tasks.start_soon(webhooks.run)
         while True:
             engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.configuration_loader import ConfigurationLoader
     from discovery_engine.runtime.lister import ClaimedListing, ServerLister
+    from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
@@ -56,6 +57,7 @@ _HEARTBEATS = 4  # within one lease
 _LOOK_EVERY = 5.0  # seconds between two looks at the queue, the decisions and the configuration
 _PLAN_EVERY = 3600.0  # seconds after which jobs are compared with the configuration in any case
 _SHORTEST_SLEEP = 0.05
+_DRAIN = 60.0  # seconds for webhooks, before a worker with `is_once` ends
 
 Outcome: TypeAlias = Literal[
     "claimed", "changed", "unchanged", "failed", "dead", "lost", "returned"
@@ -104,6 +106,8 @@ class WorkingEngine(Protocol):
     def configuration(self) -> ConfigurationLoader: ...
     @property
     def events(self) -> EventBus: ...
+    @property
+    def webhooks(self) -> WebhookDispatcher: ...
 
 
 class RefreshWorker:
@@ -151,7 +155,10 @@ class RefreshWorker:
                     self._engine.configuration.reload,
                 )
                 tasks.start_soon(self._beat)
+                if not self._options.is_once:
+                    tasks.start_soon(self._engine.webhooks.run)
                 await self._work_off(tasks)
+                await self._engine.webhooks.drain(_DRAIN)
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):

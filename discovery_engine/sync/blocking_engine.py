@@ -29,6 +29,7 @@ from discovery_engine.owner.owned_servers import OwnedServers
 from discovery_engine.owner.presets import Presets
 from discovery_engine.owner.reviews import Reviews
 from discovery_engine.owner.server_logins import USUAL_TIMEOUT, ServerLogins
+from discovery_engine.owner.webhooks import Webhooks
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
 from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
@@ -180,6 +181,15 @@ class SyncFleet(_OnLoop):
     status = verb(Fleet.status)
     retry = verb(Fleet.retry)
     refresh = verb(Fleet.refresh)
+
+
+class SyncWebhooks(_OnLoop):
+    """As `Webhooks`."""
+
+    list = verb(Webhooks.list)
+    test = verb(Webhooks.test)
+    retry = verb(Webhooks.retry)
+    states = verb(Webhooks.states)
 
 
 class SyncPresets(_OnLoop):
@@ -444,6 +454,11 @@ class SyncEngine(SyncScopedEngine):
     def fleet(self) -> SyncFleet:
         """As `Engine.fleet`."""
         return SyncFleet(self.wrapped.fleet, self.portal)
+
+    @property
+    def webhooks(self) -> SyncWebhooks:
+        """As `Engine.webhooks`."""
+        return SyncWebhooks(self.wrapped.webhooks, self.portal)
 
     @property
     def presets(self) -> SyncPresets:

@@ -71,6 +71,7 @@ from discovery_server.api import (
     tester_routes,
     token_routes,
     transient_routes,
+    webhook_routes,
 )
 from discovery_server.api.event_socket import follow_events
 from discovery_server.api.live_calls import (
@@ -125,6 +126,7 @@ ROUTES = (
     *install_routes.ROUTES,
     *owner_routes.ROUTES,
     *fleet_routes.ROUTES,
+    *webhook_routes.ROUTES,
     *review_routes.ROUTES,
 )
 

@@ -19,6 +19,7 @@ from discovery_engine.errors import (
     ToolNotFoundError,
     ToolWithheldError,
     ViewNotFoundError,
+    WebhookNotFoundError,
 )
 from discovery_engine.json_forms.error_form import with_nearest
 from discovery_server.http.early_refusals import API_PATH
@@ -30,6 +31,7 @@ _ROUTES_TO_NAMES: dict[type[NotFoundError], str] = {
     ServerNotFoundError: f"GET {API_PATH}/servers names them all",
     ToolNotFoundError: f"GET {API_PATH}/search?query=… finds tools by words",
     ViewNotFoundError: f"GET {API_PATH}/views names them",
+    WebhookNotFoundError: f"GET {API_PATH}/webhooks names them",
 }
 
 

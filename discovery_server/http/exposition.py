@@ -7,7 +7,7 @@ tools that were called most each has its own, all others of a server share one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.fleet import FleetStatus
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.view.status import ServerReport
+    from discovery_engine.webhooks.delivery import WebhookState
 
 _MOST = 500  # tools with series of their own: some 10,000 lines
 _UNKNOWN = "(unknown)"
@@ -43,10 +44,11 @@ def exposition(
     accepted: str,
     health: RegistryHealth | None = None,
     fleet: FleetStatus | None = None,
+    webhooks: Sequence[WebhookState] = (),
 ) -> tuple[bytes, str]:
     """The metrics, and their media type; `accepted` is the header `Accept` of the scraper."""
     registry = CollectorRegistry()
-    registry.register(_Metrics(log, reports, health, fleet))
+    registry.register(_Metrics(log, reports, health, fleet, webhooks))
     ProcessCollector(registry=registry)
     encode, media_type = choose_encoder(accepted)
     return encode(registry), media_type
@@ -59,11 +61,13 @@ class _Metrics(Collector):
         reports: Iterable[ServerReport],
         health: RegistryHealth | None,
         fleet: FleetStatus | None,
+        webhooks: Sequence[WebhookState],
     ) -> None:
         self._log = log
         self._reports = tuple(reports)
         self._health = health
         self._fleet = fleet
+        self._webhooks = webhooks
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("discovery_build", "The gateway", {"version": __version__})
@@ -78,6 +82,8 @@ class _Metrics(Collector):
             yield from _registry(self._health)
         if self._fleet:
             yield from _jobs(self._fleet)
+        if self._webhooks:
+            yield from _deliveries(self._webhooks)
 
 
 def _registry(health: RegistryHealth) -> Iterator[Metric]:
@@ -100,6 +106,26 @@ def _jobs(fleet: FleetStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily("discovery_fleet_oldest_due_seconds", overdue, fleet.seconds_overdue)
     vectors = "Vectors that are kept for tools"
     yield GaugeMetricFamily("discovery_fleet_embeddings", vectors, fleet.embedding_count)
+
+
+def _deliveries(webhooks: Sequence[WebhookState]) -> Iterator[Metric]:
+    stored = GaugeMetricFamily(
+        "discovery_webhook_deliveries",
+        "Events that wait for a webhook, and those that are dead",
+        labels=("webhook", "state"),
+    )
+    delivered = CounterMetricFamily(
+        "discovery_webhook_delivered", "Events that a webhook accepted", labels=("webhook",)
+    )
+    dropped = CounterMetricFamily(
+        "discovery_webhook_dropped", "Events dropped: too many waited", labels=("webhook",)
+    )
+    for one in webhooks:
+        stored.add_metric((one.name, "pending"), one.pending)
+        stored.add_metric((one.name, "dead"), one.dead)
+        delivered.add_metric((one.name,), one.delivered)
+        dropped.add_metric((one.name,), one.dropped)
+    yield from (stored, delivered, dropped)
 
 
 def _calls(tallies: Mapping[tuple[str, str], Tally]) -> Metric:

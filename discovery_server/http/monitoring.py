@@ -22,6 +22,7 @@ from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.owner.fleet import FleetStatus
+    from discovery_engine.webhooks.delivery import WebhookState
     from discovery_server.http.asgi import Header, Receive, Scope, Send
 
 _OK, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 200, 403, 404, 405
@@ -70,7 +71,10 @@ class MetricsEndpoint:
         accepted = b", ".join(header_values(scope, b"accept")).decode("latin-1")
         registry = self._engine.registry_health
         fleet = await _fleet(self._engine)
-        made = partial(exposition, self._engine.call_log, reports, accepted, registry, fleet)
+        webhooks = await _webhooks(self._engine)
+        made = partial(
+            exposition, self._engine.call_log, reports, accepted, registry, fleet, webhooks
+        )
         # In a thread: a thousand tools take a tenth of a second.
         body, media_type = await anyio.to_thread.run_sync(made)
         header = b"content-type", media_type.encode("latin-1")
@@ -84,6 +88,16 @@ async def _fleet(engine: Engine) -> FleetStatus | None:
     except RegistryError:
         return None
     return status if status.jobs else None
+
+
+async def _webhooks(engine: Engine) -> tuple[WebhookState, ...]:
+    """What waits for each webhook; nothing without one, or if it cannot be read."""
+    if not engine.settings.webhooks:
+        return ()
+    try:
+        return await engine.webhooks.states()
+    except RegistryError:
+        return ()
 
 
 async def _refused(scope: Scope, send: Send, path: str) -> bool:

@@ -326,6 +326,7 @@ CLI = "tests/unit/cli/test_error_output.py::"
 SHOWN_BY: dict[str, str] = {
     "SERVER_NOT_FOUND": ERRORS,
     "VIEW_NOT_FOUND": ERRORS,
+    "WEBHOOK_NOT_FOUND": ERRORS,
     "TOOL_NOT_FOUND": ERRORS,
     "TOOL_AMBIGUOUS": ERRORS,
     "RESOURCE_AMBIGUOUS": ERRORS,

@@ -45,6 +45,7 @@ OWN = {
     "installer",
     "requests",
     "fleet",
+    "webhooks",
     "presets",
     "trust",
     "review",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -40,9 +40,10 @@ class Machines:
     With a file as the registry they share the data folder.
     """
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, environ: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._url = url
+        self._environ = {"DATABASE_URL": url, **(environ or {})}
         self.told = Told.beside(folder, make_definition("ping", "Answer at once."))
 
     def write(self, **sections: object) -> None:
@@ -55,7 +56,7 @@ class Machines:
         return open_engine(
             self.folder / "discovery.yaml",
             data_dir=self.folder / (name if self._url else "data"),
-            environ={"DATABASE_URL": self._url},
+            environ=self._environ,
             **options,
         )
 
@@ -65,8 +66,8 @@ class Machines:
             return await results(engine)
 
     @asynccontextmanager
-    async def gateway(self) -> AsyncIterator[Engine]:
-        async with self.open("gateway") as engine, open_task_group() as tasks:
+    async def gateway(self, name: str = "gateway") -> AsyncIterator[Engine]:
+        async with self.open(name) as engine, open_task_group() as tasks:
             tasks.start_soon(engine.run_maintenance)
             yield engine
             tasks.cancel_scope.cancel()

@@ -63,6 +63,7 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     UpstreamTimeoutError,
     ViewNotFoundError,
+    WebhookNotFoundError,
 )
 from tests.factories import make_problem
 
@@ -85,6 +86,11 @@ ERRORS = [
         ),
         "server 'github' wants a confirmation, but its client cannot be asked",
         "give all arguments",
+    ),
+    (
+        WebhookNotFoundError("op", ["ops"]),
+        "no webhook 'op' is configured",
+        "did you mean 'ops'?; `webhooks:` has their names",
     ),
     (
         ViewNotFoundError("revew", ["review"]),

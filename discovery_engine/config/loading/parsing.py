@@ -228,6 +228,7 @@ class _Parser:
             search=written.search.to_settings(SearchSettings),
             enrich=written.enrich.to_settings(EnrichSettings),
             marketplace=written.marketplace.to_marketplace(),
+            webhooks=tuple(entry.to_webhook(name) for name, entry in written.webhooks.items()),
             server=written.server.to_settings(ServeSettings),
             log=written.log.to_settings(LogSettings),
             trust=written.trust,

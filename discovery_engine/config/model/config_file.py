@@ -37,6 +37,11 @@ from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.serve_section import ServeSection
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
 from discovery_engine.config.model.views import ViewEntry, ViewName
+from discovery_engine.config.model.webhooks_section import (
+    MOST_WEBHOOKS,
+    WebhookEntry,
+    WebhookName,
+)
 from discovery_engine.config.settings import Settings, TrustPolicy
 
 _DEFAULTS = Settings()
@@ -204,6 +209,14 @@ class Configuration(Section):
         default=MarketplaceSection(),
         description="Where `discovery marketplace` looks for servers of others.",
         examples=[{"sources": [{"type": "mcp-registry"}]}],
+    )
+    webhooks: Annotated[
+        Annotated[dict[WebhookName, WebhookEntry], Field(max_length=MOST_WEBHOOKS)],
+        mapping_or_nothing,
+    ] = Field(
+        default={},
+        description="Addresses that are told what happens to servers and tools, by names.",
+        examples=[{"ops": {"url": "https://hooks.example.com/d", "secret": "${secret:HOOK_KEY}"}}],
     )
     server: Annotated[ServeSection, mapping_or_nothing] = Field(
         default=ServeSection(),

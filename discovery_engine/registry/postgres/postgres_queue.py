@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.postgres import refresh_queries
+from discovery_engine.registry.postgres.webhook_events import event_writer
 from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
 
 if TYPE_CHECKING:
@@ -33,7 +33,12 @@ class PostgresQueue(RefreshSteps):
     def claim_refreshes(
         self, scope: str, holder: str, *, limit: int, lease: float
     ) -> tuple[RefreshJob, ...]:
-        claim = partial(refresh_queries.claim, scope=scope, holder=holder, limit=limit, lease=lease)
+        def claim(db: Connection) -> list[RefreshJob]:
+            jobs = refresh_queries.claim(db, scope, holder, limit, lease)
+            if lost := [job for job in jobs if job.state == "dead"]:
+                event_writer(db, scope).note_lost(lost)
+            return jobs
+
         return schedule.claimed_in_order(self.database.write(claim))
 
     def refresh_time(self) -> float:
@@ -47,10 +52,12 @@ class PostgresQueue(RefreshSteps):
 
     def _take_step(self, chosen: Chosen, step: Step) -> list[RefreshJob]:
         def take(db: Connection) -> list[RefreshJob]:
-            return [
-                job
-                for scope, servers in chosen.items()
-                for job in refresh_queries.step(db, scope, servers, step)
-            ]
+            changed = []
+            for scope, servers in chosen.items():
+                steps = refresh_queries.step(db, scope, servers, step)
+                if told := [pair for pair in steps if schedule.health_change(*pair)]:
+                    event_writer(db, scope).note_jobs(told)
+                changed += [job for _, job in steps]
+            return changed
 
         return self.database.write(take)

@@ -27,6 +27,7 @@ from discovery_engine.registry.postgres import (
     trust_queries,
     use_queries,
     vector_queries,
+    webhook_queries,
 )
 from discovery_engine.registry.postgres.database_feed import (
     database_changes,
@@ -34,8 +35,10 @@ from discovery_engine.registry.postgres.database_feed import (
     notify,
 )
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
+from discovery_engine.registry.postgres.postgres_webhooks import PostgresWebhooks
 from discovery_engine.registry.postgres.restricted_roles import RestrictedRoles
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
+from discovery_engine.registry.postgres.webhook_events import event_writer
 from discovery_engine.registry.records import EVERY_SCOPE
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 
@@ -63,7 +66,7 @@ T = TypeVar("T")
 _UNKNOWN = -1  # the number of no save
 
 
-class PostgresRegistry(PostgresQueue):
+class PostgresRegistry(PostgresQueue, PostgresWebhooks):
     """Opens the database with the first call; `close` it."""
 
     indexes = None
@@ -96,7 +99,11 @@ class PostgresRegistry(PostgresQueue):
         names = [server.name for server in settings.servers]
 
         def save(db: Connection, _: bool) -> None:  # noqa: FBT001 - called by `_save`
-            snapshot_queries.save_settings(db, scope, text, names, keep_others=keep_others)
+            webhook_queries.replace_all(db, scope, settings.webhooks, keep_others=keep_others)
+            changed = snapshot_queries.save_settings(
+                db, scope, text, names, keep_others=keep_others
+            )
+            event_writer(db, scope).note_servers(changed.added, changed.removed)
 
         self._save(scope, save)
 
@@ -109,13 +116,17 @@ class PostgresRegistry(PostgresQueue):
         decided: int | None = None,
         keep_newer: bool = False,
     ) -> None:
-        kept = {part.server: part_to_row(part) for part in parts}
+        new = {part.server: part for part in parts}
+        kept = {name: part_to_row(part) for name, part in new.items()}
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            events = event_writer(db, scope)
+            events.note_health(new.values(), are_new_listings=not keep_newer)
             if keep_newer:
                 known = self._fetched.get(scope) or 0
                 for name in snapshot_queries.servers_since(db, scope, known):
                     kept.pop(name, None)
+            events.note_listings(new[name] for name in kept)
             snapshot_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
             if kept:
                 notify(db)
@@ -309,7 +320,9 @@ class PostgresRegistry(PostgresQueue):
             if (found := outcome(db, lock=True)) == "saved":
                 judged = decided if is_known else None
                 rows = {part.server: row}
-                snapshot_queries.add_servers(db, claim.scope, rows)
+                events = event_writer(db, claim.scope)
+                events.note_servers(snapshot_queries.add_servers(db, claim.scope, rows), ())
+                events.note_listings([part])
                 snapshot_queries.save_parts(db, claim.scope, rows, revision, judged)
                 notify(db)
 

@@ -120,11 +120,11 @@ def step(
     scope: str,
     servers: Collection[str] | None,
     take: Callable[[RefreshJob, float], RefreshJob],
-) -> list[RefreshJob]:
-    """Take a step with some jobs, all with None; returns those that are different by it."""
+) -> list[tuple[RefreshJob, RefreshJob]]:
+    """Take a step with some jobs, all with None; returns those it changes, before and after."""
     pairs = [(job, take(job, now)) for job, now in _locked(connection, scope, servers)]
-    changed = [new for job, new in pairs if new is not job]
-    _save(connection, changed)
+    changed = [(job, new) for job, new in pairs if new is not job]
+    _save(connection, [new for _, new in changed])
     return changed
 
 

@@ -10,7 +10,11 @@ from msgspec.structs import astuple
 
 from discovery_engine.registry.codec import PartRow
 from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
-from discovery_engine.registry.stored_snapshot import StoredSnapshot, decided_text
+from discovery_engine.registry.stored_snapshot import (
+    ChangedServers,
+    StoredSnapshot,
+    decided_text,
+)
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
@@ -85,7 +89,8 @@ def save_settings(
     servers: Collection[ServerName],
     *,
     keep_others: bool,
-) -> None:
+) -> ChangedServers:
+    """Returns which servers are new, and which are gone."""
     # Where nothing changed nothing is written, and no other gateway has anything to fetch.
     connection.execute(
         """
@@ -105,29 +110,34 @@ def save_settings(
         """,
         (_SCOPES_KEPT,),
     )
+    gone: list[tuple[str]] = []
     if not keep_others:
-        connection.execute(
+        gone = connection.execute(
             """
             DELETE FROM discovery.servers USING discovery.scopes
             WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key <> ALL(%s)
+            RETURNING servers.name
             """,
             (key_of(scope), [key_of(name) for name in servers]),
-        )
-    add_servers(connection, scope, servers)
+        ).fetchall()
+    added = add_servers(connection, scope, servers)
+    return ChangedServers(added, [from_column(name) for (name,) in gone])
 
 
-def add_servers(connection: Connection, scope: str, servers: Iterable[ServerName]) -> None:
+def add_servers(connection: Connection, scope: str, servers: Iterable[ServerName]) -> list[str]:
+    """Returns those that are new."""
     names = tuple(dict.fromkeys(servers))
-    connection.execute(
+    new = connection.execute(
         """
         INSERT INTO discovery.servers (scope, key, name)
         SELECT scopes.id, new.key, new.name
         FROM discovery.scopes, unnest(%s::bytea[], %s::text[]) WITH ORDINALITY AS new(key, name, at)
         WHERE scopes.key = %s ORDER BY new.at
-        ON CONFLICT (scope, key) DO NOTHING
+        ON CONFLICT (scope, key) DO NOTHING RETURNING name
         """,
         ([*map(key_of, names)], [*map(to_column, names)], key_of(scope)),
     )
+    return [from_column(name) for (name,) in new]
 
 
 def save_parts(

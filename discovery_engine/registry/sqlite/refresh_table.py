@@ -84,11 +84,11 @@ def step(
     scope: str,
     servers: Collection[str] | None,
     take: Callable[[RefreshJob], RefreshJob],
-) -> list[RefreshJob]:
-    """Take a step with some jobs, all with None; returns those that are different by it."""
+) -> list[tuple[RefreshJob, RefreshJob]]:
+    """Take a step with some jobs, all with None; returns those it changes, before and after."""
     pairs = [(job, take(job)) for job in load(connection, scope, servers)]
-    changed = [new for job, new in pairs if new is not job]
-    _save(connection, changed)
+    changed = [(job, new) for job, new in pairs if new is not job]
+    _save(connection, [new for _, new in changed])
     return changed
 
 

@@ -33,12 +33,14 @@ from discovery_engine.registry.sqlite import (
     snapshot_tables,
     usage_table,
     vector_tables,
+    webhook_table,
 )
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at
 from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.registry.sqlite.journal import JournalHead
 from discovery_engine.registry.sqlite.sqlite_queue import SqliteQueue
+from discovery_engine.registry.sqlite.sqlite_webhooks import SqliteWebhooks
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
@@ -71,6 +73,7 @@ def open_sqlite(
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
     busy: BusyHandler | None = None,
     clock: Callable[[], float] = time.time,
+    has_webhooks: bool = True,
 ) -> SqliteRegistry:
     """The registry at `path`, made with its folder if it is not there.
 
@@ -83,6 +86,7 @@ def open_sqlite(
         sqlite_version: Of the SQLite in use.
         busy: Taken at it; those of the process if None.
         clock: Unix time in seconds, for the refresh queue.
+        has_webhooks: Whether it stores events for webhooks; a copy of another registry must not.
 
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
@@ -94,7 +98,7 @@ def open_sqlite(
         sqlite_version=sqlite_version,
         busy=busy,
     )
-    return SqliteRegistry(database, clock=clock)
+    return SqliteRegistry(database, clock=clock, has_webhooks=has_webhooks)
 
 
 def sqlite_database(
@@ -118,15 +122,22 @@ def sqlite_database(
     )
 
 
-class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
+class SqliteRegistry(SqliteQueue, SqliteWebhooks, AbstractContextManager["SqliteRegistry"]):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
 
     health: RegistryHealth | None = None
     search = None
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.time,
+        has_webhooks: bool = True,
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._has_webhooks = has_webhooks
         self._saves: dict[str, int | None] = {}
         """The last save of each scope after which this object knew all that is saved of it."""
         self._fetched: dict[str, int] = {}
@@ -151,10 +162,16 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
-        save = partial(
-            snapshot_tables.save_settings, settings=text, servers=names, keep_others=keep_others
-        )
-        self._save(scope, lambda db, _: save(db, scope))
+
+        def save(db: sqlite3.Connection, _: bool) -> None:  # noqa: FBT001 - called by `_save`
+            if self._has_webhooks:
+                webhook_table.replace_all(
+                    db, scope, settings.webhooks, self._clock(), keep_others=keep_others
+                )
+            changed = snapshot_tables.save_settings(db, scope, text, names, keep_others=keep_others)
+            self._events(db, scope).note_servers(changed.added, changed.removed)
+
+        self._save(scope, save)
 
     def save_parts(
         self,
@@ -165,13 +182,17 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
         decided: int | None = None,
         keep_newer: bool = False,
     ) -> None:
-        kept = {part.server: part_to_row(part) for part in parts}
+        new = {part.server: part for part in parts}
+        kept = {name: part_to_row(part) for name, part in new.items()}
 
         def save(db: sqlite3.Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
+            events = self._events(db, scope)
+            events.note_health(new.values(), are_new_listings=not keep_newer)
             if keep_newer:
                 known = self._fetched.get(scope, 0)
                 for name in snapshot_tables.servers_since(db, scope, known):
                     kept.pop(name, None)
+            events.note_listings(new[name] for name in kept)
             judged = decided if is_known else None
             snapshot_tables.save_parts(db, scope, kept, revision, judged)
 
@@ -381,7 +402,9 @@ class SqliteRegistry(SqliteQueue, AbstractContextManager["SqliteRegistry"]):
             if (found := outcome(db)) == "saved":
                 judged = decided if is_known else None
                 rows = {part.server: row}
-                snapshot_tables.add_servers(db, claim.scope, rows)
+                events = self._events(db, claim.scope)
+                events.note_servers(snapshot_tables.add_servers(db, claim.scope, rows), ())
+                events.note_listings([part])
                 snapshot_tables.save_parts(db, claim.scope, rows, revision, judged)
                 snapshot_tables.mark_saved(db, claim.scope, part.server)
 

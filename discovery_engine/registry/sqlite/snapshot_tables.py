@@ -8,7 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from discovery_engine.registry.codec import PartRow
 from discovery_engine.registry.sqlite import listing_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
-from discovery_engine.registry.stored_snapshot import StoredSnapshot, decided_text
+from discovery_engine.registry.stored_snapshot import (
+    ChangedServers,
+    StoredSnapshot,
+    decided_text,
+)
 from discovery_engine.tools.model import ServerName
 
 _SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped first
@@ -63,7 +67,8 @@ def save_settings(
     servers: Collection[ServerName],
     *,
     keep_others: bool,
-) -> None:
+) -> ChangedServers:
+    """Returns which servers are new, and which are gone."""
     # Where nothing changed nothing is written: a start with the same file costs no disk.
     connection.execute(
         """
@@ -82,18 +87,26 @@ def save_settings(
         """,
         (_SCOPES_KEPT,),
     )
+    gone: list[tuple[int, ServerName]] = []
     if not keep_others:
         known = _servers(connection, scope)
-        gone = [(server,) for server, name in known if name not in set(servers)]
-        connection.executemany("DELETE FROM servers WHERE id = ?", gone)
-    add_servers(connection, scope, servers)
+        gone = [(server, name) for server, name in known if name not in set(servers)]
+        query = "DELETE FROM servers WHERE id = ?"
+        connection.executemany(query, [(server,) for server, _ in gone])
+    added = add_servers(connection, scope, servers)
+    return ChangedServers(added, [name for _, name in gone])
 
 
-def add_servers(connection: sqlite3.Connection, scope: str, servers: Iterable[ServerName]) -> None:
+def add_servers(
+    connection: sqlite3.Connection, scope: str, servers: Iterable[ServerName]
+) -> list[str]:
+    """Returns those that are new."""
     known = {name for _, name in _servers(connection, scope)}
     key = _scope_key(connection, scope)
-    new = [(key, as_text(name)) for name in dict.fromkeys(servers) if name not in known]
-    connection.executemany("INSERT INTO servers (scope, name) VALUES (?, ?)", new)
+    new = [name for name in dict.fromkeys(servers) if name not in known]
+    query = "INSERT INTO servers (scope, name) VALUES (?, ?)"
+    connection.executemany(query, [(key, as_text(name)) for name in new])
+    return [*new]
 
 
 def save_parts(

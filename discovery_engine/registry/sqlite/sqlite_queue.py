@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
-from discovery_engine.registry.sqlite import refresh_table
+from discovery_engine.registry.sqlite import refresh_table, webhook_table
+from discovery_engine.registry.webhook_rows import NoEvents
 
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshJob, RefreshTarget
@@ -21,6 +22,7 @@ class SqliteQueue(RefreshSteps):
 
     _database: Database
     _clock: Callable[[], float]
+    _has_webhooks: bool
 
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
         return tuple(self._database.read(lambda db: refresh_table.load(db, scope)))
@@ -33,7 +35,10 @@ class SqliteQueue(RefreshSteps):
         self, scope: str, holder: str, *, limit: int, lease: float
     ) -> tuple[RefreshJob, ...]:
         def claim(db: sqlite3.Connection) -> list[RefreshJob]:
-            return refresh_table.claim(db, scope, holder, limit, lease, self._clock())
+            jobs = refresh_table.claim(db, scope, holder, limit, lease, self._clock())
+            if lost := [job for job in jobs if job.state == "dead"]:
+                self._events(db, scope).note_lost(lost)
+            return jobs
 
         return schedule.claimed_in_order(self._database.write(claim))
 
@@ -52,10 +57,24 @@ class SqliteQueue(RefreshSteps):
     def _take_step(self, chosen: Chosen, step: Step) -> list[RefreshJob]:
         def take(db: sqlite3.Connection) -> list[RefreshJob]:
             now = self._clock()
-            return [
-                job
-                for scope, servers in chosen.items()
-                for job in refresh_table.step(db, scope, servers, lambda job: step(job, now))
-            ]
+            changed = []
+            for scope, servers in chosen.items():
+                steps = refresh_table.step(db, scope, servers, lambda job: step(job, now))
+                if told := [pair for pair in steps if schedule.health_change(*pair)]:
+                    self._events(db, scope).note_jobs(told)
+                changed += [job for _, job in steps]
+            return changed
 
         return self._database.write(take)
+
+    def _events(self, connection: sqlite3.Connection, scope: str) -> NoEvents:
+        """What writes events for webhooks, within a transaction."""
+        rows = webhook_table.rows(connection, scope) if self._has_webhooks else []
+        if not any(row.is_active for row in rows):
+            return NoEvents()
+        # Most registries have no webhook, and this is on the path of every start.
+        from discovery_engine.registry.sqlite.webhook_events import (  # noqa: PLC0415
+            SqliteWebhookWriter,
+        )
+
+        return SqliteWebhookWriter(connection, scope, rows, self._clock)

@@ -72,6 +72,7 @@ OWNERS_ALONE = {
     (ServeSettings, "on_list_changed"),
     (MarketplaceSettings, "sources"),
     (MarketplaceSettings, "sync_every"),
+    (Settings, "webhooks"),
 }
 
 

@@ -1,0 +1,121 @@
+"""`discovery webhooks`: the programs that are told what happens to servers and tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.command_group import Group
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.text import one_line, visible
+
+if TYPE_CHECKING:
+    from discovery_engine.owner.webhooks import WebhookReport
+
+_HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
+
+
+@click.group("webhooks", cls=Group)
+def command() -> None:
+    """Show, test and retry webhooks.
+
+    `webhooks:` in discovery.yaml names addresses that are told, by signed requests, when servers
+    and tools are added, changed or removed, and when a server is failing.
+    """
+
+
+@command.command("list")
+@pass_invocation
+def list_(invocation: Invocation) -> ExitCode:
+    """Show the webhooks, what waits for each, and why it fails.
+
+    With deliveries that are dead, or a webhook that cannot be used, the exit code is 7.
+    """
+    output = invocation.output
+    found = invocation.run(lambda engine: engine.webhooks.list())
+    if output.as_json:
+        from discovery_engine.json_forms.webhook_form import webhook_form
+
+        output.answer({"webhooks": [webhook_form(one) for one in found]})
+    elif not found:
+        output.say("no webhook is configured; add one under `webhooks` in discovery.yaml")
+    else:
+        _show(output, found, invocation.clock())
+    is_well = all(one.condition in ("ok", "off", "failing") and not one.state.dead for one in found)
+    return ExitCode.OK if is_well else ExitCode.UNHEALTHY
+
+
+@command.command("test")
+@click.argument("name")
+@pass_invocation
+def test(invocation: Invocation, name: str) -> ExitCode:
+    """Send a signed test message to a webhook now, and show the answer.
+
+    Its type is `webhook.test`. It is sent once, also to a webhook that is switched off. If it is
+    not accepted, the exit code is 5.
+    """
+    output = invocation.output
+    found = invocation.run(lambda engine: engine.webhooks.test(name))
+    if output.as_json:
+        from discovery_engine.json_forms.webhook_form import webhook_test_form
+
+        output.answer(webhook_test_form(found))
+    elif found.is_accepted:
+        output.say(f"accepted: HTTP {found.status} after {found.seconds:.1f} s")
+    else:
+        hint = f"; {found.hint}" if found.hint else ""
+        output.say(f"not accepted: {found.reason}{hint}")
+    return ExitCode.OK if found.is_accepted else ExitCode.UNREACHABLE
+
+
+@command.command("retry")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all-dead", is_flag=True, help="Those of all webhooks.")
+@pass_invocation
+def retry(invocation: Invocation, *, names: tuple[str, ...], all_dead: bool) -> None:
+    """Have dead deliveries sent again, with the ids that they had.
+
+    A webhook that was disabled because its receiver answered 410 is enabled by it. A running
+    gateway or worker sends them.
+    """
+    if bool(names) == all_dead:
+        raise click.UsageError("name webhooks, or give --all-dead")
+    named = None if all_dead else names
+    count = invocation.run(lambda engine: engine.webhooks.retry(named))
+    output = invocation.output
+    if output.as_json:
+        output.answer({"retried": count})
+    elif count:
+        output.say(f"due now: {counted(count, 'delivery', 'deliveries')}")
+    else:
+        output.say("nothing to do: no delivery is dead; `discovery webhooks list` shows them")
+
+
+def _show(output: Output, found: tuple[WebhookReport, ...], now: float) -> None:
+    heads = [Cell(head, "faint") for head in _HEADS]
+    output.table([heads, *(_row(one, now) for one in found)])
+    dead = [one.name for one in found if one.state.dead or one.condition == "disabled"]
+    if dead:
+        output.say(f"`discovery webhooks retry {' '.join(dead)}` has what is dead sent again")
+    if dropped := sum(one.state.dropped for one in found):
+        output.say(f"{counted(dropped, 'event')} dropped: too many waited")
+
+
+def _row(report: WebhookReport, now: float) -> list[str | Cell]:
+    state = report.state
+    reason = report.problem or state.failure
+    is_bad = report.condition not in ("ok", "off")
+    return [
+        Cell(report.name, "strong"),
+        Cell(report.condition, "bad" if is_bad else "plain"),
+        str(state.pending),
+        str(state.dead),
+        str(state.delivered),
+        f"{ago(now - state.delivered_at)} ago" if state.delivered_at else "never",
+        Cell(one_line(visible(reason)), "faint", is_summary=True),
+    ]

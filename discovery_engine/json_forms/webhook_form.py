@@ -1,0 +1,43 @@
+"""Webhooks as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.owner.webhooks import WebhookReport, WebhookTest
+
+
+def webhook_form(report: WebhookReport) -> JSONObject:
+    state = report.state
+    return {
+        "name": report.name,
+        "condition": report.condition,
+        "url": report.url,
+        "events": list(report.events),
+        "servers": list(report.servers),
+        "enabled": report.is_enabled,
+        "pending": state.pending,
+        "dead": state.dead,
+        "delivered": state.delivered,
+        "dropped": state.dropped,
+        "oldest_at": state.oldest_at,
+        "delivered_at": state.delivered_at,
+        "failed_at": state.failed_at,
+        "failure": state.failure or None,
+        "disabled_at": state.disabled_at,
+        "problem": report.problem or None,
+    }
+
+
+def webhook_test_form(test: WebhookTest) -> JSONObject:
+    return {
+        "webhook": test.webhook,
+        "event_id": test.event_id,
+        "accepted": test.is_accepted,
+        "status": test.status,
+        "reason": test.reason or None,
+        "hint": test.hint or None,
+        "seconds": test.seconds,
+    }

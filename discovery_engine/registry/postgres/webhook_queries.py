@@ -1,0 +1,199 @@
+"""Webhooks and their deliveries in PostgreSQL; `registry.webhook_store` has their contract."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from discovery_engine.registry.postgres.storable_text import key_of, to_column
+from discovery_engine.registry.webhook_rows import (
+    WebhookRow,
+    address_of,
+    definition_of,
+    webhook_changes,
+)
+from discovery_engine.webhooks.delivery import Delivery, WebhookState
+from discovery_engine.webhooks.schedule import GIVE_UP_AFTER, MOST_STORED
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from discovery_engine.config.webhook_settings import WebhookSettings
+    from discovery_engine.webhooks.event import StoredEvent
+
+_NOW = "extract(epoch FROM clock_timestamp())::float8"
+
+
+def rows(connection: Connection, scope: str) -> list[WebhookRow]:
+    query = """
+        SELECT id, name, definition, address, left_at IS NOT NULL, disabled_at IS NOT NULL
+        FROM discovery.webhooks WHERE scope_key = %s ORDER BY id
+        """
+    return [WebhookRow(*row) for row in connection.execute(query, (key_of(scope),))]
+
+
+def replace_all(
+    connection: Connection, scope: str, webhooks: Iterable[WebhookSettings], *, keep_others: bool
+) -> None:
+    """Have these, and no others unless they are kept; nothing is written where nothing changed."""
+    changes = webhook_changes(rows(connection, scope), webhooks, keep_others=keep_others)
+    if not changes:
+        return
+    connection.execute(
+        f"UPDATE discovery.webhooks SET left_at = {_NOW} WHERE id = ANY(%s)",  # noqa: S608
+        ([row.id for row in changes.gone],),
+    )
+    for webhook in changes.new:
+        connection.execute(
+            """
+            INSERT INTO discovery.webhooks (key, scope_key, scope, name, definition, address)
+            VALUES (%s, %s, %s, %s, %s, %s)
+            ON CONFLICT (key) DO UPDATE SET
+                definition = excluded.definition, address = excluded.address, left_at = NULL,
+                disabled_at = CASE
+                    WHEN webhooks.address = excluded.address THEN webhooks.disabled_at
+                END
+            """,
+            (
+                key_of(scope, webhook.name),
+                key_of(scope),
+                to_column(scope),
+                webhook.name,
+                definition_of(webhook),
+                address_of(webhook),
+            ),
+        )
+    query = f"DELETE FROM discovery.webhooks WHERE scope_key = %s AND left_at < {_NOW} - %s"  # noqa: S608
+    connection.execute(query, (key_of(scope), GIVE_UP_AFTER))
+
+
+def add(connection: Connection, webhook: int, event: StoredEvent, now: float) -> None:
+    connection.execute(
+        """
+        INSERT INTO discovery.webhook_deliveries
+            (webhook, event_id, event_type, body, stored_at, tried_since, due_at)
+        VALUES (%s, %s, %s, %s, %s, %s, %s)
+        """,
+        (webhook, event.id, event.type, event.body, now, now, now),
+    )
+    dropped = connection.execute(
+        """
+        DELETE FROM discovery.webhook_deliveries WHERE id IN (
+            SELECT id FROM discovery.webhook_deliveries WHERE webhook = %(webhook)s
+            ORDER BY id LIMIT greatest((
+                SELECT count(*) FROM discovery.webhook_deliveries WHERE webhook = %(webhook)s
+            ) - %(most)s, 0) FOR UPDATE SKIP LOCKED
+        )
+        """,
+        {"webhook": webhook, "most": MOST_STORED},
+    ).rowcount
+    if dropped:
+        query = "UPDATE discovery.webhooks SET dropped = dropped + %s WHERE id = %s"
+        connection.execute(query, (dropped, webhook))
+
+
+def states(connection: Connection, scope: str) -> list[WebhookState]:
+    query = """
+        SELECT name, count(due_at), count(deliveries.id) - count(due_at), delivered, dropped,
+            min(stored_at) FILTER (WHERE due_at IS NOT NULL), delivered_at, failed_at, failure,
+            disabled_at
+        FROM discovery.webhooks
+        LEFT JOIN discovery.webhook_deliveries AS deliveries ON deliveries.webhook = webhooks.id
+        WHERE scope_key = %s AND left_at IS NULL GROUP BY webhooks.id ORDER BY name COLLATE "C"
+        """
+    return [WebhookState(*row) for row in connection.execute(query, (key_of(scope),))]
+
+
+def due(connection: Connection, scope: str) -> list[str]:
+    query = f"""
+        SELECT name FROM discovery.webhooks WHERE scope_key = %s AND EXISTS (
+            SELECT 1 FROM discovery.webhook_deliveries
+            WHERE webhook = webhooks.id AND due_at <= {_NOW}
+        )
+        """  # noqa: S608 - made of constants
+    return [name for (name,) in connection.execute(query, (key_of(scope),))]
+
+
+def claim(
+    connection: Connection, scope: str, webhook: str, limit: int, lease: float
+) -> list[Delivery]:
+    query = f"""
+        WITH clock AS MATERIALIZED (SELECT {_NOW} AS now),
+        due AS (
+            SELECT id FROM discovery.webhook_deliveries
+            WHERE webhook = (SELECT id FROM discovery.webhooks WHERE key = %(key)s)
+                AND due_at <= (SELECT now FROM clock)
+            ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        )
+        UPDATE discovery.webhook_deliveries AS delivery
+        SET attempts = attempts + 1, fence = fence + 1, due_at = now + %(lease)s
+        FROM due, clock WHERE delivery.id = due.id
+        RETURNING delivery.id, event_id, event_type, body, attempts, fence, now - tried_since
+        """  # noqa: S608 - as above
+    values = {"key": key_of(scope, webhook), "limit": limit, "lease": lease}
+    found = connection.execute(query, values).fetchall()
+    return [Delivery(key, webhook, *rest) for key, *rest in sorted(found)]
+
+
+def finish(connection: Connection, delivery: Delivery) -> bool:
+    query = (
+        "DELETE FROM discovery.webhook_deliveries WHERE id = %s AND fence = %s RETURNING webhook"
+    )
+    found = connection.execute(query, (delivery.id, delivery.fence)).fetchone()
+    if found is None:
+        return False
+    query = f"""
+        UPDATE discovery.webhooks
+        SET delivered = delivered + 1, delivered_at = {_NOW}, failure = '' WHERE id = %s
+        """  # noqa: S608 - as above
+    connection.execute(query, found)
+    return True
+
+
+def fail(connection: Connection, delivery: Delivery, reason: str, retry_in: float | None) -> bool:
+    query = f"""
+        UPDATE discovery.webhook_deliveries SET due_at = {_NOW} + %s
+        WHERE id = %s AND fence = %s RETURNING webhook
+        """  # noqa: S608 - as above
+    found = connection.execute(query, (retry_in, delivery.id, delivery.fence)).fetchone()
+    if found is None:
+        return False
+    query = f"UPDATE discovery.webhooks SET failed_at = {_NOW}, failure = %s WHERE id = %s"  # noqa: S608
+    connection.execute(query, (to_column(reason), *found))
+    return True
+
+
+def disable(connection: Connection, scope: str, webhook: str, reason: str) -> int:
+    query = f"""
+        UPDATE discovery.webhooks SET disabled_at = {_NOW}, failed_at = {_NOW}, failure = %s
+        WHERE key = %s
+        """  # noqa: S608 - as above
+    connection.execute(query, (to_column(reason), key_of(scope, webhook)))
+    query = """
+        UPDATE discovery.webhook_deliveries SET due_at = NULL, fence = fence + 1
+        WHERE webhook = (SELECT id FROM discovery.webhooks WHERE key = %s) AND due_at IS NOT NULL
+        """
+    return connection.execute(query, (key_of(scope, webhook),)).rowcount
+
+
+def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) -> int:
+    chosen = "TRUE" if webhooks is None else "key = ANY(%(keys)s)"
+    values = {
+        "scope": key_of(scope),
+        "keys": [key_of(scope, name) for name in webhooks or ()],
+    }
+    connection.execute(
+        f"""
+        UPDATE discovery.webhooks SET disabled_at = NULL
+        WHERE scope_key = %(scope)s AND disabled_at IS NOT NULL AND {chosen}
+        """,  # noqa: S608 - as above
+        values,
+    )
+    query = f"""
+        UPDATE discovery.webhook_deliveries
+        SET due_at = {_NOW}, tried_since = {_NOW}, attempts = 0
+        WHERE due_at IS NULL AND webhook IN (
+            SELECT id FROM discovery.webhooks WHERE scope_key = %(scope)s AND {chosen}
+        )
+        """  # noqa: S608 - as above
+    return connection.execute(query, values).rowcount

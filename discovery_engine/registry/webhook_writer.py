@@ -1,0 +1,117 @@
+"""Writes events for webhooks within the transaction that makes the change they are about.
+
+So an event is stored if and only if its change is: a crash before the commit loses both, and one
+after it loses none. Of several gateways that save the same listing the first makes the events; for
+the others there is no difference any more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from discovery_engine.fleet import schedule
+from discovery_engine.registry.webhook_rows import NoEvents, WebhookRow
+from discovery_engine.webhooks.changes import (
+    failure_event,
+    health_change,
+    listing_events,
+)
+from discovery_engine.webhooks.delivery import ServerHealth
+from discovery_engine.webhooks.event import (
+    StoredEvent,
+    WebhookEvent,
+    failing_event,
+    is_wanted,
+    stored_event,
+)
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.webhook_settings import WebhookSettings
+    from discovery_engine.fleet.refresh_job import RefreshJob
+
+
+class WebhookWriter(NoEvents, ABC):
+    """For one scope and one transaction."""
+
+    def __init__(self, rows: Iterable[WebhookRow]) -> None:
+        self._subscribers: list[tuple[WebhookRow, WebhookSettings]] = [
+            (row, row.settings) for row in rows if row.is_active
+        ]
+
+    def note_servers(self, added: Iterable[str], removed: Iterable[str]) -> None:
+        events = [WebhookEvent("server.added", name, {}) for name in added]
+        self._publish([*events, *(WebhookEvent("server.removed", name, {}) for name in removed)])
+
+    def note_listings(self, parts: Iterable[ServerPart]) -> None:
+        for part in parts:
+            is_known, before = self._stored_part(part.server)
+            if is_known:
+                self._publish(listing_events(before, part))
+
+    def note_health(self, parts: Iterable[ServerPart], *, are_new_listings: bool) -> None:
+        for part in parts:
+            known = self._locked_health(part.server)
+            if known is None:
+                continue
+            change = health_change(part, known, is_new_listing=are_new_listings)
+            if change == "failing":
+                self._set_health(part.server, ServerHealth(self._now, known.well_at))
+                self._publish([failure_event(part)])
+            elif change == "recovered":
+                self._recover(part.server)
+
+    def note_jobs(self, steps: Iterable[tuple[RefreshJob, RefreshJob]]) -> None:
+        for before, after in steps:
+            change = schedule.health_change(before, after)
+            if change == "failing":
+                self._fail(after)
+            elif change == "recovered":
+                known = self._locked_health(after.server)
+                if known and known.failing_at is not None:
+                    self._recover(after.server)
+
+    def note_lost(self, jobs: Iterable[RefreshJob]) -> None:
+        for job in jobs:
+            self._fail(job)
+
+    def _fail(self, job: RefreshJob) -> None:
+        known = self._locked_health(job.server)
+        if known and known.failing_at is None:
+            self._set_health(job.server, ServerHealth(self._now, known.well_at))
+            code, message = job.error_code, job.error_message
+            self._publish([failing_event(job.server, code, message, since=self._now)])
+
+    def _recover(self, server: str) -> None:
+        self._set_health(server, ServerHealth(None, self._now))
+        self._publish([WebhookEvent("server.recovered", server, {})])
+
+    def _publish(self, events: Iterable[WebhookEvent]) -> None:
+        for event in events:
+            wanted = [row.id for row, settings in self._subscribers if is_wanted(settings, event)]
+            if wanted:
+                stored = stored_event(event, at=self._now)
+                for webhook in wanted:
+                    self._add(webhook, stored)
+
+    @property
+    @abstractmethod
+    def _now(self) -> float:
+        """Unix time in seconds by the clock of the store."""
+
+    @abstractmethod
+    def _stored_part(self, server: str) -> tuple[bool, ServerPart | None]:
+        """Whether it is known what is saved of a server, and that; None if it was never listed."""
+
+    @abstractmethod
+    def _locked_health(self, server: str) -> ServerHealth | None:
+        """What webhooks were told of a server; None if the saved settings do not name it."""
+
+    @abstractmethod
+    def _set_health(self, server: str, health: ServerHealth) -> None: ...
+
+    @abstractmethod
+    def _add(self, webhook: int, event: StoredEvent) -> None:
+        """Store a delivery, and drop the oldest ones if there are too many."""

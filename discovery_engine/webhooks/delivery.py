@@ -1,0 +1,60 @@
+"""A delivery: one event on its way to one webhook, and what is known of a webhook.
+
+    pending   sent when it is due, and again until it is accepted
+    dead      refused for too long, or its webhook is gone: nothing is sent until its owner says so
+
+Times are Unix times in seconds by the clock of the registry.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Delivery(Struct, frozen=True):
+    """What one process was given to send."""
+
+    id: int
+    webhook: str
+    event_id: str
+    """Stays the same for every attempt, and for every webhook."""
+    event_type: str
+    body: str
+    """JSON, as it is signed and sent."""
+    attempts: int
+    """Since it was stored or retried by hand, this one included."""
+    fence: int
+    """The number of claims so far: a result counts only if no other process has claimed since."""
+    waiting: float
+    """Seconds since it was stored, or retried by hand."""
+
+
+class WebhookState(Struct, frozen=True):
+    """A webhook of a configuration, as the registry has it."""
+
+    name: str
+    pending: int = 0
+    dead: int = 0
+    delivered: int = 0
+    """Events that were accepted, ever."""
+    dropped: int = 0
+    """Events that were stored and dropped, because too many waited."""
+    oldest_at: float | None = None
+    """When the oldest pending event was stored; None if none is pending."""
+    delivered_at: float | None = None
+    """When an event was last accepted."""
+    failed_at: float | None = None
+    """When an attempt last failed."""
+    failure: str = ""
+    """Why; empty if the last attempt was accepted."""
+    disabled_at: float | None = None
+    """When its receiver said that it is gone; None if it did not. Nothing is stored since."""
+
+
+class ServerHealth(Struct, frozen=True):
+    """What webhooks were last told about a server."""
+
+    failing_at: float | None = None
+    """Since when they know it as failing; None if they do not."""
+    well_at: float | None = None
+    """When they were last told that it is well again."""

@@ -1,0 +1,119 @@
+"""Sends messages to one webhook: signed, without redirects, and never into another network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine.config.syntax import is_secure_address
+from discovery_engine.fetch.fetch_error import FetchError
+from discovery_engine.fetch.fetcher import Fetcher, open_fetcher
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import SecretResolver, resolve
+from discovery_engine.webhooks.signature import (
+    SecretFormatError,
+    key_of_secret,
+    signed_headers,
+)
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.webhook_settings import WebhookSettings
+
+_GONE = 410
+_SUCCESS = range(200, 300)
+_REDIRECTS = range(300, 400)
+
+
+class UnusableWebhookError(Exception):
+    """Why nothing can be sent to a webhook as it is configured. The message holds no secret."""
+
+
+class Target(Struct, frozen=True):
+    """Where messages of a webhook go, with what signs them."""
+
+    url: str
+    keys: tuple[bytes, ...]
+    is_private: bool
+    timeout: float
+
+
+class Attempt(Struct, frozen=True):
+    """What became of one message."""
+
+    status: int | None
+    """Of the answer; None without one."""
+    reason: str
+    """Why it was not accepted; empty if it was."""
+    hint: str = ""
+
+    @property
+    def is_accepted(self) -> bool:
+        return not self.reason
+
+    @property
+    def is_gone(self) -> bool:
+        """The receiver says that it wants nothing more, ever."""
+        return self.status == _GONE
+
+
+def target_of(webhook: WebhookSettings, settings: Settings, secrets: SecretResolver) -> Target:
+    """Where its messages go, as the references have values now; it may read files.
+
+    Raises:
+        UnusableWebhookError: If a reference has no value, or one that cannot be used.
+    """
+    folder = os.path.dirname(settings.path or "") or None  # noqa: PTH120 - "" must stay ""
+    try:
+        url = resolve(webhook.url, secrets, base_dir=folder)
+        written = [resolve(one, secrets, base_dir=folder) for one in webhook.secret]
+    except (UnsetReference, MalformedReferenceError) as error:
+        raise UnusableWebhookError(str(error)) from error
+    if not (webhook.private or is_secure_address(url)):
+        raise UnusableWebhookError("its address is neither https:// nor http:// of this machine")
+    try:
+        keys = tuple(map(key_of_secret, written))
+    except SecretFormatError as error:
+        raise UnusableWebhookError(f"its secret {error}") from error
+    return Target(url, keys, webhook.private, webhook.timeout)
+
+
+class Sender:
+    """Made by `open_sender`."""
+
+    def __init__(self, target: Target, fetcher: Fetcher, clock: Callable[[], float]) -> None:
+        self._target = target
+        self._fetcher = fetcher
+        self._clock = clock
+
+    async def send(self, event_id: str, body: str) -> Attempt:
+        content = body.encode()
+        headers = signed_headers(event_id, content, self._target.keys, at=self._clock())
+        headers = {**headers, "content-type": "application/json"}
+        try:
+            status = await self._fetcher.post(
+                self._target.url, content, headers=headers, within=self._target.timeout
+            )
+        except FetchError as error:
+            return Attempt(None, error.reason, error.hint)
+        if status in _SUCCESS:
+            return Attempt(status, "")
+        if status in _REDIRECTS:
+            hint = "write the address that it redirects to"
+            return Attempt(status, f"HTTP {status}, a redirect, which is not followed", hint)
+        return Attempt(status, f"HTTP {status}", "the log of the receiver may say why")
+
+
+@asynccontextmanager
+async def open_sender(target: Target, *, clock: Callable[[], float]) -> AsyncGenerator[Sender]:
+    """Yield what sends to a target; `clock` is Unix time in seconds.
+
+    Raises:
+        FetchError: If its address is none of the web.
+    """
+    async with open_fetcher(target.url, is_private=target.is_private) as fetcher:
+        yield Sender(target, fetcher, clock)
