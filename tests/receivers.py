@@ -65,6 +65,8 @@ def receiving() -> Iterator[Receiver]:
             length = int(self.headers["content-length"])
             headers = {name.lower(): value for name, value in self.headers.items()}
             found = Received(headers, self.rfile.read(length))
+            if len(found.body) < length:  # the sender was killed
+                return
             receiver.received.append(found)
             receiver.answers.wait(600)
             status = receiver.statuses[0]

@@ -15,7 +15,7 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 
 if TYPE_CHECKING:
-    from discovery_engine.owner.webhooks import WebhookReport
+    from discovery_engine.owner.configured_webhooks import WebhookReport
 
 _HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.search_examination import SearchExamination
     from discovery_engine.owner.server_logins import ServerLogins
-    from discovery_engine.owner.webhooks import Webhooks
+    from discovery_engine.owner.configured_webhooks import Webhooks
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots
@@ -235,7 +235,7 @@ class Engine(ScopedEngine):
     @cached_property
     def webhooks(self) -> Webhooks:
         """Programs that are told what happens to servers: `list`, `test`, `retry`, `states`."""
-        from discovery_engine.owner.webhooks import Webhooks  # noqa: PLC0415
+        from discovery_engine.owner.configured_webhooks import Webhooks  # noqa: PLC0415
 
         return Webhooks(
             self,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.owner.webhooks import WebhookReport, WebhookTest
+    from discovery_engine.owner.configured_webhooks import WebhookReport, WebhookTest
 
 
 def webhook_form(report: WebhookReport) -> JSONObject:

@@ -18,7 +18,7 @@ from discovery_engine.registry.webhook_rows import (
 )
 from discovery_engine.registry.webhook_writer import WebhookWriter
 from discovery_engine.webhooks.delivery import Delivery, ServerHealth, WebhookState
-from discovery_engine.webhooks.schedule import MOST_STORED
+from discovery_engine.webhooks.delivery_schedule import MOST_STORED
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart

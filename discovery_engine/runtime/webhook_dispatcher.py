@@ -18,7 +18,7 @@ import anyio.to_thread
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import DiscoveryError, RegistryError
-from discovery_engine.webhooks.schedule import backoff_after
+from discovery_engine.webhooks.delivery_schedule import backoff_after
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -29,7 +29,7 @@ from discovery_engine.owner.owned_servers import OwnedServers
 from discovery_engine.owner.presets import Presets
 from discovery_engine.owner.reviews import Reviews
 from discovery_engine.owner.server_logins import USUAL_TIMEOUT, ServerLogins
-from discovery_engine.owner.webhooks import Webhooks
+from discovery_engine.owner.configured_webhooks import Webhooks
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
 from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset

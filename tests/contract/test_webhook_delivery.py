@@ -25,7 +25,7 @@ from discovery_engine.registry.protocols import Registry
 from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.webhooks.delivery import WebhookState
-from discovery_engine.webhooks.schedule import GIVE_UP_AFTER, backoff_after
+from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, backoff_after
 from discovery_engine.webhooks.sender import UnusableWebhookError, open_sender, target_of
 from tests.factories import make_part, make_server, make_settings
 from tests.postgres import PostgresServer

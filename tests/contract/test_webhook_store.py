@@ -16,7 +16,7 @@ from discovery_engine.catalog import Entry, Failure, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
-from discovery_engine.fleet.schedule import MOST_ATTEMPTS
+from discovery_engine.fleet.schedule import MOST_LOSSES
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.rules.rule import Verdict
@@ -208,7 +208,7 @@ def test_a_server_with_which_workers_are_lost_is_failing(store: Registry) -> Non
     store.save_settings(SCOPE, settings("a"))
     store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
     sent(store)
-    for _ in range(MOST_ATTEMPTS + 1):
+    for _ in range(MOST_LOSSES + 1):
         store.claim_refreshes(SCOPE, "worker", limit=1, lease=0.0)
 
     [(kind, data)] = told(store)

@@ -137,7 +137,7 @@ async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloade
     home = Discovery(tmp_path, forked)
     assert "no webhook is configured" in home("webhooks", "list").err
     with receiving() as receiver:
-        folder.write(good("a"), webhooks=section(receiver))
+        folder.write(good("a"), webhooks=section(receiver, secret="${file:key}"))
         without = home("webhooks", "list")
         home.environ["HOOK_KEY"] = SECRET
         async with folder.open(environ=home.environ) as engine:
@@ -153,7 +153,7 @@ async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloade
         again = home("webhooks", "retry", "--all-dead", "--json")
 
     assert without.code == shown.code == as_json.code == 7
-    assert "${HOOK_KEY} is not set" in without.out
+    assert "${file:key}" in without.out
     assert "HTTP 500" in shown.out
     assert "`discovery webhooks retry ops`" in shown.err
     assert as_json.json["webhooks"][0]["dead"] == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.postgres import refresh_queries
-from discovery_engine.registry.postgres.webhook_events import event_writer
+from discovery_engine.registry.postgres.postgres_webhook_writer import event_writer
 from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
 
 if TYPE_CHECKING:

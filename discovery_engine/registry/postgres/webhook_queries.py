@@ -13,7 +13,7 @@ from discovery_engine.registry.webhook_rows import (
     webhook_changes,
 )
 from discovery_engine.webhooks.delivery import Delivery, WebhookState
-from discovery_engine.webhooks.schedule import GIVE_UP_AFTER, MOST_STORED
+from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -73,7 +73,7 @@ class SqliteQueue(RefreshSteps):
         if not any(row.is_active for row in rows):
             return NoEvents()
         # Most registries have no webhook, and this is on the path of every start.
-        from discovery_engine.registry.sqlite.webhook_events import (  # noqa: PLC0415
+        from discovery_engine.registry.sqlite.sqlite_webhook_writer import (  # noqa: PLC0415
             SqliteWebhookWriter,
         )
 
