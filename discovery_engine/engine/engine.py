@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
     from discovery_engine.owner.catalog_lock import CatalogLock
     from discovery_engine.owner.configuration_changes import ConfigurationChanges
+    from discovery_engine.owner.configured_webhooks import Webhooks
     from discovery_engine.owner.current_marketplace import CurrentMarketplace
     from discovery_engine.owner.enrichment import Enrichment
     from discovery_engine.owner.enrichment_run import EnrichmentReport
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.search_examination import SearchExamination
     from discovery_engine.owner.server_logins import ServerLogins
-    from discovery_engine.owner.configured_webhooks import Webhooks
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots

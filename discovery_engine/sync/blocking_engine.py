@@ -22,6 +22,7 @@ from discovery_engine.owner.agent_requests import AgentRequests
 from discovery_engine.owner.approvals import Approvals
 from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.owner.configuration_changes import ConfigurationChanges
+from discovery_engine.owner.configured_webhooks import Webhooks
 from discovery_engine.owner.enrichment import Enrichment
 from discovery_engine.owner.eval_cases import EvalCases
 from discovery_engine.owner.fleet import Fleet
@@ -29,7 +30,6 @@ from discovery_engine.owner.owned_servers import OwnedServers
 from discovery_engine.owner.presets import Presets
 from discovery_engine.owner.reviews import Reviews
 from discovery_engine.owner.server_logins import USUAL_TIMEOUT, ServerLogins
-from discovery_engine.owner.configured_webhooks import Webhooks
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
 from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset

@@ -35,10 +35,10 @@ from discovery_engine.registry.postgres.database_feed import (
     notify,
 )
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
+from discovery_engine.registry.postgres.postgres_webhook_writer import event_writer
 from discovery_engine.registry.postgres.postgres_webhooks import PostgresWebhooks
 from discovery_engine.registry.postgres.restricted_roles import RestrictedRoles
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
-from discovery_engine.registry.postgres.postgres_webhook_writer import event_writer
 from discovery_engine.registry.records import EVERY_SCOPE
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 
