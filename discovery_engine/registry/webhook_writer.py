@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.webhook_rows import NoEvents, WebhookRow
-from discovery_engine.webhooks.changes import (
+from discovery_engine.webhooks.change_events import (
     failure_event,
     health_change,
     listing_events,

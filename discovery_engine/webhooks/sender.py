@@ -14,7 +14,7 @@ from discovery_engine.fetch.fetch_error import FetchError
 from discovery_engine.fetch.fetcher import Fetcher, open_fetcher
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
-from discovery_engine.webhooks.signature import (
+from discovery_engine.webhooks.message_signature import (
     SecretFormatError,
     key_of_secret,
     signed_headers,

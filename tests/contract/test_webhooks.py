@@ -18,7 +18,7 @@ from discovery_engine.errors import WebhookNotFoundError
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.refresh_worker import WorkerOptions
 from discovery_engine.webhooks.delivery import Delivery
-from discovery_engine.webhooks.signature import key_of_secret, signed_headers
+from discovery_engine.webhooks.message_signature import key_of_secret, signed_headers
 from tests.api_server import serving
 from tests.contract.discovery import Discovery
 from tests.contract.test_webhook_store import SCOPE

@@ -1,4 +1,4 @@
--- usable from: 5
+-- usable from: 7
 -- Webhooks, and events on their way to them. A delivery is claimed by moving `due_at` to the end of
 -- the lease; NULL where it is dead. Times are Unix times in seconds by `clock_timestamp()`.
 CREATE TABLE discovery.webhooks (
