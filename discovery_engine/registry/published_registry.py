@@ -53,7 +53,7 @@ class PublishedRegistry(SqliteRegistry):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(database)
+        super().__init__(database, has_webhooks=False)
         self._published = published
         self._seen: dict[str, _Seen] = {}
         self._availability = Availability(published.database.address.name, clock)

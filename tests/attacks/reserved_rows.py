@@ -14,6 +14,7 @@ from psycopg import sql
 
 from discovery_engine.catalog import DroppedTool, Failure, RemovedTool, ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.overrides.override import Override
 from discovery_engine.registry.backends import open_database
@@ -103,6 +104,7 @@ def reserving(**changes: Any) -> Settings:
     )
     return replace(
         make_settings(payroll, "docs"),
+        webhooks=(WebhookSettings(CANARY, f"https://{CANARY}.example", (f"${{{CANARY}}}",)),),
         tool_rules=(Rule(("pay_*",), visible_to=(OWN_TEAM,)),),
         resource_rules=(Rule(("*salar*",), visible_to=(OWN_TEAM,)),),
         prompt_rules=(Rule(("dismiss*",), visible_to=(OWN_TEAM,)),),

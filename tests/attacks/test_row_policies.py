@@ -44,7 +44,7 @@ OWNERS_ALONE = {
     "losses", "presets", "publications", "refresh_jobs", "registered_servers", "scopes",
     "search_indexes", "search_servers", "search_spaces", "search_terms", "search_tools",
     "search_vector_servers", "search_vectors", "server_marks", "servers", "switches",
-    "typical_requests", "uses", "vector_uses", "vectors",
+    "typical_requests", "uses", "vector_uses", "vectors", "webhook_deliveries", "webhooks",
 }  # fmt: skip
 """Tables to which restricted roles have no right. Each is described in specs/teams.md."""
 

@@ -115,6 +115,8 @@ def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -
 
 _DROP_SAVED = "ALTER TABLE discovery.servers DROP COLUMN saved"
 _BEFORE_ROLES = (
+    "DROP TABLE discovery.webhook_deliveries, discovery.webhooks",
+    "ALTER TABLE discovery.servers DROP COLUMN told_failing_at, DROP COLUMN told_well_at",
     "DROP TABLE discovery.published_parts, discovery.publications, discovery.role_principals",
     "DROP FUNCTION discovery.withdraw_server() CASCADE",
     "DROP FUNCTION discovery.withdraw_servers() CASCADE",

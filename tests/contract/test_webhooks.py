@@ -139,7 +139,7 @@ async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloade
     with receiving() as receiver:
         folder.write(good("a"), webhooks=section(receiver, secret="${file:key}"))
         without = home("webhooks", "list")
-        home.environ["HOOK_KEY"] = SECRET
+        (tmp_path / "key").write_text(SECRET, "utf-8")
         async with folder.open(environ=home.environ) as engine:
             await engine.complete_settings()
             failing(engine)
