@@ -26,7 +26,7 @@ export function Tools({ rest }) {
     <label>Filter <input data-search type="search" value=${words} onInput=${(e) => setWords(e.target.value)} placeholder="server, name or words" /></label>
     <${Problem} error=${error} />
     <p role="status">${tools && html`${found.length.toLocaleString("en")} of ${tools.length.toLocaleString("en")} tools${found.length > SHOWN ? `; the first ${SHOWN}` : ""}`}</p>
-    ${tools?.length === 0 && html`<${Empty}>No server has a tool yet. <a href="#/servers">Servers</a> shows which are connected, and adds others.<//>`}
+    ${tools?.length === 0 && html`<${Empty}>No server has a tool yet. Under <a href="#/servers">Servers</a> stands why, and others are added there.<//>`}
     ${found.length > 0 && html`<table class="found">
       <thead><tr><th>Tool</th><th>What it does</th><th>Tags</th></tr></thead>
       <tbody>${found.slice(0, SHOWN).map((tool) => html`<tr key=${`${tool.server}:${tool.tool}`} class=${tool.enabled ? "" : "off"}>
