@@ -63,6 +63,9 @@ def serialize(settings: Settings) -> JSONObject:
 def serialize_server(server: ServerSettings) -> JSONObject:
     """An entry of `servers`, without what has its default."""
     transport = _entry(server.transport) if server.transport else {}
+    # Without `args`, a command with a space is refused as a whole command line.
+    if " " in transport.get("command", "") and "args" not in transport:
+        transport = {"command": transport["command"], "args": [], **transport}
     return {**transport, **_entry(replace(server, transport=None))}
 
 

@@ -70,7 +70,7 @@ def _failed(
 
 
 def _working_directory(server: ServerName, stdio: StdioTransport) -> str | None:
-    if stdio.cwd is None or Path(stdio.cwd).is_dir():
+    if stdio.cwd is None or os.path.isdir(stdio.cwd):  # noqa: PTH112 - see `_unexecutable`
         return stdio.cwd
     raise _failed(
         server,
@@ -83,7 +83,8 @@ def _working_directory(server: ServerName, stdio: StdioTransport) -> str | None:
 
 def _unexecutable(command: str, path: str) -> str | None:
     candidates = (Path(folder or ".") / command for folder in path.split(os.pathsep))
-    return next((str(c) for c in candidates if c.is_file()), None)
+    # `Path.is_file` raises for a name that is too long or has a NUL; `os.path.isfile` does not.
+    return next((str(c) for c in candidates if os.path.isfile(c)), None)  # noqa: PTH113
 
 
 def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:

@@ -387,7 +387,7 @@ class FullStore(MemoryRegistry):
     def load(self, scope: str) -> None:
         raise RegistryError("no")
 
-    def save_settings(self, scope: str, settings: Settings) -> None:
+    def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         raise RegistryError("no")
 
     def save_parts(
