@@ -84,10 +84,12 @@ class RestrictedRoles:
         """Let a role read what these principals may see of a scope, and nothing else of it.
 
         Raises:
-            RegistryError: If there is no such role, or nothing can be kept from it.
+            RegistryError: If there is no such role, nothing can be kept from it, or the tables
+                are another role's.
         """
 
         def grant(db: Connection) -> None:
+            _require_owner(db)
             _require_restrictable(db, one.role)
             publication_queries.set_withdrawing(db, is_on=True)
             _set_rights(db, one.role, readable=True)
@@ -98,9 +100,14 @@ class RestrictedRoles:
         self.publish_rest(one.scope)
 
     def revoke(self, role: str, scope: str) -> bool:
-        """Let a role see nothing of a scope any more; returns whether it saw anything."""
+        """Let a role see nothing of a scope any more; returns whether it saw anything.
+
+        Raises:
+            RegistryError: If the tables are another role's.
+        """
 
         def revoke(db: Connection) -> bool:
+            _require_owner(db)
             snapshot_queries.locked_save(db, scope)
             was_granted = publication_queries.forget_grant(db, role, scope)
             if not publication_queries.has_grant(db, scope=scope):
@@ -136,6 +143,20 @@ class RestrictedRoles:
                 slices = None
             known = self._slicers[scope] = _Slicer(digest, slices)
         return known.slices
+
+
+def _require_owner(connection: Connection) -> None:
+    row = connection.execute(
+        """
+        SELECT current_user, pg_has_role(relowner, 'USAGE'), pg_get_userbyid(relowner)
+        FROM pg_class WHERE relnamespace = 'discovery'::regnamespace AND relname = 'scopes'
+        """
+    ).fetchone()
+    if row and not row[1]:
+        raise RegistryError(
+            f"the role {row[0]!r} does not own the tables of the registry",
+            hint=f"grant and revoke as the role {row[2]!r}, which does",
+        )
 
 
 def _require_restrictable(connection: Connection, role: str) -> None:
