@@ -1,4 +1,4 @@
-"""`discovery webhooks`: the programs that are told what happens to servers and tools."""
+"""`discovery webhooks`: where events of servers and tools are sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
 def command() -> None:
     """Show, test and retry webhooks.
 
-    `webhooks:` in discovery.yaml names addresses that are told, by signed requests, when servers
+    `webhooks:` in discovery.yaml names addresses to which signed requests are sent when servers
     and tools are added, changed or removed, and when a server is failing.
     """
 

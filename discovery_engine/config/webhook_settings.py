@@ -1,4 +1,4 @@
-"""The section `webhooks` as the rest of the engine sees it: who is told what happens to servers.
+"""The section `webhooks` as the rest of the engine sees it: where events of servers are sent.
 
 No field declares a permission, so that all of it is the owner's alone: a file of untrusted origin
 could have names of tools sent to an address of its choice.
@@ -30,7 +30,7 @@ TEST_EVENT = "webhook.test"
 class WebhookSettings(
     Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """An address that is told of events. `url` and `secret` may hold `${references}`."""
+    """An address to which events are sent. `url` and `secret` may hold `${references}`."""
 
     name: str
     url: str = ""

@@ -234,7 +234,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def webhooks(self) -> Webhooks:
-        """Programs that are told what happens to servers: `list`, `test`, `retry`, `states`."""
+        """Addresses to which events of servers are sent: `list`, `test`, `retry`, `states`."""
         from discovery_engine.owner.configured_webhooks import Webhooks  # noqa: PLC0415
 
         return Webhooks(

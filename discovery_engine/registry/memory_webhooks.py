@@ -47,8 +47,8 @@ class MemoryWebhooks:
 
     def __init__(self) -> None:
         self._webhooks: dict[str, dict[str, _Webhook]] = {}
-        self.told: dict[tuple[str, str], ServerHealth] = {}
-        """What webhooks were last told, by scope and server."""
+        self.sent_health: dict[tuple[str, str], ServerHealth] = {}
+        """The health that webhooks were sent last, by scope and server."""
         self._last_id = 0
 
     def webhook_states(self, scope: str) -> tuple[WebhookState, ...]:
@@ -222,10 +222,10 @@ class _Writer(WebhookWriter):
     def _locked_health(self, server: str) -> ServerHealth | None:
         if self._part_of(server) is None:
             return None
-        return self._store.told.get((self._scope, server), ServerHealth())
+        return self._store.sent_health.get((self._scope, server), ServerHealth())
 
     def _set_health(self, server: str, health: ServerHealth) -> None:
-        self._store.told[self._scope, server] = health
+        self._store.sent_health[self._scope, server] = health
 
     def _add(self, webhook: int, event: StoredEvent) -> None:
         self._store.add_delivery(self._scope, self._names[webhook], event, self._now)

@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.webhook_rows import NoEvents, WebhookRow
+from discovery_engine.webhooks.change_events import (
+    failure_event,
+    health_change,
+    listing_events,
+)
 from discovery_engine.webhooks.delivery import ServerHealth
 from discovery_engine.webhooks.event import (
     StoredEvent,
@@ -20,11 +25,6 @@ from discovery_engine.webhooks.event import (
     failing_event,
     is_wanted,
     stored_event,
-)
-from discovery_engine.webhooks.told_changes import (
-    failure_event,
-    health_change,
-    listing_events,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class WebhookWriter(NoEvents, ABC):
 
     @abstractmethod
     def _locked_health(self, server: str) -> ServerHealth | None:
-        """What webhooks were told of a server; None if the saved settings do not name it."""
+        """The health of a server as it was sent last; None if the saved settings do not name it."""
 
     @abstractmethod
     def _set_health(self, server: str, health: ServerHealth) -> None: ...

@@ -52,9 +52,9 @@ class WebhookState(Struct, frozen=True):
 
 
 class ServerHealth(Struct, frozen=True):
-    """What webhooks were last told about a server."""
+    """What webhooks were sent last about a server."""
 
     failing_at: float | None = None
     """Since when they know it as failing; None if they do not."""
     well_at: float | None = None
-    """When they were last told that it is well again."""
+    """When they were last sent that it is well again."""

@@ -77,7 +77,7 @@ def safe_text(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def is_wanted(webhook: WebhookSettings, event: WebhookEvent) -> bool:
-    """Whether a webhook is told of an event."""
+    """Whether an event is for a webhook."""
     if not webhook.wants(event.type):
         return False
     if not webhook.servers:

@@ -215,7 +215,7 @@ class Configuration(Section):
         mapping_or_nothing,
     ] = Field(
         default={},
-        description="Addresses that are told what happens to servers and tools, by names.",
+        description="Addresses to which events of servers and tools are sent, by names.",
         examples=[{"ops": {"url": "https://hooks.example.com/d", "secret": "${secret:HOOK_KEY}"}}],
     )
     server: Annotated[ServeSection, mapping_or_nothing] = Field(

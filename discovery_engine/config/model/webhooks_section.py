@@ -1,4 +1,4 @@
-"""The section `webhooks`: addresses that are told what happens to servers and their tools."""
+"""The section `webhooks`: addresses to which events of servers and their tools are sent."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _event(text: str) -> str:
 
 
 class WebhookEntry(Section):
-    """An address that is told, by signed HTTP requests, what happens to servers and tools."""
+    """An address to which events of servers and tools are sent, as signed HTTP requests."""
 
     url: Annotated[Template, AfterValidator(_address)] = Field(
         description="The address that each event is sent to with POST.",
@@ -106,7 +106,7 @@ class WebhookEntry(Section):
     )
     servers: Patterns = Field(
         default=[],
-        description="The only servers that are told of, as patterns; all if there is none.",
+        description="The only servers whose events are sent, as patterns; all if there is none.",
         examples=[["github", "jira-*"]],
     )
     private: Flag = Field(

@@ -55,8 +55,8 @@ class PostgresQueue(RefreshSteps):
             changed = []
             for scope, servers in chosen.items():
                 steps = refresh_queries.step(db, scope, servers, step)
-                if told := [pair for pair in steps if schedule.health_change(*pair)]:
-                    event_writer(db, scope).note_jobs(told)
+                if turned := [pair for pair in steps if schedule.health_change(*pair)]:
+                    event_writer(db, scope).note_jobs(turned)
                 changed += [job for _, job in steps]
             return changed
 

@@ -60,8 +60,8 @@ class SqliteQueue(RefreshSteps):
             changed = []
             for scope, servers in chosen.items():
                 steps = refresh_table.step(db, scope, servers, lambda job: step(job, now))
-                if told := [pair for pair in steps if schedule.health_change(*pair)]:
-                    self._events(db, scope).note_jobs(told)
+                if turned := [pair for pair in steps if schedule.health_change(*pair)]:
+                    self._events(db, scope).note_jobs(turned)
                 changed += [job for _, job in steps]
             return changed
 

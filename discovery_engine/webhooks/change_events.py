@@ -43,10 +43,10 @@ def listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[Web
 def health_change(
     part: ServerPart, known: ServerHealth, *, is_new_listing: bool
 ) -> HealthChange | None:
-    """Whether webhooks must be told that a server is failing, or well again.
+    """Whether an event says that a server is failing, or well again.
 
-    A gateway fails for itself: of several only the first one's failure is told, and after another
-    has reached the server only a failure that began later.
+    Each gateway fails for itself: of several only the first one's failure is an event, and after
+    another has reached the server only a failure that began later.
     """
     failure = part.failure
     if failure is None:
