@@ -136,3 +136,12 @@ complete_target = _completer(_targets)
 complete_tag = _completer(_tags)
 complete_resource = _completer(_resources)
 complete_prompt = _completer(_prompts)
+
+tag_option = click.option(
+    "--tag",
+    "tags",
+    metavar="TAG",
+    multiple=True,
+    shell_complete=complete_tag,
+    help="Only tools with this tag; may be repeated, then all of them are needed.",
+)

@@ -11,13 +11,7 @@ from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.offering_output import offering_row
-from discovery_cli.options import (
-    complete_server,
-    complete_tag,
-    in_view,
-    pass_invocation,
-    view_option,
-)
+from discovery_cli.options import complete_server, in_view, pass_invocation, tag_option, view_option
 from discovery_cli.output import Output
 from discovery_cli.rendering import (
     explained_hit_row,
@@ -52,14 +46,7 @@ class Asked(TypedDict):
 @click.command("search")
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @click.option("--server", metavar="SERVER", shell_complete=complete_server, help="Only its tools.")
-@click.option(
-    "--tag",
-    "tags",
-    metavar="TAG",
-    multiple=True,
-    shell_complete=complete_tag,
-    help="Only tools with this tag; may be repeated, then all of them are needed.",
-)
+@tag_option
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="The most results.  [default: 10]"
 )

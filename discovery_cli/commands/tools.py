@@ -11,7 +11,7 @@ import click
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_server, complete_tag, pass_invocation
+from discovery_cli.options import complete_server, pass_invocation, tag_option
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("tools")
 @click.argument("server", required=False, shell_complete=complete_server)
-@click.option(
-    "--tag",
-    "tags",
-    metavar="TAG",
-    multiple=True,
-    shell_complete=complete_tag,
-    help="Only tools with this tag; may be repeated, then all of them are needed.",
-)
+@tag_option
 @click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
