@@ -26,7 +26,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres.database_feed import _newest
+from discovery_engine.registry.postgres.database_feed import newest_change
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.shared_registry import SharedRegistry
 from discovery_engine.rules.rule import FOR_REVIEW
@@ -94,7 +94,7 @@ class Oracle:
         return {str(one["name"]) for one in self.present if not self.is_accepted(one)}
 
     def newest(self) -> object:
-        return _newest(self._database.database)
+        return self._database.database.read(newest_change)
 
     def save_older(self) -> None:
         """What a slow gateway listed at first is saved only now."""

@@ -82,10 +82,20 @@ export function ChangedServer({ server, entry, onChanged }) {
     done=${() => html`<p>Saved. The file before is kept beside it as <code>.bak</code>.</p><${Standing} name=${server} />`} onDone=${onChanged} />`;
 }
 
-/** The removal of a server. @param {{server: string, onRemoved: () => void}} given */
-export function RemovedServer({ server, onRemoved }) {
+/** The removal of a server. @param {{server: string, onLeaving: (is: boolean) => void, onRemoved: () => void}} given */
+export function RemovedServer({ server, onLeaving, onRemoved }) {
   const path = `/servers/${part(server)}`;
-  const act = async ({ digest }) => { const answer = await request("DELETE", path, { query: { digest } }); onRemoved(); return answer; };
+  const act = async ({ digest }) => {
+    onLeaving(true); // the gateway may report the change before it answers
+    try {
+      const answer = await request("DELETE", path, { query: { digest } });
+      onRemoved();
+      return answer;
+    } catch (error) {
+      onLeaving(false);
+      throw error;
+    }
+  };
   return html`<${Planned} plan=${() => post(`${path}/remove/plan`)} act=${act} verb="Remove" done=${() => null}
     show=${(form) => html`<p>Its calls end, and its approval is taken back. Its secrets stay stored, and the file of now stays beside it as <code>.bak</code>.</p><${Plan} plan=${form} />`} />`;
 }

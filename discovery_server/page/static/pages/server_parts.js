@@ -1,6 +1,6 @@
 // @ts-check
 // Further parts of a server: differences that wait for review, its entry, secrets, metrics, stderr, events, export.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
 import { follow, reloads, revision, servers } from "../live.js";
@@ -51,7 +51,8 @@ export function Configuration({ server, isChanging }) {
   const [turn, setTurn] = useState(0);
   const [open, setOpen] = useState(isChanging ? "change" : "");
   const [isGone, setGone] = useState(false);
-  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value, reloads.value, turn]);
+  const leaving = useRef(/** @type {any} */ (null)); // what was read last, while it is removed: its entry cannot be read then
+  const [found, error] = useLoaded(async (signal) => leaving.current || get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value, reloads.value, turn]);
   const [entry, problem] = useMemo(() => { const { problem: why = "", source, ...own } = found?.entry || {}; return [own, why]; }, [found]);
   if (isGone) return html`<p role="status">${server} is removed. The secrets that were stored for it are under <a href="#/settings">Settings</a>.</p>`;
   return html`<div aria-busy=${!found && !error}>
@@ -65,7 +66,7 @@ export function Configuration({ server, isChanging }) {
     <p class="row"><button type="button" aria-expanded=${open === "change"} onClick=${() => setOpen("change")}>Change it …</button>
       <button type="button" aria-expanded=${open === "remove"} onClick=${() => setOpen("remove")}>Remove it …</button></p>
     ${open === "change" && html`<h3>Change it</h3><${ChangedServer} server=${server} entry=${entry} onChanged=${() => setTurn(turn + 1)} />`}
-    ${open === "remove" && html`<h3>Remove it</h3><${RemovedServer} server=${server} onRemoved=${() => setGone(true)} />`}`}
+    ${open === "remove" && html`<h3>Remove it</h3><${RemovedServer} server=${server} onLeaving=${(is) => { leaving.current = is ? found : null; }} onRemoved=${() => setGone(true)} />`}`}
   </div>`;
 }
 
