@@ -8,7 +8,7 @@ LEAST_COVERED := 96
 # Many tests wait, for programs above all: two processes for each processor keep it busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; n = os.cpu_count() or 1; print(n + min(n, 8))')
 ARGS ?=
-# Tracing takes a third of the time of a run, so it is for `.ci/run`, or on request.
+# Tracing takes a third of the time of a run, so it is on request: before a release, for example.
 COVERAGE ?=
 READY := $(VENV)/.ready
 
