@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.webhook_rows import NoEvents, WebhookRow
-from discovery_engine.webhooks.change_events import (
-    failure_event,
-    health_change,
-    listing_events,
-)
 from discovery_engine.webhooks.delivery import ServerHealth
 from discovery_engine.webhooks.event import (
     StoredEvent,
@@ -25,6 +20,11 @@ from discovery_engine.webhooks.event import (
     failing_event,
     is_wanted,
     stored_event,
+)
+from discovery_engine.webhooks.part_events import (
+    failure_event,
+    health_change,
+    listing_events,
 )
 
 if TYPE_CHECKING:
