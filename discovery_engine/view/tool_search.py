@@ -61,8 +61,7 @@ class ToolSearch(Struct, frozen=True):
         wanted = set(tags)
 
         def is_asked_for(entry: Entry) -> bool:
-            is_tagged = not wanted or wanted.issubset(entry.verdict.tags)
-            return is_tagged and (only is None or entry.tool.server == only)
+            return has_tags(entry, wanted) and (only is None or entry.tool.server == only)
 
         def is_listed(entry: Entry) -> bool:
             return may_be_listed(entry, include_disabled=include_disabled)
@@ -109,8 +108,7 @@ class ToolSearch(Struct, frozen=True):
         runner = self._runner(query, query_vectors, limit)
 
         def is_asked_for(entry: Entry) -> bool:
-            is_tagged = wanted.issubset(entry.verdict.tags)
-            return is_tagged and (only is None or entry.tool.server == only)
+            return has_tags(entry, wanted) and (only is None or entry.tool.server == only)
 
         return runner.answer(is_asked_for, self._asked_for(only, wanted, None))
 
