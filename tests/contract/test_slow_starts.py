@@ -88,7 +88,8 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
 
     async with folder.open() as engine:
         with engine.subscribe() as events:
-            report = await engine.refresh(max_wait=0.5)
+            await engine.list_tools("quick")
+            report = await engine.refresh(max_wait=1.5)
             seen = await under_way(engine, "slow")
             answer = await engine.search("echo")
             download.end()

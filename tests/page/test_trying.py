@@ -196,8 +196,9 @@ def test_a_call_is_kept_under_a_name_and_shown_as_commands_that_make_it(
         token = (home.folder / "data" / "http-token").read_text("ascii").strip()
         environment = {**home.environ, "DISCOVERY_TOKEN": token}
         words = shlex.split(execute)
-        assert words[:3] == ["discovery", "execute", "good:echo"]
-        assert json.loads(words[4]) == {"text": given}
+        file = str(home.folder / "discovery.yaml")
+        assert words[:-1] == ["discovery", "--config", file, "execute", "good:echo", "--args"]
+        assert json.loads(words[-1]) == {"text": given}
         answers = [
             subprocess.run(
                 ["/bin/sh", "-c", line],
