@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -70,12 +71,18 @@ def open_connection(parameters: dict[str, str], *, timeout: float) -> TimedConne
         "connect_timeout": max(2, round(timeout)),
         **_KEEPALIVES,
     }
-    # No prepared statements: a pooler such as PgBouncer may give each transaction another session.
-    connection = TimedConnection.connect(
-        **{**defaults, **parameters},
-        autocommit=True,
-        prepare_threshold=None,
-        cursor_factory=_TimedCursor,
-    )
+    try:
+        # No prepared statements: behind a pooler each transaction may have another session.
+        connection = TimedConnection.connect(
+            **{**defaults, **parameters},
+            autocommit=True,
+            prepare_threshold=None,
+            cursor_factory=_TimedCursor,
+        )
+    except psycopg.Error as error:
+        # What was not answered in time stays open in the driver's frames, which hold each other
+        # until the garbage collector runs; the server counts it among its connections meanwhile.
+        traceback.clear_frames(error.__traceback__)
+        raise
     connection.deadline = time.monotonic() + timeout
     return connection
