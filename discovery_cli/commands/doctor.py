@@ -16,7 +16,7 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import last_lines
 from discovery_engine._util.quantities import counted
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, RegistryError
 
 if TYPE_CHECKING:
     from discovery_engine.doctor.checks import Check
@@ -63,7 +63,22 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
         now=invocation.clock(),
         data_dir=invocation.data_dir,
     )
-    return (*found, *_reserved(view.settings.principals, invocation))
+    return (
+        *found,
+        *await _webhooks(engine),
+        *_reserved(view.settings.principals, invocation),
+    )
+
+
+async def _webhooks(engine: Engine) -> tuple[Check, ...]:
+    if not engine.view.settings.webhooks:
+        return ()
+    from discovery_engine.doctor import checks
+
+    try:
+        return tuple(map(checks.webhook, await engine.webhooks.list()))
+    except RegistryError:  # which has a check of its own
+        return ()
 
 
 def _reserved(principals: frozenset[str], invocation: Invocation) -> Iterator[Check]:

@@ -15,6 +15,8 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 
 if TYPE_CHECKING:
+    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.engine import Engine
     from discovery_engine.owner.configured_webhooks import WebhookReport
 
 _HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
@@ -34,19 +36,25 @@ def command() -> None:
 def list_(invocation: Invocation) -> ExitCode:
     """Show the webhooks, what waits for each, and why it fails.
 
-    With deliveries that are dead, or a webhook that cannot be used, the exit code is 7.
+    With deliveries that are dead, or a webhook that cannot be used, the exit code is 7; also if
+    the file is not trusted, so that its webhooks are ignored.
     """
     output = invocation.output
-    found = invocation.run(lambda engine: engine.webhooks.list())
+    found, refusal = invocation.run(_list)
     if output.as_json:
-        from discovery_engine.json_forms.webhook_form import webhook_form
+        from discovery_engine.json_forms.webhook_form import webhooks_form
 
-        output.answer({"webhooks": [webhook_form(one) for one in found]})
+        output.answer(webhooks_form(found, refusal))
+    elif refusal is not None:
+        output.say(f"no webhook is used: {refusal.line}")
+        output.say(f"  hint: {refusal.hint}")
     elif not found:
         output.say("no webhook is configured; add one under `webhooks` in discovery.yaml")
     else:
         _show(output, found, invocation.clock())
-    is_well = all(one.condition in ("ok", "off", "failing") and not one.state.dead for one in found)
+    is_well = refusal is None and all(
+        one.condition in ("ok", "off", "failing") and not one.state.dead for one in found
+    )
     return ExitCode.OK if is_well else ExitCode.UNHEALTHY
 
 
@@ -94,6 +102,10 @@ def retry(invocation: Invocation, *, names: tuple[str, ...], all_dead: bool) -> 
         output.say(f"due now: {counted(count, 'delivery', 'deliveries')}")
     else:
         output.say("nothing to do: no delivery is dead; `discovery webhooks list` shows them")
+
+
+async def _list(engine: Engine) -> tuple[tuple[WebhookReport, ...], Diagnostic | None]:
+    return await engine.webhooks.list(), await engine.webhooks.refusal()
 
 
 def _show(output: Output, found: tuple[WebhookReport, ...], now: float) -> None:

@@ -796,6 +796,21 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "files of other clients are there and not used",
             "`discovery import` reads them",
         ),
+        "WEBHOOK_UNUSABLE": (
+            "error",
+            "nothing can be sent to a webhook: its secret or address has no value that can be used",
+            "give the reference a value",
+        ),
+        "WEBHOOK_UNDELIVERED": (
+            "error",
+            "a webhook did not take events for days, or its receiver said that it is gone",
+            "mend its receiver, then `discovery webhooks retry NAME`",
+        ),
+        "WEBHOOK_FAILING": (
+            "warning",
+            "a webhook does not take events at the moment; they are sent again",
+            "`discovery webhooks test NAME` shows the answer",
+        ),
         "PRINCIPAL_WITHOUT_TOKEN": (
             "warning",
             "something is reserved for a team or user for whom no access token stands",

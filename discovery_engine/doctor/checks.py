@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Settings,
     )
     from discovery_engine.config.sources import ClientFile
+    from discovery_engine.owner.configured_webhooks import WebhookReport
     from discovery_engine.registry.postgres.database_state import DatabaseState
     from discovery_engine.search.embedders.installed_model import InstalledModel
     from discovery_engine.secret_store.keys import KeyPlace
@@ -347,6 +348,27 @@ def reserved(principals: frozenset[str], standing_for: frozenset[str]) -> Check:
     kind, _, name = unused[0].partition(":")
     hint = f"`discovery token create --{kind} {name}` makes one, or correct `visibleTo`"
     return Check("PRINCIPAL_WITHOUT_TOKEN", message, hint, subject)
+
+
+def webhook(report: WebhookReport) -> Check:
+    """Whether events of servers reach a webhook."""
+    subject, state, name = f"webhook {report.name}", report.state, named(report.name)
+    if not report.is_enabled:
+        return Check.passed(subject, "is switched off")
+    if report.problem:
+        hint = f"give the reference a value; `discovery webhooks test {name}` tries it"
+        return Check("WEBHOOK_UNUSABLE", report.problem, hint, subject)
+    if report.condition == "disabled" or state.dead:
+        dead = f"{counted(state.dead, 'delivery', 'deliveries')} given up"
+        gone = "disabled, since its receiver said that it is gone; "
+        message = f"{gone if report.condition == 'disabled' else ''}{dead}: {state.failure}"
+        hint = f"mend its receiver, then `discovery webhooks retry {name}`"
+        return Check("WEBHOOK_UNDELIVERED", message, hint, subject)
+    if state.failure:
+        message = f"{counted(state.pending, 'event waits', 'events wait')}: {state.failure}"
+        hint = f"they are sent again; `discovery webhooks test {name}` shows the answer"
+        return Check("WEBHOOK_FAILING", message, hint, subject)
+    return Check.passed(subject, f"{counted(state.delivered, 'event')} delivered")
 
 
 def of_problem(problem: Diagnostic, subject: str = _CONFIGURATION) -> Check:

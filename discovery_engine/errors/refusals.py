@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from discovery_engine._util.quantities import date_of
 from discovery_engine._util.text import one_line
 from discovery_engine.errors.discovery_error import DiscoveryError
+
+if TYPE_CHECKING:
+    from discovery_engine.diagnostics import Diagnostic
 
 
 class NotFoundError(DiscoveryError):
@@ -54,10 +57,14 @@ class ViewNotFoundError(NotFoundError):
 class WebhookNotFoundError(NotFoundError):
     code = "WEBHOOK_NOT_FOUND"
 
-    def __init__(self, webhook: str, nearest: Sequence[str] = ()) -> None:
-        super().__init__(
-            f"no webhook {webhook!r} is configured", nearest, hint="`webhooks:` has their names"
-        )
+    def __init__(
+        self, webhook: str, nearest: Sequence[str] = (), *, refusal: Diagnostic | None = None
+    ) -> None:
+        """`refusal` says why those of the file do not count."""
+        hint = "`webhooks:` has their names"
+        if refusal is not None:
+            hint = f"{refusal.sentence}; {refusal.hint}"
+        super().__init__(f"no webhook {webhook!r} is configured", nearest, hint=hint)
 
 
 class ToolNotFoundError(NotFoundError):

@@ -100,8 +100,8 @@ class Fetcher:
 
     async def post(
         self, url: str, content: bytes, *, headers: Mapping[str, str], within: float
-    ) -> int:
-        """The status of the answer to a POST; its body is not read, and no redirect is followed.
+    ) -> Fetched:
+        """The answer to a POST without its body, which is not read; no redirect is followed.
 
         Args:
             url: Of the origin of the configured address.
@@ -120,7 +120,7 @@ class Fetcher:
                 limits = {**_TIMEOUTS, "read": within, "write": within}
                 sending = self._opened(target, headers, "POST", content, timeouts=limits)
                 async with sending as response:
-                    return int(response.status)
+                    return Fetched(response.status, _headers_of(response), b"")
             raise _timed_out(place, within)
         except httpcore2.TimeoutException:
             raise _timed_out(place, min(within, _CONNECT)) from None

@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.owner.configured_webhooks import WebhookReport, WebhookTest
 
 
-def webhook_form(report: WebhookReport) -> JSONObject:
+def webhooks_form(reports: Iterable[WebhookReport], refusal: Diagnostic | None) -> JSONObject:
+    """All of them, and why those of the file do not count."""
+    return {
+        "webhooks": [_webhook_form(one) for one in reports],
+        "refusal": refusal.to_json() if refusal else None,
+    }
+
+
+def _webhook_form(report: WebhookReport) -> JSONObject:
     state = report.state
     return {
         "name": report.name,

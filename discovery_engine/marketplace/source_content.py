@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import stat
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -15,6 +13,7 @@ import anyio
 
 from discovery_engine._util.address_classes import reachable_classes
 from discovery_engine._util.json import JSONValue
+from discovery_engine._util.retry_after import retry_after
 from discovery_engine._util.text import quoted
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Origin
@@ -35,7 +34,6 @@ _REFUSED = (401, 403, 407)
 _GONE = (404, 410)
 _LIMITED = (429, 503)
 _FAILED = 500  # and all from there
-_LONGEST_PAUSE = 86_400.0  # seconds that a source may ask to wait
 _PASSING = ("timeout", "broken", "unreachable")
 _SHOWN = 60  # characters of what is no JSON
 
@@ -217,7 +215,7 @@ def _status_failure(answer: Fetched) -> SourceFailure:
         return unavailable(f"{reason}: it refuses access", hint=hint)
     if status in _GONE:
         return invalid(f"{reason}: there is no such address")
-    wait = _retry_after(answer.headers.get("retry-after", ""))
+    wait = retry_after(answer.headers.get("retry-after", ""))
     if status in _LIMITED and wait is not None:
         reason, hint = f"{reason} and asks to wait {wait:.0f} s", "it is asked again after that"
     else:
@@ -229,16 +227,6 @@ def _status_failure(answer: Fetched) -> SourceFailure:
         retry_after=wait,
         is_passing=status in _LIMITED or status >= _FAILED,
     )
-
-
-def _retry_after(text: str) -> float | None:
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), _LONGEST_PAUSE)
-    try:
-        until = parsedate_to_datetime(text).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return min(max(0.0, until - time.time()), _LONGEST_PAUSE)
 
 
 def _file_failure(path: Path, reason: str) -> SourceFailure:

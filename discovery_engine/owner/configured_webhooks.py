@@ -27,6 +27,7 @@ from discovery_engine.webhooks.sender import (
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
+    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.registry.webhook_store import WebhookStore
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.view.view import View
@@ -108,6 +109,10 @@ class Webhooks:
         """
         settings = await self._settings()
         return await anyio.to_thread.run_sync(self._reports, settings)
+
+    async def refusal(self) -> Diagnostic | None:
+        """Why the webhooks of the file do not count; None if they do, or there are none."""
+        return _refusal(await self._settings())
 
     async def states(self) -> tuple[WebhookState, ...]:
         """What waits for each webhook, by name; without a look at the configuration.
@@ -209,8 +214,12 @@ _UNUSABLE = (
 )
 
 
+def _refusal(settings: Settings) -> Diagnostic | None:
+    return next((one for one in settings.warnings if one.subject == "webhooks"), None)
+
+
 def _named(settings: Settings, name: str) -> WebhookSettings:
     known = {one.name: one for one in settings.webhooks}
     if name in known:
         return known[name]
-    raise WebhookNotFoundError(name, nearest(name, known))
+    raise WebhookNotFoundError(name, nearest(name, known), refusal=_refusal(settings))

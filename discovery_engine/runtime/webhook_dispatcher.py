@@ -178,7 +178,9 @@ class WebhookDispatcher:
         if attempt.is_gone:
             logger.warning("Webhook %s is gone (%s), and disabled", name, reason)
             return lambda store: store.disable_webhook(scope, name, reason)
-        pause = backoff_after(delivery.attempts, delivery.waiting, self._random)
+        pause = backoff_after(
+            delivery.attempts, delivery.waiting, self._random, asked=attempt.retry_after
+        )
         if pause is None:
             logger.warning("Webhook %s did not take %s: %s", name, delivery.event_id, reason)
         return lambda store: store.fail_delivery(delivery, reason, retry_in=pause)

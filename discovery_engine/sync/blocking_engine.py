@@ -187,6 +187,7 @@ class SyncWebhooks(_OnLoop):
     """As `Webhooks`."""
 
     list = verb(Webhooks.list)
+    refusal = verb(Webhooks.refusal)
     test = verb(Webhooks.test)
     retry = verb(Webhooks.retry)
     states = verb(Webhooks.states)

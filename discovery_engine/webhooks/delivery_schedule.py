@@ -12,7 +12,9 @@ MOST_STORED = 10_000
 """Deliveries of one webhook, pending and dead; then the oldest are dropped."""
 
 
-def backoff_after(attempts: int, waiting: float, random: Callable[[], float]) -> float | None:
+def backoff_after(
+    attempts: int, waiting: float, random: Callable[[], float], *, asked: float | None = None
+) -> float | None:
     """Seconds until the next attempt, after this many failed; None if there is to be none.
 
     Args:
@@ -20,8 +22,11 @@ def backoff_after(attempts: int, waiting: float, random: Callable[[], float]) ->
         waiting: Seconds since the event was stored.
         random: Gives numbers from 0 to 1. Half of the pause is random, so that what failed
             together is not sent together.
+        asked: Seconds that the receiver asks to be left alone; at most `LONGEST_BACKOFF` of them
+            are granted.
     """
     if waiting >= GIVE_UP_AFTER:
         return None
     longest = min(LONGEST_BACKOFF, FIRST_BACKOFF * _FACTOR ** min(max(attempts - 1, 0), 16))
-    return longest * (0.5 + 0.5 * random())
+    pause = longest * (0.5 + 0.5 * random())
+    return max(pause, min(asked or 0.0, LONGEST_BACKOFF))

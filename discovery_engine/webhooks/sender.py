@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.retry_after import retry_after
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.fetch.fetch_error import FetchError
 from discovery_engine.fetch.fetcher import Fetcher, open_fetcher
@@ -50,6 +51,8 @@ class Attempt(Struct, frozen=True):
     reason: str
     """Why it was not accepted; empty if it was."""
     hint: str = ""
+    retry_after: float | None = None
+    """Seconds that the receiver asks to be left alone; None if it asks for nothing."""
 
     @property
     def is_accepted(self) -> bool:
@@ -95,17 +98,19 @@ class Sender:
         headers = signed_headers(event_id, content, self._target.keys, at=self._clock())
         headers = {**headers, "content-type": "application/json"}
         try:
-            status = await self._fetcher.post(
+            answer = await self._fetcher.post(
                 self._target.url, content, headers=headers, within=self._target.timeout
             )
         except FetchError as error:
             return Attempt(None, error.reason, error.hint)
+        status = answer.status
         if status in _SUCCESS:
             return Attempt(status, "")
         if status in _REDIRECTS:
             hint = "write the address that it redirects to"
             return Attempt(status, f"HTTP {status}, a redirect, which is not followed", hint)
-        return Attempt(status, f"HTTP {status}", "the log of the receiver may say why")
+        pause = retry_after(answer.headers.get("retry-after", ""))
+        return Attempt(status, f"HTTP {status}", "the log of the receiver may say why", pause)
 
 
 @asynccontextmanager

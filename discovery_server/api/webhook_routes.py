@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.json_forms.webhook_form import webhook_form, webhook_test_form
+from discovery_engine.json_forms.webhook_form import webhook_test_form, webhooks_form
 from discovery_server.api.route import ApiRequest, ApiRoute, Nothing
 
 
@@ -26,7 +26,8 @@ class RetryAnswer(Struct, frozen=True):
 
 
 async def webhooks(request: ApiRequest[Nothing]) -> JSONObject:
-    return {"webhooks": [webhook_form(one) for one in await request.owner.webhooks.list()]}
+    found = request.owner.webhooks
+    return webhooks_form(await found.list(), await found.refusal())
 
 
 async def test_webhook(request: ApiRequest[WebhookName]) -> JSONObject:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.call_log.log_tables import Loss
 from discovery_engine.catalog import DroppedTool
@@ -31,6 +32,7 @@ from discovery_engine.overrides.applying import Overrides
 from discovery_engine.overrides.override import Override
 from discovery_engine.overrides.override_lint import lint_overrides
 from discovery_engine.overrides.pinning import pinned_values
+from discovery_engine.owner.configured_webhooks import WebhookReport
 from discovery_engine.registry.postgres.database_state import DatabaseState
 from discovery_engine.rules import Rule, ToolRules, Verdict, lint_rules
 from discovery_engine.rules.regexes import TimeLimit
@@ -43,6 +45,7 @@ from discovery_engine.upstream.stdio.sandbox.choice import Choice
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from discovery_engine.view import notices
 from discovery_engine.view.view import View
+from discovery_engine.webhooks.delivery import WebhookState
 from discovery_server.http.guard import Endpoint, require_allowed
 from discovery_server.http.http_server import listen
 from discovery_server.http.tls_files import Tls, TlsFiles
@@ -62,6 +65,7 @@ SLOW = ("/(a|aa)+$/",)
 SLOW_NAME = "a" * 50 + "!"
 AT_ONCE = TimeLimit(search=0.002, total=0.02)
 MODEL = InstalledModel("everyday", 1, "everyday-1", "0" * 64, 23_000_000, "a package")
+OPS = WebhookReport("ops", "https://h/", (), (), True, WebhookState("ops"))
 ARGUED = make_server("a", transport=StdioTransport("x", ("--token", "${secret:TOKEN}")))
 WHOLE = make_part("git", make_entry("log", "git", description="Show the commits."), listed_at=NOW)
 
@@ -193,6 +197,10 @@ def queries(text: str) -> Producer:
     return lambda _: problems(lambda: read_queries(text.encode(), file="q.yaml", view=view))
 
 
+def failing_webhook(**counts: int) -> WebhookReport:
+    return replace(OPS, state=WebhookState("ops", failure="HTTP 500", **counts))
+
+
 def taken_port(_: Path) -> Iterable[Diagnostic]:
     with listen(Endpoint(host="127.0.0.1", port=0)) as listener:
         port = listener.getsockname()[1]
@@ -262,6 +270,9 @@ PRODUCERS: dict[str, Producer] = {
     "SECRET_VISIBLE": lambda _: checks.visible_secrets([ARGUED]),
     "CLIENTS_UNUSED": lambda _: [checks.clients([ClientFile("a", "A", "/f", "user")], [])],
     "PRINCIPAL_WITHOUT_TOKEN": lambda _: [checks.reserved(frozenset({"team:a"}), frozenset())],
+    "WEBHOOK_UNUSABLE": lambda _: [checks.webhook(replace(OPS, problem="${KEY} is not set"))],
+    "WEBHOOK_UNDELIVERED": lambda _: [checks.webhook(failing_webhook(dead=2))],
+    "WEBHOOK_FAILING": lambda _: [checks.webhook(failing_webhook(pending=1))],
     "ANSWER_NO_MATCH": searched(make_settings("git"), WHOLE),
     "ANSWER_FILTERED": searched(
         make_settings("git", "b"),

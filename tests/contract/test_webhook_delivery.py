@@ -22,6 +22,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.webhooks.delivery import WebhookState
@@ -193,6 +194,28 @@ def test_attempts_go_on_for_three_days_with_pauses_that_grow() -> None:
     assert max(pauses) == 6 * 3600
     assert GIVE_UP_AFTER <= waiting <= GIVE_UP_AFTER + 6 * 3600
     assert backoff_after(3, 0.0, lambda: 0.0) == 40.0
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("WHK-9")
+async def test_a_receiver_that_asks_to_wait_is_left_alone_for_that_long(tmp_path: Path) -> None:
+    now = [1_000_000.0]
+    with (
+        receiving() as receiver,
+        open_sqlite(tmp_path / "registry.db", clock=lambda: now[0]) as store,
+    ):
+        receiver.statuses, receiver.retry_after = [503], "600"
+        used = settings(webhook(receiver))
+        store.save_settings(SCOPE, used)
+        await dispatcher(store, used).drain(60.0)
+        now[0] += 599
+        is_due_early = bool(store.due_webhooks(SCOPE))
+        now[0] += 2
+        is_due_then = bool(store.due_webhooks(SCOPE))
+
+    assert (len(receiver.received), is_due_early, is_due_then) == (1, False, True)
+    assert backoff_after(1, 0.0, lambda: 1.0, asked=1.0) == 5.0
+    assert backoff_after(1, 0.0, lambda: 1.0, asked=86_400.0) == 6 * 3600
 
 
 def send_as_a_process(url: str, used: Settings) -> int:

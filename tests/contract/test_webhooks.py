@@ -136,6 +136,7 @@ async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloade
     folder.write()
     home = Discovery(tmp_path, forked)
     assert "no webhook is configured" in home("webhooks", "list").err
+    quiet = home("doctor")
     with receiving() as receiver:
         folder.write(good("a"), webhooks=section(receiver, secret="${file:key}"))
         without = home("webhooks", "list")
@@ -145,13 +146,20 @@ async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloade
             failing(engine)
 
         shown, as_json = home("webhooks", "list"), home("webhooks", "list", "--json")
+        sick = home("doctor")
         tested = home("webhooks", "test", "ops")
         receiver.statuses = [403]
         refused = home("webhooks", "test", "ops")
         unclear, unknown = home("webhooks", "retry"), home("webhooks", "retry", "op")
         retried = home("webhooks", "retry", "ops")
         again = home("webhooks", "retry", "--all-dead", "--json")
+        waiting = home("doctor")
 
+    assert not any("webhook" in line for line in quiet.out.splitlines())
+    assert "✗  webhook ops" in sick.out
+    assert "1 delivery given up: HTTP 500 [WEBHOOK_UNDELIVERED]" in sick.out
+    assert "!  webhook ops" in waiting.out
+    assert "1 event waits: HTTP 500 [WEBHOOK_FAILING]" in waiting.out
     assert without.code == shown.code == as_json.code == 7
     assert "${file:key}" in without.out
     assert "HTTP 500" in shown.out
@@ -165,6 +173,29 @@ async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloade
     assert "due now: 1 delivery" in retried.err
     assert again.json["retried"] == 0
     assert home("webhooks", "list").code == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("WHK-16")
+async def test_webhooks_of_a_file_that_is_not_trusted_are_said_to_be_ignored(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    folder = Folder(tmp_path)
+    with receiving() as receiver:
+        folder.write(webhooks=section(receiver))
+        home = Discovery(tmp_path, forked)
+        (tmp_path / "discovery.yaml").chmod(0o666)
+        shown, as_json = home("webhooks", "list"), home("webhooks", "list", "--json")
+        tested = home("webhooks", "test", "ops")
+        async with folder.open() as engine, serving(engine, folder) as api:
+            answer = await api.get("/webhooks")
+
+    assert shown.code == as_json.code == 7
+    assert "webhooks: is ignored, because this file is not trusted" in shown.err
+    assert as_json.json["refusal"]["code"] == answer["refusal"]["code"] == "CONFIG_RESTRICTED"
+    assert answer["webhooks"] == []
+    assert "webhooks: is ignored" in tested.err
+    assert receiver.received == []
 
 
 @pytest.mark.requirement("WHK-1")

@@ -23,6 +23,7 @@ import httpx2
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.retry_after import retry_after
 from discovery_engine.rpc.json_codec import decode, encode, is_clean
 from discovery_engine.rpc.messages import answered_id, as_message
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
@@ -39,7 +40,6 @@ _REMEMBERED = 100  # failures that were not looked up yet
 _FAILURE = "discovery.failure"
 _MAY_BE_LARGE = ("tools/call", "tools/list")  # the SDK does not need their results
 _SESSION_HEADER = "mcp-session-id"
-_A_DAY = 86_400.0  # seconds; longer delays are cut to this
 _CERTIFICATES_KEPT = 3600.0  # seconds
 _OK = 200
 _NOT_FOUND = 404
@@ -206,7 +206,7 @@ class GuardedClient(httpx2.AsyncClient):
             detail=response.reason_phrase,
             status=response.status_code,
             lost_session=_forgot_session(request, response, error),
-            retry_after=_retry_after(response),
+            retry_after=retry_after(response.headers.get("retry-after", "")),
             challenge=challenge,
             can_log_in=self._login is not None
             and self._login.is_personal
@@ -342,11 +342,6 @@ def _checked(value: JSONValue, call: JSONValue) -> JSONObject:
         raise ValueError("it is one to another request")
     answer: JSONObject = value
     return answer
-
-
-def _retry_after(response: httpx2.Response) -> float | None:
-    seconds: str = response.headers.get("retry-after", "")
-    return min(float(seconds), _A_DAY) if seconds.isascii() and seconds.isdigit() else None
 
 
 def media_type(response: httpx2.Response) -> str:

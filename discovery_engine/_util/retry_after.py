@@ -1,0 +1,31 @@
+"""The header Retry-After: how long a server asks to be left alone (RFC 9110, section 10.2.3)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+LONGEST_PAUSE = 86_400.0  # seconds; whoever asks for more is tried again after that
+
+
+def retry_after(text: str, *, now: float | None = None) -> float | None:
+    """Seconds that are asked for, from 0 to `LONGEST_PAUSE`; None if the text asks for nothing.
+
+        retry_after("120")                              120.0
+        retry_after("Wed, 21 Oct 2026 07:28:00 GMT")    the seconds until then
+
+    Args:
+        text: The value of the header: seconds or a date.
+        now: Unix time in seconds; the clock's if None.
+    """
+    if text.isascii() and text.isdigit():
+        return min(float(text), LONGEST_PAUSE)
+    try:
+        until = parsedate_to_datetime(text)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if until.tzinfo is None:  # "-0000"
+        until = until.replace(tzinfo=UTC)
+    waits = until.timestamp() - (time.time() if now is None else now)
+    return min(max(0.0, waits), LONGEST_PAUSE)
