@@ -65,7 +65,6 @@ class RefreshJob(Struct, frozen=True):
     fence: int = 0
     """The number of its last claim, which no other claim of this server ever has."""
     claimed_at: float | None = None
-    """When it was last claimed, whatever came of it."""
     lease_until: float | None = None
     """When another worker may claim it; None unless it is processed."""
     listed_at: float | None = None

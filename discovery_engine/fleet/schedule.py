@@ -214,7 +214,7 @@ def health_change(before: RefreshJob, after: RefreshJob) -> HealthChange | None:
 
 
 def _released(job: RefreshJob, state: JobState) -> RefreshJob:
-    return replace(job, state=state, holder="", lease_until=None)
+    return replace(job, state=state, holder="", claimed_at=None, lease_until=None)
 
 
 def _resting_state(job: RefreshJob) -> JobState:

@@ -41,7 +41,7 @@ _CLAIM = f"""
         fence = CASE WHEN is_lost THEN fence
             ELSE greatest(fence + 1, nextval('discovery.refresh_fences')) END,
         losses = CASE WHEN is_lost THEN losses ELSE lost END,
-        claimed_at = CASE WHEN is_lost THEN claimed_at ELSE now END,
+        claimed_at = CASE WHEN is_lost THEN NULL ELSE now END,
         lease_until = CASE WHEN is_lost THEN NULL ELSE now + %(lease)s END,
         claimable_at = CASE WHEN is_lost THEN NULL ELSE now + %(lease)s END,
         error_code = CASE WHEN is_lost THEN %(code)s ELSE error_code END,
