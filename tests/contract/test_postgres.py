@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import psycopg
 import pytest
 from psycopg import Connection
 
@@ -26,6 +27,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres
 from tests.factories import make_part, make_settings
+from tests.fleet.fleet import wait_until
 from tests.postgres import PASSWORD, PostgresServer
 from tests.tcp_proxy import TcpProxy, open_proxy
 
@@ -240,18 +242,24 @@ def terminate(server: PostgresServer, url: str) -> None:
 
 
 @pytest.mark.requirement("PGS-6")
+@pytest.mark.parametrize("is_in_batch", [False, True])
 @pytest.mark.parametrize("install", ["pginstall", "pginstall18"])
 def test_a_process_that_stops_in_the_middle_of_a_transaction_keeps_nobody_waiting(
-    install: str,
+    install: str, is_in_batch: bool
 ) -> None:
     if why := postgres.missing(install):
         pytest.skip(why)
     is_held, goes_on = threading.Event(), threading.Event()
 
+    def rows() -> Iterator[tuple[int, str]]:
+        yield from ((1, "x" * 10_000) for _ in range(500 if is_in_batch else 1))
+        if is_in_batch:
+            is_held.set()
+            goes_on.wait()
+
     def stop_in_the_middle(db: Connection) -> None:
-        rows = [(1,)] * 100
-        with db.cursor() as cursor:  # one batch, after which idle connections are not timed
-            cursor.executemany("UPDATE discovery.decision_log SET id = %s", rows)
+        with db.cursor() as cursor:
+            cursor.executemany("UPDATE discovery.decision_log SET id = %s WHERE '' <> %s", rows())
         is_held.set()
         goes_on.wait()
 
@@ -271,6 +279,28 @@ def test_a_process_that_stops_in_the_middle_of_a_transaction_keeps_nobody_waitin
         with pytest.raises(RegistryUnavailableError):
             stopping.result()
         assert stopped.newest_decision() == 1
+
+
+@pytest.mark.requirement("PGS-6")
+@pytest.mark.parametrize("install", ["pginstall", "pginstall18"])
+def test_the_server_does_not_wait_for_a_lock_that_its_client_has_given_up(install: str) -> None:
+    """Else those of each attempt add up until it takes no more connections."""
+    if why := postgres.missing(install):
+        pytest.skip(why)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"
+    with ExitStack() as opened:
+        server = opened.enter_context(postgres.open_server(install))
+        url = server.create_database()
+        registry = opened.enter_context(closing(registry_at(url, timeout=2.0)))
+        registry.newest_decision()
+        other = opened.enter_context(psycopg.connect(url))
+        other.execute("SELECT * FROM discovery.decision_log FOR UPDATE")
+
+        with pytest.raises(RegistryUnavailableError):
+            registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+
+        admin = opened.enter_context(server.admin())
+        wait_until(lambda: admin.execute(waiting).fetchone() == (0,), "no session waits")
 
 
 @pytest.mark.requirement("PGS-6")

@@ -17,17 +17,32 @@ _WAIT_INTERVAL = 0.1  # seconds between two looks for Ctrl-C
 # Seconds. The kernel closes a connection whose other end is silent, also between two statements.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _TRANSACTION_TIMEOUT_SINCE = 170_000  # a version of the server
+_STEP_LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
+_LONGEST_BATCH = 1_000_000  # characters, after which a message is sent
 
 
-class _TimedCursor(psycopg.Cursor[TupleRow]):
+class _BatchingCursor(psycopg.Cursor[TupleRow]):
     def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
     ) -> None:
-        super().executemany(query, params_seq, returning=returning)
-        # The driver ends such a batch with a flush, and after one a server does not time how long
-        # the transaction is idle.
-        if self.connection.info.server_version < _TRANSACTION_TIMEOUT_SINCE:
-            self.connection.execute("SELECT 1")
+        """Whole statements, many in one message.
+
+        The driver would send them in a pipeline, whose end is a message of its own. A process that
+        is stopped before that keeps its locks for as long as it is: the server times neither a
+        statement nor an idle transaction then.
+        """
+        if returning:
+            raise psycopg.NotSupportedError("a batch returns nothing")
+        binder = psycopg.ClientCursor(self.connection)
+        statements, size = list[str](), 0
+        for params in params_seq:
+            statements.append(binder.mogrify(query, params))
+            size += len(statements[-1])
+            if size >= _LONGEST_BATCH:
+                self.execute(";".join(statements))
+                statements, size = [], 0
+        if statements:
+            self.execute(";".join(statements))
 
 
 class TimedConnection(psycopg.Connection[TupleRow]):
@@ -40,14 +55,15 @@ class TimedConnection(psycopg.Connection[TupleRow]):
         """Begin a transaction, which the server ends if it takes longer than `limit` seconds.
 
         A process that is stopped in the middle of one would keep its locks, and all others waiting,
-        for as long as it is. Servers before 17 end only what is idle for so long.
+        for as long as it is; and a session that waits for a lock does not notice that its client
+        has given up. Servers before 17 time each statement, and each pause between two.
         """
         mode = " ISOLATION LEVEL REPEATABLE READ READ ONLY" if is_read else ""
-        has_limit = self.info.server_version >= _TRANSACTION_TIMEOUT_SINCE
-        limited = "transaction_timeout" if has_limit else "idle_in_transaction_session_timeout"
-        milliseconds = round(limit * 1000)
+        is_old = self.info.server_version < _TRANSACTION_TIMEOUT_SINCE
+        limits = _STEP_LIMITS if is_old else ("transaction_timeout",)
+        local = "; ".join(f"SET LOCAL {limited} = {round(limit * 1000)}" for limited in limits)
         # One message, and no setting of the session: behind a pooler that is another one each time.
-        self.execute(f"BEGIN{mode}; SET LOCAL {limited} = {milliseconds}")
+        self.execute(f"BEGIN{mode}; {local}")
 
     def wait(
         self, gen: PQGen[T], interval: float = _WAIT_INTERVAL, timeout: float | None = None
@@ -77,7 +93,7 @@ def open_connection(parameters: dict[str, str], *, timeout: float) -> TimedConne
             **{**defaults, **parameters},
             autocommit=True,
             prepare_threshold=None,
-            cursor_factory=_TimedCursor,
+            cursor_factory=_BatchingCursor,
         )
     except psycopg.Error as error:
         # What was not answered in time stays open in the driver's frames, which hold each other
