@@ -31,7 +31,7 @@ from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.events import EventBus
 from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.ingestion.ingestor import Ingestor

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import EmbeddingsSettings
+from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.runtime.semantic_search import WARM_UP, query_vectors
 from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector
@@ -47,6 +48,7 @@ class KeptVectors:
         with self._open() as connection:
             connection.execute(_TABLE)
         self._of_model: dict[str, dict[bytes, bytes]] = {}
+        self.shared_leases = MemoryRegistry()  # one benchmark at a time
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         if model not in self._of_model:

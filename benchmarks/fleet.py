@@ -1,86 +1,59 @@
-"""Servers that are well and servers that are not, and a row of what comes of them."""
+"""All figures of a fleet that one machine can show, in one run: each script's table below its name.
+
+    .venv/bin/python benchmarks/fleet.py [--full] [NAME...]
+
+Without `--full` the sizes are those that end within a quarter of an hour; with it those of
+`specs/scaling.md`, which take hours. The load of the machine stands above each table, since all
+figures are ratios between rows of one table.
+"""
 
 from __future__ import annotations
 
-import statistics
+import argparse
+import os
+import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import anyio
-from msgspec import Struct
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from discovery_engine.config.settings import ServerSettings  # noqa: E402
-from discovery_engine.errors import UpstreamError  # noqa: E402
-from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
-from tests.servers.programs import fault_server  # noqa: E402
-
-WIRE = "wire_server.py"
-_OLD = {"huge", "stubborn", "hang_start", "hang_call", "noise"}  # modes of fault_server.py
-
-
-class Row(Struct, frozen=True):
-    what: str
-    goal: str
-    value: str
-    baseline: str = ""
-    is_met: bool = True
-
-    def print(self) -> None:
-        verdict = "yes" if self.is_met else "NO"
-        print(
-            f"| {self.what} | {self.baseline} | {self.value} | {self.goal} | {verdict} |",
-            flush=True,
-        )
+FOLDER = Path(__file__).resolve().parent
+# Script, its arguments, and those of the full size.
+SCRIPTS = {
+    "claims": ("fleet_claims.py", ["--claims", "400", "--rounds", "1"], []),
+    "operations": ("fleet_operations.py", [], []),
+    "unchanged": ("fleet_unchanged.py", ["--servers", "500"], []),
+    "search": ("fleet_search.py", ["--sizes", "20000"], ["--sizes", "100000,1000000"]),
+    "vectors": ("fleet_vectors.py", ["--sizes", "5000"], ["--sizes", "100000,200000"]),
+    "opening": ("fleet_opening.py", ["--tools", "20000", "--servers", "400"], []),
+    "gateways": ("fleet_gateways.py", ["--changes", "10"], []),
+    "chaos": ("fleet_chaos.py", ["--minutes", "2", "--servers", "100"], []),
+    "simulation": ("fleet_simulation.py", ["--servers", "1000"], []),
+}
 
 
-class Clock:
-    """Time that goes so fast that no pause after a failure is ever seen."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1000.0
-        return self.now
-
-
-def healthy(count: int) -> list[ServerSettings]:
-    return [fault_server(name=f"healthy{number}") for number in range(count)]
+def main() -> int:
+    asked = _arguments()
+    if unknown := set(asked.names) - SCRIPTS.keys():
+        sys.exit(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(SCRIPTS)}")
+    failed = [name for name in asked.names or SCRIPTS if not _run(name, is_full=asked.full)]
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return len(failed)
 
 
-def sick(mode: str, number: int = 0, **settings: Any) -> ServerSettings:
-    program = "fault_server.py" if mode in _OLD else WIRE
-    return fault_server(mode, name=f"{mode}{number}", program=program, **settings)
+def _run(name: str, *, is_full: bool) -> bool:
+    script, short, full = SCRIPTS[name]
+    command = [sys.executable, FOLDER / script, *(full if is_full else short)]
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    print(f"\n## {script} {' '.join(map(str, command[2:]))} (load {load})\n", flush=True)
+    return subprocess.run(command, check=False).returncode == 0
 
 
-async def list_all(opened: Upstreams, servers: list[ServerSettings]) -> list[float]:
-    """Seconds after which each server had listed its tools; those that fail are left out."""
-    began, took = time.perf_counter(), []
-
-    async def ask(server: ServerSettings) -> None:
-        with suppress(UpstreamError):
-            await opened.list_tools(server)
-            took.append(time.perf_counter() - began)
-
-    async with anyio.create_task_group() as tasks:
-        for server in servers:
-            tasks.start_soon(ask, server)
-    return took
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", metavar="NAME", nargs="*", help=", ".join(SCRIPTS))
+    parser.add_argument("--full", action="store_true")
+    return parser.parse_args()
 
 
-async def again_and_again(ask: Callable[[], Awaitable[Any]]) -> None:
-    while True:
-        with suppress(UpstreamError):
-            await ask()
-        await anyio.sleep(0.01)
-
-
-def p99(values: list[float]) -> float:
-    return statistics.quantiles(values, n=100)[98]
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,8 @@ Each claims one job and notes its result, until there were so many, with one con
 worker of ours that has slots free claims up to eight at once, which is a row of its own. `bare` is
 a table with a due time, `FOR UPDATE SKIP LOCKED` and an update: no lease, fence or priority.
 procrastinate is in an environment of its own, made once below `.tools`; without it its rows are
-left out. CPU is that of the workers and of the database, for one claim with its result.
+left out. The result of ours is an unchanged listing, which is compared with what is saved. CPU is
+that of the workers and of the database, for one claim with its result.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks.fleet_operations import Meter  # noqa: E402
 from discovery_engine.fleet.refresh_job import RefreshTarget  # noqa: E402
 from discovery_engine.registry.backends import open_database  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402
+from tests.factories import make_part, make_settings  # noqa: E402
 from tests.postgres import PostgresServer, open_server  # noqa: E402
 
 SCOPE = "name:fleet"
@@ -86,13 +88,17 @@ def ours(batch: int) -> Callable[[PostgresServer, int, int, int], tuple[float, .
         url = server.create_database()
         with closing(open_database(url, max_connections=workers, timeout=DAY)) as store:
             names = [RefreshTarget(ServerName(f"server{number}")) for number in range(jobs)]
+            parts = {one.server: make_part(one.server, "tool") for one in names}
+            store.save_settings(SCOPE, make_settings(*parts))
+            store.save_parts(SCOPE, parts.values(), revision=1)
             store.plan_refreshes(SCOPE, names)
             store.database.write(lambda db: db.execute("ANALYZE discovery.refresh_jobs"))
 
             def work(number: int) -> int:
                 found = store.claim_refreshes(SCOPE, f"w{number}", limit=batch, lease=HOUR)
                 for job in found:
-                    assert store.finish_refresh(job.claim, tool_count=20, due_in=DAY)
+                    part = parts[job.server]
+                    assert store.save_claimed(job.claim, part, due_in=DAY, revision=1) != "lost"
                 return len(found)
 
             return _measured(server, workers, claims, batch, work)

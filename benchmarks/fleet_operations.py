@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,9 +21,11 @@ from msgspec import Struct
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from discovery_engine.catalog import ServerPart  # noqa: E402
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget  # noqa: E402
 from discovery_engine.registry.backends import open_database  # noqa: E402
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
+from discovery_engine.registry.refresh_queue import ClaimedPart  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402
 from discovery_engine.trust.decisions import Acceptance  # noqa: E402
 from tests.factories import make_part, make_settings  # noqa: E402
@@ -109,26 +112,47 @@ def _listed(meter: Meter, store: PostgresRegistry, count: int) -> Iterator[Cost]
     def each(operation: Callable[[RefreshClaim], object]) -> Callable[[], object]:
         return lambda: [operation(one) for one in claims]
 
+    def claim_again() -> None:
+        claims.clear()
+        claim()
+
     def accept(one: RefreshClaim) -> object:
         new = [Acceptance(one.server, f"tool_{n}", _DIGEST, _DIGEST, _TEXT) for n in range(TOOLS)]
         return store.accept_claimed(one, SCOPE, new, at=1.0)
 
     def save(version: int) -> Callable[[], object]:
-        tools = [f"tool_{number}" for number in range(TOOLS - 1)] + [f"version_{version}"]
         return each(
-            lambda one: store.save_claimed(one, make_part(one.server, *tools), revision=version)
+            lambda one: store.save_claimed(one, _part(one, version), due_in=0.0, revision=version)
         )
 
-    def finish(one: RefreshClaim) -> object:
-        return store.finish_refresh(one, tool_count=TOOLS, due_in=0.0)
+    def fail(one: RefreshClaim) -> object:
+        return store.fail_refresh(one, "TIMEOUT", "it did not answer", retry_in=0.0)
 
     yield meter.measure(f"claim, {BATCH} at once", count, claim)
     yield meter.measure(f"heartbeat, {BATCH} at once", count, extend)
     yield meter.measure(f"accept {TOOLS} new tools", count, each(accept))
     yield meter.measure(f"save {TOOLS} tools", count, save(1))
+    claim_again()
     yield meter.measure("save, unchanged", count, save(1))
+    claim_again()
+    yield meter.measure(f"save, unchanged, {BATCH} at once", count, partial(_end, store, claims))
+    claim_again()
     yield meter.measure("save, one tool changed", count, save(2))
-    yield meter.measure("finish", count, each(finish))
+    claim_again()
+    yield meter.measure("fail", count, each(fail))
+
+
+def _part(claim: RefreshClaim, version: int) -> ServerPart:
+    tools = [f"tool_{number}" for number in range(TOOLS - 1)] + [f"version_{version}"]
+    return make_part(claim.server, *tools)
+
+
+def _end(store: PostgresRegistry, claims: list[RefreshClaim]) -> None:
+    """Save what is saved already."""
+    listed = [ClaimedPart(one, _part(one, 1), 0.0) for one in claims]
+    for batch in range(0, len(listed), BATCH):
+        ended = store.end_unchanged(listed[batch : batch + BATCH])
+        assert len(ended) == BATCH
 
 
 def _cpu(pid: int) -> float:

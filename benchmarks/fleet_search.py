@@ -1,16 +1,18 @@
 """Search in the database of gateways beside search in memory: answers, time, size and memory.
 
-    python benchmarks/fleet_search.py [--sizes 10000,100000] [--queries 200]
+    python benchmarks/fleet_search.py [--sizes 10000,100000] [--queries 200] [--index-last]
 
-First the development requests of `benchmarks/everyday` over its real catalog, then catalogs that
-are made up as in `search_speed.py`. Everything is measured in one run, on a PostgreSQL that is
-started for it:
+Catalogs that are made up as in `search_speed.py`, and at last the development requests of
+`benchmarks/everyday` over its real catalog. Everything is measured in one run, on a PostgreSQL that
+is started for it with its usual 128 MB of shared buffers. With `--index-last` the index of terms is
+made after a made-up catalog was written, which for a million tools is many times faster:
 
 same        the share of requests with the same hits, scores and confidence as from memory
 recall@10   the share of the first ten hits of memory that are among those of the database
-first ms    of a request, analysis and assessment included: p50 and p99; beside it from memory, and
+p50/p99 ms  of a request, analysis and assessment included: p50 and p99; beside it from memory, and
             a plain full-text search: any of the words, `ts_rank`, ten rows
 MB          of the tables and indexes of the search, and of the plain full-text search
+made in s   the index in memory, and the documents and terms in the database
 RSS MB      of a process with the catalog alone, with a search in the database, with one in memory
 """
 
@@ -20,11 +22,12 @@ import argparse
 import gc
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 
 from msgspec import Struct
@@ -53,13 +56,15 @@ from discovery_engine.search.examples.book import OWN_EXAMPLES  # noqa: E402
 from discovery_engine.search.ranking.confidence import Assessment  # noqa: E402
 from discovery_engine.search.ranking.hit import Hit  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
-from tests.postgres import open_server  # noqa: E402
+from tests.postgres import PostgresServer, open_server  # noqa: E402
 
 Answer = tuple[tuple[Hit, ...], Assessment]
 
 SCOPE = "benchmark"
 LIMIT = 10
 PATIENCE = 600.0  # seconds for one operation of the database
+AT_ONCE = 1_000  # servers that are written together
+INDEX = "SELECT pg_get_indexdef(to_regclass(%s))"
 SEARCH = ("search_tools", "search_servers", "search_terms", "search_indexes")
 
 
@@ -78,38 +83,67 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="10000,100000")
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--resident", nargs=3, metavar=("WHERE", "URL", "SIZE"))
+    parser.add_argument("--index-last", action="store_true")
     options = parser.parse_args()
-    if options.resident:
-        where, url, size = options.resident
-        print(resident(where, url, int(size)))
-        return
     with open_server() as server:
-        with closing(open_database(server.create_database(), timeout=PATIENCE)) as registry:
-            catalog, _ = read_catalog("development", with_examples=False)
-            asked = [one["query"] for one in lines(FOLDER / "development.jsonl")]
-            measure("everyday", catalog, asked, registry)
+        configure(server, "shared_buffers = '128MB'", "max_wal_size = '8GB'")
         for size in map(int, filter(None, options.sizes.split(","))):
+            words = Words(seed=9)
+            asked = [" ".join(words.some(2, 8)) for _ in range(options.queries)]
             url = server.create_database()
-            with closing(open_database(url, timeout=PATIENCE)) as registry:
-                words = Words(seed=9)
-                asked = [" ".join(words.some(2, 8)) for _ in range(options.queries)]
-                measure(f"{size:,} tools", made_up(size), asked, registry)
-            for where in ("nowhere", "database", "memory"):
-                print(f"  RSS MB, search {where:8s} {in_a_process(where, url, size)}", flush=True)
+            measure(made_up(size), asked, url, index_last=options.index_last)
+        catalog, _ = read_catalog("development", with_examples=False)
+        asked = [one["query"] for one in lines(FOLDER / "development.jsonl")]
+        measure(catalog, asked, server.create_database())
 
 
-def measure(name: str, catalog: Catalog, asked: Sequence[str], registry: PostgresRegistry) -> None:
-    names = [ServerSettings(server, StdioTransport("x")) for server in catalog.parts]
-    registry.save_settings(SCOPE, Settings(servers=tuple(names)))
-    registry.save_parts(SCOPE, catalog.parts.values(), revision=1)
+def configure(server: PostgresServer, *settings: str) -> None:
+    with server.admin() as admin:
+        for one in settings:
+            admin.execute(f"ALTER SYSTEM SET {one}")
+    server.stop()
+    server.start()
+
+
+def measure(catalog: Catalog, asked: Sequence[str], url: str, *, index_last: bool = False) -> None:
+    print(f"{len(catalog):,} tools, {len(asked)} requests", flush=True)
+    alone = in_a_copy(resident)
+    filled = in_a_copy(lambda: fill(catalog, url, index_last=index_last))
+    beside = in_a_copy(lambda: resident_with_database(catalog, url))
     began = time.perf_counter()
     memory = build_searcher(catalog, SearchSettings())
-    in_memory = time.perf_counter() - began
-    began = time.perf_counter()
+    print(f"  made in s: memory {time.perf_counter() - began:.0f}, database {filled:.0f}")
+    print(f"  RSS MB: catalog {alone:.0f}, database {beside:.0f}, memory {in_a_copy(resident):.0f}")
+    with closing(open_database(url, timeout=PATIENCE)) as registry:
+        compare(memory, catalog, asked, registry)
+
+
+def fill(catalog: Catalog, url: str, *, index_last: bool) -> float:
+    """Write a catalog with its documents; returns the seconds that the documents took."""
+    with closing(open_database(url, timeout=PATIENCE)) as registry:
+        names = [ServerSettings(server, StdioTransport("x")) for server in catalog.parts]
+        registry.save_settings(SCOPE, Settings(servers=tuple(names)))
+        parts = iter(catalog.parts.values())
+        while batch := [*islice(parts, AT_ONCE)]:
+            registry.save_parts(SCOPE, batch, revision=1)
+        began = time.perf_counter()
+        run = registry.database.write
+        if index_last:
+            name = "discovery.search_tools_by_term"
+            [definition] = run(lambda db: db.execute(INDEX, (name,)).fetchone()) or ("",)
+            run(lambda db: db.execute(f"DROP INDEX {name}"))
+        in_database(catalog, registry)
+        if index_last:
+            run(lambda db: db.execute(f"SET LOCAL maintenance_work_mem = '1GB'; {definition}"))
+        filled = time.perf_counter() - began
+        run(lambda db: db.execute("ANALYZE"))
+    return filled
+
+
+def compare(
+    memory: Searcher, catalog: Catalog, asked: Sequence[str], registry: PostgresRegistry
+) -> None:
     database = in_database(catalog, registry)
-    filled = time.perf_counter() - began
-    registry.database.write(lambda db: db.execute("ANALYZE discovery.search_tools"))
     plain = plain_search(catalog, registry)
     for searcher in (memory, database):
         for query in asked[:5]:
@@ -117,14 +151,11 @@ def measure(name: str, catalog: Catalog, asked: Sequence[str], registry: Postgre
     expected, found = timed(memory, asked), timed(database, asked)
     same = statistics.mean(a == b for a, b in zip(expected.answers, found.answers, strict=True))
     recall = statistics.mean(map(recalled, expected.answers, found.answers))
-    print(f"{name}: {len(catalog):,} tools, {len(asked)} requests", flush=True)
     print(f"  same {same:.3f}  recall@10 {recall:.4f}")
     print(f"  p50/p99 ms: memory {expected.quantiles}, database {found.quantiles}", end=", ")
     print(f"plain full text {quantiles([spent(plain, query) for query in asked])}")
-    print(
-        f"  MB: search {size_of(registry, SEARCH)}, plain {size_of(registry, ('plain',))}", end=""
-    )
-    print(f"; made in s: memory {in_memory:.1f}, database {filled:.1f}", flush=True)
+    sizes = size_of(registry, SEARCH), size_of(registry, ("plain",))
+    print(f"  MB: search {sizes[0]}, plain {sizes[1]}", flush=True)
 
 
 def in_database(catalog: Catalog, registry: PostgresRegistry) -> Searcher:
@@ -226,23 +257,27 @@ def made_up(size: int) -> Catalog:
     return Catalog.of(part(words, n) for n in range(size // TOOLS_A_SERVER))
 
 
-def in_a_process(where: str, url: str, size: int) -> str:
-    command = [sys.executable, __file__, "--resident", where, url, str(size)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def resident(where: str, url: str, size: int) -> str:
-    """The memory of this process with what it needs to answer, after an answer."""
-    catalog = made_up(size)
+def resident_with_database(catalog: Catalog, url: str) -> float:
     with closing(open_database(url, timeout=PATIENCE)) as registry:
-        if where == "database":
-            answer(in_database(catalog, registry), "read the file")
-        elif where == "memory":
-            searcher = build_searcher(catalog, SearchSettings())
-            answer(searcher, "read the file")
-        status = Path("/proc/self/status").read_text("utf-8")
+        answer(in_database(catalog, registry), "read the file")
+        return resident()
+
+
+def in_a_copy(work: Callable[[], float]) -> float:
+    """What `work` returns in a fork of this process, whose memory stays as it is."""
+    processes = get_context("fork")
+    found, written = processes.Pipe(duplex=False)
+    copy = processes.Process(target=lambda: written.send(work()))
+    copy.start()
+    written.close()
+    return float(found.recv())
+
+
+def resident() -> float:
+    """The memory of this process in MB."""
+    status = Path("/proc/self/status").read_text("utf-8")
     [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
-    return f"{int(line.split()[1]) / 1e3:.0f}"
+    return int(line.split()[1]) / 1e3
 
 
 if __name__ == "__main__":

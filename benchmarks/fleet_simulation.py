@@ -35,13 +35,11 @@ from tests.postgres import open_server  # noqa: E402
 
 OPERATIONS = {
     "first listings": (
-        f"claim, {BATCH} at once", f"accept {TOOLS} new tools", f"save {TOOLS} tools", "finish",
+        f"claim, {BATCH} at once", f"accept {TOOLS} new tools", f"save {TOOLS} tools",
     ),
-    "unchanged listings": (f"claim, {BATCH} at once", "save, unchanged", "finish"),
-    "changed listings": (
-        f"claim, {BATCH} at once", "save, unchanged", "save, one tool changed", "finish",
-    ),
-    "failures": (f"claim, {BATCH} at once", "finish"),
+    "unchanged listings": (f"claim, {BATCH} at once", "save, unchanged"),
+    "changed listings": (f"claim, {BATCH} at once", "save, one tool changed"),
+    "failures": (f"claim, {BATCH} at once", "fail"),
 }  # fmt: skip
 """What the database does for each end of a claim; a heartbeat is counted apart."""
 SIZES = ((100, 1), (1_000, 1), (10_000, 4), (100_000, 20), (100_000, 200))

@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fleet import p99  # noqa: E402
+from benchmarks.faulty_servers import p99  # noqa: E402
 from benchmarks.http_limits import KeptConnection  # noqa: E402
 from tests.e2e.serving import Home, listening_at  # noqa: E402
 from tests.factories import make_definition  # noqa: E402

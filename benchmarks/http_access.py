@@ -14,7 +14,7 @@ from msgspec import Struct
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fleet import Row  # noqa: E402
+from benchmarks.faulty_servers import Row  # noqa: E402
 from tests.e2e.serving import Home, fault_entry, listening_at  # noqa: E402
 from tests.unit.server.wire import INITIALIZE, MODERN, request  # noqa: E402
 

@@ -34,7 +34,7 @@ from msgspec.structs import replace
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fleet import Row, again_and_again, healthy, list_all, p99, sick  # noqa: E402
+from benchmarks.faulty_servers import Row, again_and_again, healthy, list_all, p99, sick  # noqa: E402
 from discovery_engine.config.settings import (  # noqa: E402
     ServerSettings,
     StdioTransport,

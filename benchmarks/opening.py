@@ -56,19 +56,16 @@ def main() -> None:
               f" {search:14.1f} {resident:5.0f}", flush=True)  # fmt: skip
 
 
-async def fill(folder: Path, tools: int) -> float:
+async def fill(folder: Path, tools: int, servers: int = SERVERS) -> float:
     """Returns CPU seconds."""
-    config = folder / "discovery.yaml"
-    entries = {f"server{n}": {"command": f"program{n}"} for n in range(SERVERS)}
-    config.write_text(json.dumps({"servers": entries}))
-    settings, words = load_settings(config), Words(seed=7)
+    settings, words = load_settings(configured(folder, servers)), Words(seed=7)
     scan, listing_result.suspicions = listing_result.suspicions, lambda *_: {}
     began = time.process_time()
     with open_sqlite(folder / "registry.db") as store:
         state = CatalogState(store, EventBus())
         await state.restore(settings)
         for server in settings.servers:
-            definitions = tuple(definition(words, n) for n in range(tools // SERVERS))
+            definitions = tuple(definition(words, n) for n in range(tools // servers))
             listing = Listing(definitions, (), connection=connection_fingerprint(server))
             await state.apply_listing(listing_result.ListingResult(server, listing, time.time()))
         await state.save_index()
@@ -78,6 +75,15 @@ async def fill(folder: Path, tools: int) -> float:
     os.utime(journal, (time.time() - 60, time.time() - 60))
     open_sqlite(folder / "registry.db").close()
     return time.process_time() - began
+
+
+def configured(folder: Path, servers: int, *, registry: str = "", where: str = "memory") -> Path:
+    """The configuration that is written."""
+    config = folder / "discovery.yaml"
+    entries = {f"server{n}": {"command": f"program{n}"} for n in range(servers)}
+    content = {"servers": entries, "search": {"where": where}}
+    config.write_text(json.dumps(content | ({"registry": {"url": registry}} if registry else {})))
+    return config
 
 
 async def opened(folder: Path) -> None:

@@ -34,7 +34,7 @@ from pydantic import ValidationError
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fleet import WIRE, Clock, Row, healthy, list_all, sick  # noqa: E402
+from benchmarks.faulty_servers import WIRE, Clock, Row, healthy, list_all, sick  # noqa: E402
 from benchmarks.http_access import access  # noqa: E402
 from benchmarks.isolation import isolation  # noqa: E402
 from benchmarks.safety import (  # noqa: E402

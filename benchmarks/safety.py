@@ -28,7 +28,7 @@ import anyio
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fleet import Row  # noqa: E402
+from benchmarks.faulty_servers import Row  # noqa: E402
 from benchmarks.unguarded import uncleaned, unredacted  # noqa: E402
 from tests.attacks.conftest import Repository  # noqa: E402
 from tests.attacks.exchanges import EXCHANGES, Exchange  # noqa: E402

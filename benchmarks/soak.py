@@ -29,7 +29,7 @@ from msgspec import Struct
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fleet import Clock, Row, healthy, list_all, sick  # noqa: E402
+from benchmarks.faulty_servers import Clock, Row, healthy, list_all, sick  # noqa: E402
 from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
 from discovery_engine.errors import UpstreamError  # noqa: E402
 from discovery_engine.upstream.history import Policy  # noqa: E402

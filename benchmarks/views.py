@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from search_speed import TOOLS_A_SERVER, Words, part
 
 from discovery_engine.catalog import Catalog
-from discovery_engine.config.settings import ServerSettings, Settings, ViewSettings
+from discovery_engine.config.serve_settings import ViewSettings
+from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.rules.rule import Rule
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.search.searcher import build_searcher

@@ -145,3 +145,4 @@ tag_option = click.option(
     shell_complete=complete_tag,
     help="Only tools with this tag; may be repeated, then all of them are needed.",
 )
+any_tag_option = click.option("--any-tag", is_flag=True, help="One of the tags is enough.")

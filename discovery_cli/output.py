@@ -34,7 +34,7 @@ _STYLES: Mapping[Style, Mapping[str, object]] = {
 _ASCII = str.maketrans(
     {"…": "...", "\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "•": "*"}
 )
-_SAMPLE = "✓✗…"
+_MARKS = ("✓", "✗", "…")
 _GAP = "  "
 _USUAL_WIDTH = 80
 _NARROWEST = 20  # columns that the last cell of a row keeps on any terminal
@@ -73,7 +73,7 @@ class Output(Struct, frozen=True):
             as_json=as_json,
             is_terminal=is_terminal,
             has_colour=is_terminal and allows_escapes(environ),
-            has_unicode=_can_write(_SAMPLE, sys.stdout),
+            has_unicode=_can_write("".join(_MARKS), sys.stdout),
             width=_width(environ) if is_terminal else _USUAL_WIDTH,
             warnings=warnings,
         )
@@ -136,6 +136,9 @@ class Output(Struct, frozen=True):
 
     def _cell(self, cell: Cell | str) -> Cell:
         made = Cell(cell) if isinstance(cell, str) else cell
+        # Most answers have nothing else beyond ASCII, and `clean` takes 3 ms for the first that is.
+        if self.has_unicode and made.text in _MARKS:
+            return made
         return replace(made, text=self._writable(one_line(made.text)))
 
     def _row(self, row: Sequence[Cell], widths: Sequence[int], indent: int) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -91,6 +91,18 @@ async def shown(
             with anyio.move_on_after(_DRAIN):
                 await watcher.settled()
             tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
+    """What shows the step that a command is at, in a line of the terminal that is removed."""
+    if not (is_watched(options) and allows_escapes(os.environ)):
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as status:
+        yield status.update
 
 
 async def _follow_starts(engine: Engine, display: Display) -> None:

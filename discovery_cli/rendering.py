@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output
@@ -13,6 +13,7 @@ from discovery_engine.errors import plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
+    from discovery_engine.errors import UntrustedServerError
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.view.notices import Notice
@@ -183,9 +184,22 @@ def say_outages(output: Output, notices: Iterable[Notice]) -> None:
     if len(names) == 1:
         output.say(f"note: {names[0]} is not available; `discovery health {names[0]}` explains")
     elif names:
-        whose = f"{len(names)} servers are not available: {', '.join(names[:_NAMED])}"
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        output.say(f"note: {whose}{more}; `discovery doctor` explains")
+        whose = f"{len(names)} servers are not available: {_first(names)}"
+        output.say(f"note: {whose}; `discovery doctor` explains")
+
+
+def say_refusals(output: Output, refusals: Iterable[UntrustedServerError]) -> None:
+    """One line for each reason why servers must not be started, with what to do about it."""
+    servers: dict[tuple[str, str], list[str]] = {}
+    for refused in refusals:
+        servers.setdefault((refused.reason, refused.hint), []).append(named(refused.server))
+    for (reason, hint), names in servers.items():
+        output.say(f"note: {_first(names)}: {reason} ({hint})")
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:

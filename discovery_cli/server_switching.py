@@ -30,13 +30,13 @@ def switch(
     """Switch a server on or off, and report what became of it."""
     output = invocation.output
 
-    async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, ServerReport]:
+    async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, ServerReport, bool]:
         plan = await engine.servers.plan_switch(server, is_wanted=is_wanted, to=to)
         if not dry_run:
             await engine.servers.apply(plan)
-        return plan, engine.view.server(plan.name)
+        return plan, engine.view.server(plan.name), bool(engine.view.settings.registry.url)
 
-    plan, report = invocation.run(plan_and_apply)
+    plan, report, has_database = invocation.run(plan_and_apply)
     if output.as_json:
         output.answer(_form(plan, report, is_wanted=is_wanted, dry_run=dry_run))
         return ExitCode.OK
@@ -48,6 +48,11 @@ def switch(
         output.say(f"{plan.name} is {word} already")
     else:
         output.say(f"{plan.name} is switched {word}, in {place_of(plan)}")
+        if has_database and plan.where == "file":
+            for_all = "" if is_wanted else "; `--to registry` switches it off on all of them"
+            output.say(
+                f"the files of other machines that share the database are as before{for_all}"
+            )
     if is_wanted and not dry_run:
         say_obstacle(output, report)
     return ExitCode.OK

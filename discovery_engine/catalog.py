@@ -101,7 +101,7 @@ class Failure(Struct, frozen=True):
         return self.at if self.began is None else self.began
 
 
-class ServerPart(Struct, frozen=True, dict=True):
+class ServerPart(Struct, frozen=True, dict=True, weakref=True):
     """What one server is known to offer."""
 
     server: ServerName

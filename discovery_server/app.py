@@ -176,6 +176,7 @@ async def serve_http(  # noqa: PLR0913 - one for each option
             guard.require_allowed(bound, has_token=tokens is not None)
             folder = data_dir, os.environ if environ is None else environ
             service = HttpService(engine, gateway, endpoint, tokens, folder)
+            await service.prepare()
             web = service.web_server()
             address = http_server.address(listener, endpoint.tls)
             (on_listening or _log_address)(address, service.new_code())

@@ -17,7 +17,7 @@ import anyio
 from msgspec import Struct
 
 from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import INTERNAL_ERROR
+from discovery_engine.rpc.protocol import ASKING_SERVER, INTERNAL_ERROR
 from discovery_server.request_state import InvalidStateError
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class AskingCall:
         self.client = client
         self.round = 0
         """The number of the questions that the client has now."""
+        self.servers: set[str] = set()
+        """Those that have asked the client."""
         self._calls = calls
         self._output: CallChannel | None = None
         """Of the request of the client that waits for the result now."""
@@ -103,6 +105,8 @@ class AskingCall:
         if len(self._questions) >= _QUESTIONS:
             raise RpcError(INTERNAL_ERROR, f"a call may ask {_QUESTIONS} questions at once")
         key = f"question-{next(self._numbers)}"
+        if isinstance(server := params.get("_meta", {}).get(ASKING_SERVER), str):
+            self.servers.add(server)
         request: JSONObject = {"method": method, "params": params}
         question = _Question(request, asyncio.get_running_loop().create_future())
         self._questions[key] = question

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -44,6 +44,7 @@ from discovery_server.gateway import ClientRequest, Gateway, method_not_found
 from discovery_server.handshake_calls import ClientOutsideCalls, serve_handshake_call
 from discovery_server.message_size import id_at_edges, refusal
 from discovery_server.modern_calls import ModernCalls
+from discovery_server.request_state import OtherGatewayError
 from discovery_server.subscriptions import LISTS
 from discovery_server.surfaces import ClientSession
 
@@ -56,6 +57,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Line: TypeAlias = bytes | Overlong
+PassOn: TypeAlias = Callable[
+    [OtherGatewayError, ClientRequest, "ClientStream | None"], Awaitable["JSONObject"]
+]
+"""The result of a request at another gateway; raises RpcError.
+
+What precedes it is written to the stream, if there is one.
+"""
 
 MAX_LINE = 64 << 20  # bytes; a longer line is refused
 _MOST_RUNNING = 256  # requests; further ones wait
@@ -79,6 +87,7 @@ class ClientConnection:
         is_shared: bool = False,
         era: Era | None = None,
         modern: ModernCalls | None = None,
+        pass_on: PassOn | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """No message yet.
@@ -90,6 +99,7 @@ class ClientConnection:
             era: That of all its requests; None if the first one decides.
             modern: Shared calls since 2026-07-28, if a client may continue them over another
                 connection; the owner of shared ones closes them.
+            pass_on: Takes requests about what another gateway has; without, they are refused.
             on_end: Called after each request that had to wait for its answer.
         """
         self._gateway = gateway
@@ -99,6 +109,7 @@ class ClientConnection:
         """The client of a request that is answered at once: it is asked nothing."""
         self._modern = modern or ModernCalls()
         self._shares_modern = modern is not None
+        self._pass_on = pass_on
         self._notified: Subscriber | None = None
         self._session = ClientSession(self._tools_changed, "" if is_shared else client)
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
@@ -277,7 +288,7 @@ class ClientConnection:
         match request.method:
             case "subscriptions/listen":
                 whose = self._listener
-                updates = self._gateway.task_updates(request)
+                updates = self._gateway.task_updates(request, self._state_of_task)
                 result = await subscriptions.listen(
                     request_id, request.params, whose, stream, updates
                 )
@@ -292,7 +303,31 @@ class ClientConnection:
             return await serve_handshake_call(
                 self._gateway, request, stream, client=client, era=self._era, connection=self
             )
-        return await self._modern.serve(self._gateway, request, stream, client=client, origin=self)
+        serve = partial(self._modern.serve, stream=stream, client=client, origin=self)
+        return await self._wherever_it_is(request, partial(serve, self._gateway, request), stream)
+
+    async def _wherever_it_is(
+        self,
+        request: ClientRequest,
+        serve: Callable[[], Awaitable[JSONObject]],
+        stream: ClientStream | None = None,
+    ) -> JSONObject:
+        """What `serve` returns, or another gateway where that has what the request is about."""
+        try:
+            return await serve()
+        except OtherGatewayError as elsewhere:
+            if self._pass_on is None:
+                raise
+            return await self._pass_on(elsewhere, request, stream)
+
+    async def _state_of_task(self, request: ClientRequest) -> JSONObject:
+        """The result of a `tasks/get`."""
+
+        async def serve() -> JSONObject:
+            self._modern.require_here(request)
+            return await self._gateway.about_task(request)
+
+        return await self._wherever_it_is(request, serve)
 
     def _subscriber(self) -> Subscriber:
         """What is notified of changes on the stream of unsolicited messages."""

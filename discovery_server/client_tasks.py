@@ -5,6 +5,7 @@ Towards a client, a task has an id of ours, which is random and valid for that c
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from discovery_engine.agent.caller import Caller
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.scheduling import FairScheduler
 
 TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+_HANDLE = re.compile(r"[\w-]{32}\.([0-9a-f]{16})", re.ASCII)
 
 
 class TaskRequest(Protocol):
@@ -40,6 +42,12 @@ class TaskRequest(Protocol):
     def version(self) -> str: ...
     @property
     def client(self) -> Client | None: ...
+
+
+def process_of(task: str) -> str:
+    """The process that has a task, by the handle of it; empty if it names none."""
+    found = _HANDLE.fullmatch(task)
+    return found[1] if found else ""
 
 
 def declares_tasks(params: JSONObject) -> bool:
@@ -94,6 +102,11 @@ async def _presented(
         state["inputRequests"], capabilities, request.version, scheduler
     )
     return {**state, "inputRequests": asked}
+
+
+def unknown_task() -> RpcError:
+    """The answer for a task that does not exist for a client, whatever the reason."""
+    return _as_rpc_error(TaskNotFoundError())
 
 
 def _as_rpc_error(error: DiscoveryError) -> RpcError:

@@ -11,10 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.kept_in_use import KeptInUse
+from discovery_engine.agent.called_tools import called_tools
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.definitions import REGISTRY
 from discovery_engine.agent.dispatch import call
-from discovery_engine.errors import InputRequiredError
+from discovery_engine.errors import DiscoveryError, InputRequiredError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
@@ -39,7 +40,7 @@ from discovery_server.task_updates import TaskUpdates
 from discovery_server.tool_surface import DirectSurface, ToolSurface
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import ScopedEngine
@@ -129,7 +130,7 @@ class Gateway:
 
         It is the same one as long as anything uses it; and this one if nothing is reserved.
         """
-        if not self._engine.settings.principals:
+        if not self._engine.settings.reserves:
             return self
         if (found := self._parts.get(principals)) is None:
             shown = self._engine.visible_to(*principals)
@@ -139,7 +140,35 @@ class Gateway:
 
     def is_open_to(self, *, owner: bool) -> bool:
         """Whether clients may go on: something may have been reserved, or released, meanwhile."""
-        return self._is_of_owner is (owner or not self._engine.settings.principals)
+        return self._is_of_owner is (owner or not self._engine.settings.reserves)
+
+    def still_shows(self, request: ClientRequest, servers: Iterable[str]) -> bool:
+        """Whether a call of these servers may go on, which an equal request has begun.
+
+        It may have been reserved for others meanwhile.
+        """
+        if self._is_of_owner:
+            return True
+        if not all(server in self._engine.settings.by_name for server in servers):
+            return False
+        try:
+            self._require_shown(request)
+        except DiscoveryError:
+            return False
+        return True
+
+    def _require_shown(self, request: ClientRequest) -> None:
+        """Raises `DiscoveryError` if what a request calls, reads or gets is not shown."""
+        view, params = self._engine.view, request.params
+        match request.method:
+            case "tools/call":
+                meant = self._surface(request).call(params["name"], params.get("arguments") or {})
+                for server, tool in called_tools(meant.tool, meant.arguments):
+                    view.find(server, tool)
+            case "resources/read":
+                view.resource(None, params["uri"])
+            case "prompts/get":
+                view.prompt(None, params["name"])
 
     def limited(self, limits: TokenLimits) -> Gateway:
         """The gateway of the clients whose tokens have these limits.
@@ -225,17 +254,30 @@ class Gateway:
         """Whether clients may be given the handles of tasks."""
         return self._engine.hands_out_tasks
 
-    def task_updates(self, request: ClientRequest) -> TaskUpdates | None:
-        """The changes of the tasks that a `subscriptions/listen` names; None if it names none."""
+    def task_updates(
+        self, request: ClientRequest, state_of: Callable[[ClientRequest], Awaitable[JSONObject]]
+    ) -> TaskUpdates | None:
+        """The changes of the tasks that a `subscriptions/listen` names; None if it names none.
+
+        `state_of` answers a `tasks/get`.
+        """
         if not self._wants_tasks(request.params):
             return None
         meta = request.params["_meta"]
 
         async def look(task: str) -> JSONObject:
-            asked = replace(request, method="tasks/get", params={"taskId": task, "_meta": meta})
-            return await serve_task(self._engine, asked, self.scheduler)
+            params: JSONObject = {"taskId": task, "_meta": meta}
+            return await state_of(replace(request, method="tasks/get", params=params))
 
         return TaskUpdates(look)
+
+    async def about_task(self, request: ClientRequest) -> JSONObject:
+        """The result of a request about a task that this gateway has.
+
+        Raises:
+            RpcError: If it is answered with an error.
+        """
+        return await serve_task(self._engine, request, self.scheduler)
 
     def _wants_tasks(self, params: JSONObject) -> bool:
         return self.has_tasks and bool(params["notifications"].get("taskIds"))
@@ -273,7 +315,7 @@ class Gateway:
                 await self._engine.wait_listed(timeout=_FIRST_LISTING)
                 return self._tools(request)
         if request.method in TASK_METHODS:
-            result = await serve_task(self._engine, request, self.scheduler)
+            result = await self.about_task(request)
             return completed(request.method, result, request.version)
         result = await self._offerings.serve(request, on_progress)
         return completed(request.method, result, request.version)

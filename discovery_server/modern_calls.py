@@ -6,6 +6,7 @@ itself, and its questions pass; any other call is parked until the client contin
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,16 +21,22 @@ from discovery_engine.rpc.protocol import (
 )
 from discovery_server.asking_calls import AskingCall, AskingCalls, CallChannel, InputRequired
 from discovery_server.call_output import CallOutput
-from discovery_server.client_tasks import declares_tasks
+from discovery_server.client_tasks import TASK_METHODS, declares_tasks, process_of
 from discovery_server.envelope import completed
 from discovery_server.question_text import askable, present, presented_requests
-from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
+from discovery_server.request_state import (
+    InvalidStateError,
+    OtherGatewayError,
+    StateSealer,
+    call_identity,
+)
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.scheduling import FairScheduler
     from discovery_server.client_stream import ClientStream
     from discovery_server.gateway import ClientRequest, Gateway
+    from discovery_server.relay import Relay
 
 _GRACE = 30.0  # seconds that a call is kept when its question was not answered in time
 _PASSED_ON = 3600.0  # seconds for which the state of another server is kept; it has its own limit
@@ -38,9 +45,23 @@ _PASSED_ON = 3600.0  # seconds for which the state of another server is kept; it
 class ModernCalls:
     """The calls of clients since 2026-07-28, also of several clients: each is known by its name."""
 
-    def __init__(self, asking: AskingCalls | None = None) -> None:
+    def __init__(
+        self,
+        asking: AskingCalls | None = None,
+        sealer: StateSealer | None = None,
+        relay: Relay | None = None,
+    ) -> None:
+        """No call yet.
+
+        Args:
+            asking: Those that have asked something.
+            sealer: Seals the states of calls; by default for this process alone.
+            relay: By which other gateways ask for calls and tasks of this one.
+        """
         self._asking = AskingCalls() if asking is None else asking
-        self._sealer = StateSealer()
+        self._sealer = StateSealer() if sealer is None else sealer
+        self._relay = relay
+        self._process = relay.instance if relay else os.urandom(8).hex()
 
     async def serve(
         self,
@@ -61,26 +82,53 @@ class ModernCalls:
             origin: As `Client.origin`.
 
         Raises:
+            OtherGatewayError: If another gateway has the call or the task.
             RpcError: If the call is answered with an error.
         """
+        if request.method in TASK_METHODS:
+            self.require_here(request)
         output = CallOutput(stream, request.params)
         try:
-            call, continuation = self._continued(request, client)
+            call, continuation = await self._continued(gateway, request, client)
             if call is None:
                 made = replace(request, continuation=continuation)
                 work = partial(_call, gateway, made, client, origin)
                 if not askable(request.params):
-                    return await work(output, None)
+                    return self._handed_out(await work(output, None))
                 call = self._asking.begin(client, lambda call: work(call, call.ask))
             lifetime = gateway.question_timeout + _GRACE
             outcome = await call.attend(output)
             if isinstance(outcome, InputRequired):
-                return self._parked(outcome, call, request, lifetime)
+                return await self._parked(outcome, call, request, lifetime)
             if outcome.get("resultType") == "input_required":
                 return await self._passed_on(outcome, call, request, gateway.scheduler)
-            return outcome
+            return self._handed_out(outcome)
         finally:
             output.end()
+
+    def require_here(self, request: ClientRequest) -> None:
+        """Check that no other gateway has the task of a request.
+
+        Raises:
+            OtherGatewayError: If one has.
+        """
+        process = process_of(request.params["taskId"]) if self._relay else ""
+        if process not in ("", self._process):
+            raise OtherGatewayError(process, is_task=True)
+
+    async def has_parked(self, method: str, params: JSONObject, client: str | None) -> bool:
+        """Whether a request has the state of a call that this process has parked."""
+        await self._sealer.prepare()
+        try:
+            state = self._sealer.unseal(
+                str(params.get("requestState")), call_identity(client, method, params)
+            )
+        except InvalidStateError:
+            return False
+        match state:
+            case {"process": self._process, "call": str(), "round": int()}:
+                return True
+        return False
 
     async def end(self, client: str) -> None:
         """Cancel those of a client that is gone."""
@@ -90,8 +138,8 @@ class ModernCalls:
         """Cancel the calls that wait for a client."""
         await self._asking.close()
 
-    def _continued(
-        self, request: ClientRequest, client: str | None
+    async def _continued(
+        self, gateway: Gateway, request: ClientRequest, client: str | None
     ) -> tuple[AskingCall | None, Continuation | None]:
         """The parked call that a request continues, or what its server is given to continue it."""
         responses = request.params.get("inputResponses")
@@ -99,16 +147,30 @@ class ModernCalls:
         if state is None:
             return None, None if responses is None else Continuation(responses)
         identity = call_identity(client, request.method, request.params)
+        await self._sealer.prepare()
         match self._sealer.unseal(state, identity):
+            case {"process": str(process), "gateway": str(name)} if process != self._process:
+                if name and name == self._sealer.gateway:  # it was started again meanwhile
+                    raise InvalidStateError
+                raise OtherGatewayError(process, name)
             case {"call": str(number), "round": int(turn)}:
                 call = self._asking.parked(number, turn)
+                if not gateway.still_shows(request, call.servers):
+                    await call.cancel()
+                    raise InvalidStateError
                 call.respond(responses or {})
                 return call, None
             case {"state": str(own)}:
                 return None, Continuation(responses or {}, own)
         raise InvalidStateError
 
-    def _parked(
+    def _handed_out(self, result: JSONObject) -> JSONObject:
+        """A result; other gateways may ask for the task of it."""
+        if self._relay and result.get("resultType") == "task":
+            self._relay.expect(result["ttlMs"] / 1000)
+        return result
+
+    async def _parked(
         self,
         outcome: InputRequired,
         call: AskingCall,
@@ -117,11 +179,14 @@ class ModernCalls:
     ) -> JSONObject:
         """The questions of a call that is to be continued, with a sealed state."""
         call.park(lifetime)
-        state: JSONObject = {"call": outcome.call, "round": outcome.round}
+        if self._relay:
+            self._relay.expect(lifetime)
+        here = {"process": self._process, "gateway": self._sealer.gateway}
+        state: JSONObject = {"call": outcome.call, "round": outcome.round, **here}
         result: JSONObject = {
             "resultType": "input_required",
             "inputRequests": outcome.requests,
-            "requestState": self._sealed(state, call, request, lifetime),
+            "requestState": await self._sealed(state, call, request, lifetime),
         }
         return completed(request.method, result, request.version)
 
@@ -139,13 +204,14 @@ class ModernCalls:
                 asked, askable(request.params), request.version, scheduler
             )
         if isinstance(state := result.get("requestState"), str):
-            passed["requestState"] = self._sealed({"state": state}, call, request, _PASSED_ON)
+            passed["requestState"] = await self._sealed({"state": state}, call, request, _PASSED_ON)
         return passed
 
-    def _sealed(
+    async def _sealed(
         self, state: JSONObject, call: AskingCall, request: ClientRequest, lifetime: float
     ) -> str:
         identity = call_identity(call.client, request.method, request.params)
+        await self._sealer.prepare()
         return self._sealer.seal(state, identity, lifetime=lifetime)
 
 

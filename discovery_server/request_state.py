@@ -4,8 +4,9 @@
     state = sealer.seal({"call": "7"}, call_identity(client, method, params), lifetime=120.0)
     sealer.unseal(state, call_identity(client, method, params))      {"call": "7"}
 
-AES-256-GCM under a random key that only this process has. The identity of the call is authenticated
-with the state and not part of it: a state of another client, tool or arguments cannot be unsealed.
+AES-256-GCM under the key that the gateways of a database share, or else under a random one that
+only this process has. The identity of the call is authenticated with the state and not part of it:
+a state of another client, tool or arguments cannot be unsealed.
 """
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio.to_thread
 
 from discovery_engine._util.digests import digest
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.gateway_store import SHARES_NOTHING, STATE_KEY
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
 
@@ -32,7 +38,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SharedKey: TypeAlias = Callable[[], bytes | None]
+"""Blocks for what the gateways of a database derive their key from; None if they have no secret."""
+
 _VERSION = b"\x01"
+_RELAYED = b"\x02"  # what gateways pass on is never taken for a state, nor a state for that
+_KEY = 32  # bytes
 _NONCE = 12  # bytes
 _TAG = 16  # bytes
 _EXPIRY = struct.Struct(">d")  # Unix time
@@ -54,18 +65,121 @@ class InvalidStateError(RpcError):
         super().__init__(INVALID_PARAMS, text, {"reason": "invalid_request_state"})
 
 
-class StateSealer:
-    """Seals states with a key of this process: none is valid after a restart."""
+class OtherGatewayError(RpcError):
+    """A request about work that is within another gateway: a call that waits, or a task."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` is Unix time."""
+    def __init__(
+        self, process: str, gateway: str = "", *, is_task: bool = False, is_silent: bool = False
+    ) -> None:
+        """Names of the other gateway: of its process, and as people name it.
+
+        Args:
+            process: By `GatewayStore.instance`.
+            gateway: Empty if it has none, or it is unknown.
+            is_task: Whether it has a task, rather than a call.
+            is_silent: Whether it was asked, and does not answer.
+        """
+        self.process = process
+        self._is_task = is_task
+        self._gateway = gateway
+        where = f"at another gateway{f' ({gateway})' if gateway else ''}"
+        where += ", which does not answer" if is_silent else ""
+        text = (
+            f"This call waits for its responses {where}: its server asked in the middle of it; send"
+            f" the call again without requestState{'' if is_silent else ', or to that gateway'}"
+        )
+        if is_task:
+            how = "in a moment" if is_silent else "there"
+            text = (
+                f"This task is {where}: send the request again {how}; a task ends with its gateway,"
+                " so if that is gone, call the tool again"
+            )
+        super().__init__(INVALID_PARAMS, text, {"reason": "other_gateway"})
+
+    @property
+    def subject(self) -> str:
+        """What the request is about, to begin a sentence with."""
+        return "This task" if self._is_task else "This call"
+
+    def without_answer(self) -> OtherGatewayError:
+        """The same where that gateway does not answer."""
+        return OtherGatewayError(self.process, self._gateway, is_task=self._is_task, is_silent=True)
+
+
+class StateSealer:
+    """Seals states for this process, and for all gateways that have the same key.
+
+    Without one, and until it can be derived, no state is valid elsewhere or after a restart.
+    """
+
+    def __init__(
+        self,
+        shared: SharedKey | None = None,
+        *,
+        gateway: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """A key that is not derived yet.
+
+        Args:
+            shared: Derives the key of all gateways.
+            gateway: The name of this one; empty if it has none.
+            clock: Unix time in seconds.
+        """
+        self.gateway = gateway
+        """What seals, as people name it."""
+        self._derive = shared
+        self._shared: AESGCM | None = None
         self._clock = clock
+
+    async def prepare(self) -> None:
+        """Derive the key of all gateways; tried again with the next state if that fails."""
+        if self._derive is None:
+            return
+        try:
+            key = await anyio.to_thread.run_sync(self._derive)
+        except RegistryError as error:
+            logger.info("A requestState is valid at this gateway alone for now: %s", error)
+            return
+        self._derive = None
+        if key is None:
+            logger.warning("%s; set the same %s for all of them", SHARES_NOTHING, STATE_KEY)
+        else:
+            self._shared = _cipher_of(key)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has the key of all gateways."""
+        return self._shared is not None
+
+    @property
+    def may_share(self) -> bool:
+        """Whether it has that key, or may get it still."""
+        return self.is_shared or self._derive is not None
+
+    def encrypt(self, content: bytes, about: bytes) -> bytes:
+        """Content for other gateways, which is bound to what it is about; `is_shared` must hold."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._of_all().encrypt(nonce, content, _RELAYED + about)
+
+    def decrypt(self, sealed: bytes, about: bytes) -> bytes:
+        """What another gateway has encrypted.
+
+        Raises:
+            InvalidStateError: If none of this key has, or it is about something else.
+        """
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as `_cipher_of`
+
+        try:
+            return self._of_all().decrypt(sealed[:_NONCE], sealed[_NONCE:], _RELAYED + about)
+        except (InvalidTag, ValueError):
+            raise _refused("not encrypted by a gateway with this key") from None
 
     def seal(self, state: JSONObject, identity: bytes, *, lifetime: float) -> str:
         """A state as text, valid for so many seconds, for the call of this identity."""
         nonce = os.urandom(_NONCE)
         plain = _EXPIRY.pack(self._clock() + lifetime) + _json(state)
-        sealed = self._cipher.encrypt(nonce, plain, _VERSION + identity)
+        sealed = self._ciphers[0].encrypt(nonce, plain, _VERSION + identity)
         return base64.urlsafe_b64encode(_VERSION + nonce + sealed).decode().rstrip("=")
 
     def unseal(self, text: str, identity: bytes) -> JSONObject:
@@ -74,27 +188,36 @@ class StateSealer:
         Raises:
             InvalidStateError: If it was not sealed here for this identity, or is expired.
         """
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as `_cipher`
-
         sealed = _decoded(text)
         if len(sealed) < _SHORTEST or sealed[:1] != _VERSION:
             raise _refused("malformed")
-        nonce, sealed = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
-        try:
-            plain = self._cipher.decrypt(nonce, sealed, _VERSION + identity)
-        except InvalidTag:
-            raise _refused("not sealed by this process for this call") from None
+        plain = self._decrypted(sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :], _VERSION + identity)
         if _EXPIRY.unpack_from(plain)[0] <= self._clock():
             raise _refused("expired")
         state: JSONObject = json.loads(plain[_EXPIRY.size :])
         return state
 
-    @cached_property
-    def _cipher(self) -> AESGCM:
-        # 45 ms to import, and few calls ask anything.
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+    def _decrypted(self, nonce: bytes, sealed: bytes, authenticated: bytes) -> bytes:
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as `_cipher_of`
 
-        return AESGCM(AESGCM.generate_key(bit_length=256))
+        for cipher in self._ciphers:
+            with suppress(InvalidTag):
+                return cipher.decrypt(nonce, sealed, authenticated)
+        raise _refused("not sealed for this call with a key of this gateway")
+
+    def _of_all(self) -> AESGCM:
+        if self._shared is None:
+            raise _refused("gateways share no key")
+        return self._shared
+
+    @property
+    def _ciphers(self) -> list[AESGCM]:
+        """The one that seals, and then what sealed before the gateways' key could be derived."""
+        return [self._shared, self._own] if self._shared else [self._own]
+
+    @cached_property
+    def _own(self) -> AESGCM:
+        return _cipher_of(os.urandom(_KEY))
 
 
 def call_identity(client: str | None, method: str, params: JSONObject) -> bytes:
@@ -104,6 +227,13 @@ def call_identity(client: str | None, method: str, params: JSONObject) -> bytes:
     """
     target = {name: params[name] for name in _TARGET if params.get(name) not in (None, {})}
     return digest(_json([client, method, target]))
+
+
+def _cipher_of(key: bytes) -> AESGCM:
+    # 45 ms to import, and few calls ask anything.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+    return AESGCM(key)
 
 
 def _json(value: JSONValue) -> bytes:

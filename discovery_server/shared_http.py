@@ -53,6 +53,7 @@ class SharedHttp:
             return
         with closing(listener):
             service = self._open_service()
+            await service.prepare()
             web = service.web_server(partial(TermGate, term=term))
             logger.info("Serving MCP at %s, too", http_server.address(listener, self._endpoint.tls))
             for warning in self._warnings:

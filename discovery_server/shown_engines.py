@@ -39,7 +39,7 @@ class ShownEngines:
         """
         if view is not None:
             named_scope(self.whole.settings, view)
-        if not self.whole.settings.principals:  # nothing is reserved
+        if not self.whole.settings.reserves:  # nothing is reserved
             principals = None
         if view is None and limits == NO_LIMITS and principals is None:
             return self.whole

@@ -23,7 +23,8 @@ from discovery_server.tool_surface import (
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.config.settings import ServeMode, Settings
+    from discovery_engine.config.serve_settings import ServeMode
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
 

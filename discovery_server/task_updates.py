@@ -7,6 +7,7 @@ such notifications have them, too.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -14,6 +15,7 @@ import anyio
 from discovery_engine.rpc.messages import Notification, as_json
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
+from discovery_server.request_state import OtherGatewayError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -24,6 +26,7 @@ Look: TypeAlias = Callable[[str], Awaitable["JSONObject"]]
 
 _METHOD = "notifications/tasks"
 _TASKS = 32  # of one subscription; further ones are not acknowledged
+_FOUND_AT_ONCE = 16
 _SHORTEST = 0.5  # seconds between two requests for one task
 _MOST_FAILURES = 3  # in a row
 _TERMINAL = ("completed", "failed", "cancelled")
@@ -38,11 +41,19 @@ class TaskUpdates:
 
     async def find(self, tasks: Iterable[str]) -> list[str]:
         """Those of the tasks that the client has."""
-        for task in list(dict.fromkeys(tasks))[:_TASKS]:
-            try:
-                self._first[task] = await self._look(task)
-            except RpcError:  # it is not acknowledged
-                continue
+        asked = list(dict.fromkeys(tasks))[:_TASKS]
+        found: dict[str, JSONObject] = {}
+        limiter = anyio.CapacityLimiter(_FOUND_AT_ONCE)
+
+        async def find(task: str) -> None:
+            async with limiter:
+                with suppress(RpcError):  # then it is not acknowledged
+                    found[task] = await self._look(task)
+
+        async with anyio.create_task_group() as group:  # one may be at a gateway that is silent
+            for task in asked:
+                group.start_soon(find, task)
+        self._first = {task: found[task] for task in asked if task in found}
         return list(self._first)
 
     async def follow(self, stream: ClientStream, meta: JSONObject) -> None:
@@ -69,8 +80,13 @@ class TaskUpdates:
                 state, failures = await self._look(task), 0
             except RpcError as error:
                 failures += 1
-                if error.code == INVALID_PARAMS or failures == _MOST_FAILURES:
+                if _is_unknown(error) or failures == _MOST_FAILURES:
                     return
+
+
+def _is_unknown(error: RpcError) -> bool:
+    """Whether there is no such task any more; a gateway that is silent may have it still."""
+    return error.code == INVALID_PARAMS and not isinstance(error, OtherGatewayError)
 
 
 def _params(state: JSONObject, meta: JSONObject) -> JSONObject:

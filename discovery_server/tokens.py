@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from discovery_engine._util.folder_sync import sync_folder
 from discovery_engine.runtime.restore import registry_path
 from discovery_server.token_files import (
     NO_LINKS,
@@ -191,6 +192,7 @@ def _write_own_token(path: Path, value: str, *, renew: bool) -> str:
             os.fsync(file.fileno())
         # Unlike a rename, a link never replaces the file that another gateway has just written.
         (os.replace if renew else os.link)(name, path)
+        sync_folder(path.parent)
     finally:
         Path(name).unlink(missing_ok=True)
     return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -74,7 +75,8 @@ class Demo:
     def _add(self) -> None:
         first, _ = self._gateways
         plan = first.add("clock", self._servers.entries()["clock"])
-        self.say(f"gateway-a has it: {plan['diff'].strip()!r}")
+        self.say("gateway-a has it:")
+        print(textwrap.indent(plan["diff"].strip(), " " * 12), flush=True)
         self._find_on_all("current time in a city", "clock:current_time")
 
     def _kill(self) -> None:

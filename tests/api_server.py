@@ -28,6 +28,7 @@ from discovery_server.http_service import HttpService
 from discovery_server.page.page_app import Page
 from discovery_server.tokens import parse_tokens
 from tests.engines import Folder, good
+from tests.plain_http import NO_TLS
 from tests.unit.server.web import running
 
 OWN = "owner-token-of-forty-three-characters-12345"
@@ -92,7 +93,7 @@ async def serving(
     async with (
         anyio.create_task_group() as tasks,
         running(service.web_server(limits=limits)) as address,
-        httpx2.AsyncClient(timeout=60) as http,
+        httpx2.AsyncClient(timeout=60, verify=NO_TLS) as http,
     ):
         tasks.start_soon(service.run)
         yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http)

@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
 
 
+def pytest_runtest_setup() -> None:
+    """A process redacts the secrets of all servers that it used: not those of the test before."""
+    from discovery_engine.redaction.known_secrets import KNOWN_SECRETS, KnownSecrets
+
+    vars(KNOWN_SECRETS).update(vars(KnownSecrets()))
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

@@ -127,7 +127,7 @@ def broken(server: ServerSettings) -> ServerSettings:
 
 async def heard(events: Subscription, kind: type[E], server: str | None = None) -> E:
     """The next event of a kind, of a server if one is named; waited for."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async for event in events:
             if isinstance(event, kind) and server in (None, getattr(event, "server", None)):
                 return event

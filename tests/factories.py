@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
@@ -12,6 +12,11 @@ from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.tools.offering import Offering, OfferingKind
+
+if TYPE_CHECKING:
+    from discovery_engine.fleet.refresh_job import RefreshClaim
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.registry.refresh_queue import ClaimedPart, SaveOutcome
 
 
 def make_definition(name: str = "create_issue", description: str = "", **fields: Any) -> JSONObject:
@@ -51,6 +56,25 @@ def make_part(server: str = "github", *tools: Entry | Tool | str, **fields: Any)
     entries = [t if isinstance(t, Entry) else make_entry(t, server) for t in tools]
     ordered = tuple(sorted(entries, key=lambda entry: entry.tool.name))
     return ServerPart(ServerName(server), ordered, **{"listed_at": 1000.0, **fields})
+
+
+def save_success(store: Registry, claim: RefreshClaim, *, due_in: float = 3600.0) -> bool:
+    """Save a listing of one tool under a claim; returns whether the claim was valid."""
+    part = make_part(claim.server, "x")
+    return store.save_claimed(claim, part, due_in=due_in, revision=1) != "lost"
+
+
+def save_together(
+    store: Registry, listed: Sequence[ClaimedPart], *, revision: int = 1
+) -> list[SaveOutcome]:
+    """Save listings as a worker does that has several at once; returns what became of each."""
+    ended = store.end_unchanged(listed)
+    return [
+        "unchanged"
+        if one.claim in ended
+        else store.save_claimed(one.claim, one.part, due_in=one.due_in, revision=revision)
+        for one in listed
+    ]
 
 
 def make_catalog(*parts: ServerPart, revision: int = 1) -> Catalog:

@@ -10,7 +10,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import stat
 import subprocess
 import tempfile
@@ -22,6 +21,8 @@ from typing import Literal
 
 import psycopg
 from psycopg import sql
+
+from tests.ports import free_port
 
 ROLE = "gateway"  # as the program should have it: it may log in, and owns its database
 PASSWORD = "correct horse"  # with a space, which a URL writes as %20
@@ -46,9 +47,10 @@ class PostgresServer:
 
     def __init__(self, folder: Path, install: str = INSTALL) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._data = folder / "data"
-        self._programs = _programs(folder, install)
+        self.programs = _programs(folder, install)
+        """The folder with `psql`, `pg_dump` and the others."""
 
     def create(self) -> None:
         """Make the data folder."""
@@ -83,6 +85,13 @@ class PostgresServer:
         pid = int((self._data / "postmaster.pid").read_text("utf-8").splitlines()[0])
         os.kill(pid, number)
 
+    def trust_all(self) -> None:
+        """Ask no role for a password from now on."""
+        (self._data / "pg_hba.conf").write_text("host all all 127.0.0.1/32 trust\n", "utf-8")
+        self._run(
+            "pg_ctl", "restart", "-w", "-t", "120", "-D", self._data, "-l", self.folder / "log"
+        )
+
     def admin(self, database: str = "postgres") -> psycopg.Connection:
         """A connection of the superuser."""
         return psycopg.connect(
@@ -112,7 +121,7 @@ class PostgresServer:
         # The server inherits where its output goes, and would hold a pipe open.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
-                [str(self._programs / program), *map(str, arguments)],
+                [str(self.programs / program), *map(str, arguments)],
                 check=False,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -170,9 +179,3 @@ def _give(path: Path) -> None:
     if user := _user():
         entry = pwd.getpwnam(user)
         os.chown(path, entry.pw_uid, entry.pw_gid)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ import httpx2
 from discovery_engine._util.json import JSONObject
 from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.sqlite.registry import open_sqlite
+from tests.plain_http import NO_TLS
+from tests.ports import free_port
 
 _PATIENCE = 60.0  # seconds for whatever is waited for
 _PAUSE = 0.05
@@ -63,8 +64,7 @@ class Gateways(AbstractContextManager["Gateways"]):
         self._environ = os.environ if environ is None else environ
         if not (config := folder / "discovery.yaml").exists():
             config.write_text("servers: {}\n")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.running: dict[int, SharedGateway] = {}
 
@@ -123,7 +123,9 @@ class Gateways(AbstractContextManager["Gateways"]):
             "Authorization": f"Bearer {token}",
             "Accept": "application/json, text/event-stream",
         }
-        return httpx2.post(self.url, json=content, headers=headers, timeout=_PATIENCE)
+        return httpx2.post(
+            self.url, json=content, headers=headers, timeout=_PATIENCE, verify=NO_TLS
+        )
 
     def wait_logged(self, words: str) -> None:
         for _ in _tries():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group("cache", cls=Group)
 def command() -> None:
-    """Show or delete stored tools."""
+    """Show or delete stored tools, or make their index anew."""
 
 
 @command.command("info")
@@ -40,6 +40,29 @@ def info(invocation: Invocation) -> None:
     output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({size_of(path) / 1000:.0f} kB)")
     if name := view.settings.name:
         output.say(f"decisions are kept under the name {name!r}")
+
+
+@command.command("reindex")
+@pass_invocation
+def reindex(invocation: Invocation) -> None:
+    """Make the search index and the vectors of all tools anew.
+
+    No server is asked: `discovery refresh` does that. It helps when an embedding model has changed
+    under its name, or when the index is suspected to be wrong. Until a tool has its vector it is
+    found by words; other gateways use the new vectors after their next start.
+    """
+    output = invocation.output
+    report = invocation.run(lambda engine: engine.reindex())
+    if output.as_json:
+        from discovery_engine.json_forms.cache_form import reindex_form
+
+        output.answer(reindex_form(report))
+        return
+    tools = counted(report.tools, "tool")
+    if report.vectors is None:
+        output.say(f"indexed {tools}; no vectors, as `search.embeddings` has no provider")
+    else:
+        output.say(f"indexed {tools}, and made {counted(report.vectors, 'vector')}")
 
 
 @command.command("clear")

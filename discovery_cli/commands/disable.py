@@ -22,8 +22,8 @@ from discovery_cli.server_switching import Place, switch
 def command(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
     """Switch a server off, and end its sessions. Also called `deactivate`.
 
-    A server of discovery.yaml is switched in the file, which no other switch undoes; with
-    `--to registry` on this machine only. Any other server is switched in the registry, so that the
-    file of its own client stays as it is.
+    A server of discovery.yaml is switched in the file of this machine, which no other switch
+    undoes; with `--to registry` in the registry, for all machines that share it, and in no file.
+    Any other server is switched in the registry, so that the file of its own client stays as it is.
     """
     return switch(invocation, server, is_wanted=False, to=to, dry_run=dry_run)

@@ -66,7 +66,7 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
     return (
         *found,
         *await _webhooks(engine),
-        *_reserved(view.settings.principals, invocation),
+        *_reserved(engine, invocation),
     )
 
 
@@ -81,15 +81,22 @@ async def _webhooks(engine: Engine) -> tuple[Check, ...]:
         return ()
 
 
-def _reserved(principals: frozenset[str], invocation: Invocation) -> Iterator[Check]:
+def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
     """Whether tokens stand for the teams and users; nothing if nothing is reserved."""
-    if not principals:
+    settings = engine.view.settings
+    if not (principals := settings.principals):
         return
     from discovery_engine.doctor import checks
     from discovery_server.access_tokens import AccessTokens
+    from discovery_server.shared_tokens import SharedTokens
 
     try:
         tokens = AccessTokens.of_data_folder(invocation.data_dir, os.environ).all()
+        if store := engine.gateway_store:
+            folder = engine.registry_file.parent
+            tokens += SharedTokens.of_settings(settings, store, folder).all()
+    except RegistryError:  # which has a check of its own
+        return
     except ConfigurationError as error:
         yield from map(checks.of_problem, error.problems)
         return

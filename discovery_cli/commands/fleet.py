@@ -11,11 +11,15 @@ from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
+from discovery_cli.rendering import say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
+from discovery_engine.errors import plain_reason
 from discovery_engine.json_forms.fleet_form import fleet_form
 
 if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.errors import UntrustedServerError
     from discovery_engine.fleet.refresh_job import RefreshJob
     from discovery_engine.owner.fleet import FleetStatus
     from discovery_engine.tools.model import ServerName
@@ -39,19 +43,22 @@ def status(invocation: Invocation) -> ExitCode:
     With dead servers the exit code is 7.
     """
     output = invocation.output
-    found = invocation.run(lambda engine: engine.fleet.status())
+    found, refusals = invocation.run(_status)
     if output.as_json:
         output.answer(fleet_form(found))
     elif not found.jobs:
         output.say("the queue is empty; `discovery worker` fills it with the configured servers")
     else:
         _show(output, found)
+        say_refusals(output, refusals)
     return ExitCode.UNHEALTHY if found.counts["dead"] else ExitCode.OK
 
 
 @command.command("retry")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
-@click.option("--all-dead", is_flag=True, help="All servers that failed or are dead.")
+@click.option(
+    "--all-dead", is_flag=True, help="Retry all servers in the states `error` and `dead`."
+)
 @pass_invocation
 def retry(invocation: Invocation, *, servers: tuple[str, ...], all_dead: bool) -> None:
     """Have workers try servers again that failed, or are dead."""
@@ -73,6 +80,10 @@ def refresh(invocation: Invocation, *, servers: tuple[str, ...]) -> None:
     """
     found = invocation.run(lambda engine: engine.fleet.refresh(servers))
     _answer(invocation.output, found, "refresh")
+
+
+async def _status(engine: Engine) -> tuple[FleetStatus, list[UntrustedServerError]]:
+    return await engine.fleet.status(), engine.view.refusals()
 
 
 def _answer(output: Output, servers: tuple[ServerName, ...], verb: str) -> None:
@@ -117,6 +128,7 @@ def _row(job: RefreshJob, now: float) -> list[str | Cell]:
 
 
 def _reason(job: RefreshJob, now: float) -> str:
+    reason = plain_reason(job.server, job.error_message)
     if job.failing_since is None:
-        return job.error_message
-    return f"failing for {ago(now - job.failing_since)}: {job.error_message}"
+        return reason
+    return f"failing for {ago(now - job.failing_since)}: {reason}"

@@ -73,7 +73,7 @@ def command(
     is_bad = bool(unhealthy(shown)) or not all(one.is_healthy for one in probed.values())
     if output.as_json:
         forms = [_form(one, probed) if probe else _form(one) for one in shown]
-        output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
+        output.answer({"servers": forms, "decisions_lost_at": view.lost_at or None})
     elif probe and not servers:
         _show_probes(output, shown, probed)
     elif servers:

@@ -91,7 +91,7 @@ def command(
         servers = chosen(servers, " ".join(query), **filters)
     if output.as_json:
         forms = [_form(server, view, with_tools=tools) for server in servers]
-        output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
+        output.answer({"servers": forms, "decisions_lost_at": view.lost_at or None})
     else:
         _show(output, servers, view, status=status, is_long=is_long, tools=tools)
     return ExitCode.OK if servers or not view.servers() else ExitCode.USAGE

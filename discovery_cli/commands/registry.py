@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+    from discovery_engine.registry.postgres.publication_queries import RoleGrant
     from discovery_engine.runtime.named_registry import RegistryReport
 
 
@@ -39,8 +40,9 @@ def info(invocation: Invocation) -> None:
         output.answer(_form(report) | {"on_this_machine": list(ON_THIS_MACHINE)})
         return
     _show(output, report)
-    if report.database:
-        output.say(f"kept on this machine alone: {'; '.join(ON_THIS_MACHINE)}")
+    output.say(
+        f"kept on this machine alone, whichever registry is named: {'; '.join(ON_THIS_MACHINE)}"
+    )
 
 
 @command.command("check")
@@ -58,7 +60,7 @@ def check(invocation: Invocation) -> None:
     _show(output, report)
     for one in advice:
         output.say(one)
-    if not advice:
+    if not (advice or report.ignored):
         output.say("all is well")
 
 
@@ -90,23 +92,37 @@ def migrate(invocation: Invocation) -> None:
 def copy(invocation: Invocation, target: str) -> None:
     """Copy the registry into an empty one, and compare both by digests.
 
-    Stop the gateways first. Then name the copy in `registry` of discovery.yaml, and start them.
+    Stop the gateways and workers first. Then name the copy in `registry` of discovery.yaml, and
+    start them.
     """
+    from discovery_cli.progress import shown_step
     from discovery_engine.registry.transfer import copy_registry
-    from discovery_engine.runtime.named_registry import open_named, open_target
+    from discovery_engine.runtime.named_registry import granted_roles, open_named, open_target
 
     output, settings, data_dir = invocation.output, _settings(invocation), invocation.data_dir
     with (
         closing(open_target(target, settings, data_dir=data_dir, environ=os.environ)) as new,
         closing(open_named(settings, data_dir=data_dir, environ=os.environ)) as source,
+        shown_step(invocation) as report,
     ):
-        copied = copy_registry(source, new)
+        copied = copy_registry(source, new, report=report)
+        roles = granted_roles(source)
     if output.as_json:
-        output.answer(to_builtins(copied))
+        output.answer(to_builtins(copied) | {"roles_not_copied": roles})
         return
     for kind, one in copied.items():
         output.line(f"{one.count:>8,} {kind}")
     output.say("the copy is complete, and its digests are those of the original")
+    if copied["deliveries"].count:
+        output.say(
+            "what waits for webhooks is in both: a gateway or worker of the original would send it "
+            "once more"
+        )
+    if roles:
+        output.say(
+            f"what is granted to roles of the database is not copied: `discovery registry grant` "
+            f"in the copy, for {', '.join(roles)}"
+        )
 
 
 @command.command("grant")
@@ -157,12 +173,12 @@ def grants(invocation: Invocation) -> None:
     """Show which roles of the database read a part of this configuration's registry."""
     with _database(invocation) as (database, scope):
         found = [one for one in database.roles.grants() if one.scope == scope]
+        unrestricted = database.roles.unrestricted()
     output = invocation.output
     if output.as_json:
-        forms = [{"role": one.role, "principals": list(one.principals)} for one in found]
-        output.answer({"grants": forms})
+        output.answer({"grants": [_grant_form(one, unrestricted.get(one.role)) for one in found]})
         return
-    output.table([[one.role, f"what is for {_named(one.principals)}"] for one in found])
+    output.table([[one.role, _grant_text(one, unrestricted.get(one.role))] for one in found])
     output.say(counted(len(found), "role"))
 
 
@@ -177,9 +193,8 @@ def revoke(invocation: Invocation, role: str) -> None:
     if output.as_json:
         output.answer({"role": role, "revoked": was_granted})
         return
-    output.say(
-        f"the role {role} reads nothing any more" if was_granted else f"{role} was granted nothing"
-    )
+    revoked = f"the role {role} reads nothing of this configuration any more"
+    output.say(revoked if was_granted else f"{role} was granted nothing of this configuration")
 
 
 @contextmanager
@@ -209,6 +224,8 @@ def _report(invocation: Invocation) -> RegistryReport:
 
 def _show(output: Output, report: RegistryReport) -> None:
     output.line(report.place)
+    for one in report.ignored:
+        output.say(f"{one.sentence}: {one.hint}")
     if database := report.database:
         tls = "with TLS" if database.is_encrypted else "without TLS"
         output.line(f"  PostgreSQL {database.server}, tables of version {database.version}, {tls}")
@@ -223,9 +240,23 @@ def _show(output: Output, report: RegistryReport) -> None:
         output.line(f"  {database.vector_note}")
 
 
+def _grant_text(grant: RoleGrant, reason: str | None) -> str:
+    shown = f"what is for {_named(grant.principals)}"
+    return f"{shown}, but reads everything: {reason}" if reason else shown
+
+
+def _grant_form(grant: RoleGrant, reason: str | None) -> JSONObject:
+    return {
+        "role": grant.role,
+        "principals": list(grant.principals),
+        "reads_everything": reason,
+    }
+
+
 def _named(principals: Sequence[str]) -> str:
     return " and ".join(["all", *principals])
 
 
 def _form(report: RegistryReport) -> JSONObject:
-    return {"place": report.place, "database": to_builtins(report.database)}
+    ignored = [one.sentence for one in report.ignored]
+    return {"place": report.place, "database": to_builtins(report.database), "ignored": ignored}

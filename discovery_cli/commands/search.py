@@ -11,7 +11,14 @@ from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.offering_output import offering_row
-from discovery_cli.options import complete_server, in_view, pass_invocation, tag_option, view_option
+from discovery_cli.options import (
+    any_tag_option,
+    complete_server,
+    in_view,
+    pass_invocation,
+    tag_option,
+    view_option,
+)
 from discovery_cli.output import Output
 from discovery_cli.rendering import (
     explained_hit_row,
@@ -39,6 +46,7 @@ class Asked(TypedDict):
 
     server: str | None
     tags: tuple[str, ...]
+    any_tag: bool
     limit: int | None
     include_disabled: bool
 
@@ -47,6 +55,7 @@ class Asked(TypedDict):
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @click.option("--server", metavar="SERVER", shell_complete=complete_server, help="Only its tools.")
 @tag_option
+@any_tag_option
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="The most results.  [default: 10]"
 )
@@ -68,6 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
     *,
     server: str | None,
     tags: tuple[str, ...],
+    any_tag: bool,
     limit: int | None,
     include_disabled: bool,
     kinds: tuple[SearchKind, ...],
@@ -88,6 +98,7 @@ def command(  # noqa: PLR0913 - one for each option
     asked: Asked = {
         "server": server,
         "tags": tags,
+        "any_tag": any_tag,
         "limit": limit,
         "include_disabled": include_disabled,
     }
@@ -95,7 +106,9 @@ def command(  # noqa: PLR0913 - one for each option
     if not kinds or "tool" in kinds:
         answer = _answer(invocation, view, query, asked, view_name)
     if set(kinds) - {"tool"}:
-        others = view.search_offerings(query, kinds, server=server, tags=tags, limit=limit)
+        others = view.search_offerings(
+            query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit
+        )
         answer = replace(answer, offerings=others)
     if max_tokens:
         from discovery_engine.agent.budget import Budget

@@ -19,7 +19,11 @@ from discovery_engine._util.quantities import ago, counted
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_server.access_tokens import AccessToken, AccessTokens, TokenScope
+    from discovery_server.access_token import AccessToken, TokenScope
+    from discovery_server.access_tokens import AccessTokens
+
+
+_SHARED = "all gateways"
 
 
 @click.group("token", cls=Group)
@@ -87,7 +91,8 @@ def create(  # noqa: PLR0913 - one for each option
     """Make a token for a client of `discovery serve --http`.
 
     The token is printed once, and cannot be shown again: only a digest of it is stored. It is valid
-    for every gateway with this data folder. With --view it opens that view only, at /mcp, too.
+    for every gateway with this data folder, or, where the registry is a database, for every gateway
+    with that and a configuration of this name. With --view it opens that view only, at /mcp, too.
     With --server and --tool it shows and calls only these: all others are unknown to it. What the
     configuration makes visible to some teams and users is shown with one of these alone.
 
@@ -106,7 +111,8 @@ def create(  # noqa: PLR0913 - one for each option
 
     allowed = {"scopes": frozenset(scopes)} if scopes else {}
     limits, principals = checked_limits(servers, tools), checked_principals(teams, user)
-    value, token = _tokens(invocation).create(
+    tokens = _tokens(invocation)
+    value, token = tokens.create(
         name=name,
         view=view_name,
         lifetime=lifetime,
@@ -116,13 +122,16 @@ def create(  # noqa: PLR0913 - one for each option
     )
     output = invocation.output
     if output.as_json:
-        output.answer({"token": value, **_form(token, invocation.clock())})
+        form = _form(token, invocation.clock())
+        output.answer({"token": value, **form, "is_shared": tokens.shared is not None})
         return
     output.line(value)
     what = _shown(token) or "all that is served"
     if scopes:
         what += f" (it may {', '.join(sorted(token.scopes))})"
     output.say(f"token {token.id} is for {what}, {_validity(token, invocation.clock())}")
+    if tokens.shared:
+        output.say("every gateway of this registry takes it within a second")
     output.say("it is not shown again; `discovery token revoke` ends it")
     if principals:
         note_unnamed(invocation, principals)
@@ -131,11 +140,17 @@ def create(  # noqa: PLR0913 - one for each option
 @command.command("list")
 @pass_invocation
 def list_(invocation: Invocation) -> None:
-    """Show the tokens that were made, without the tokens themselves."""
-    output, now = invocation.output, invocation.clock()
-    found = _tokens(invocation).all()
+    """Show the tokens that were made, without the tokens themselves.
+
+    Where the registry is a database, also whether they are for its gateways or for this machine.
+    """
+    output, now, tokens = invocation.output, invocation.clock(), _tokens(invocation)
+    found = [(token, "this machine") for token in tokens.all()]
+    if tokens.shared:
+        found += [(token, _SHARED) for token in tokens.shared.all()]
     if output.as_json:
-        output.answer({"tokens": [_form(token, now) for token in found]})
+        forms = [_form(token, now) | {"is_shared": place == _SHARED} for token, place in found]
+        output.answer({"tokens": forms})
         return
     output.table(
         [
@@ -146,11 +161,18 @@ def list_(invocation: Invocation) -> None:
                 _shown(token) or "all",
                 f"made {ago(now - token.created_at)} ago",
                 _validity(token, now),
+                place if tokens.shared else "",
             ]
-            for token in found
+            for token, place in found
         ]
     )
     output.say(counted(len(found), "token"))
+    if tokens.shared and (others := tokens.shared.names_elsewhere()):
+        output.say(
+            f"the registry has tokens of {', '.join(map(repr, others))}: if this configuration had"
+            " that name (or, before it had one, that path), they are valid again once it has it;"
+            " otherwise make new ones"
+        )
 
 
 @command.command("revoke")
@@ -172,9 +194,23 @@ def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
 
 
 def _tokens(invocation: Invocation) -> AccessTokens:
+    from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.errors import ConfigurationError
+    from discovery_engine.runtime.restore import registry_path
+    from discovery_engine.runtime.shared_store import gateway_database
     from discovery_server.access_tokens import AccessTokens
+    from discovery_server.shared_tokens import SharedTokens
 
-    return AccessTokens.of_data_folder(invocation.data_dir, os.environ)
+    path, settings, shared = registry_path(invocation.data_dir, os.environ), None, None
+    try:
+        settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
+    except ConfigurationError:  # a token can be revoked all the same, and other commands say it
+        note = "the configuration has errors, so this is about the tokens of this machine alone"
+        invocation.output.say(note)
+    if settings and (database := gateway_database(settings, path, os.environ)):
+        invocation.at_end.callback(database.close)
+        shared = SharedTokens.of_settings(settings, database.gateways, path.parent)
+    return AccessTokens.of_data_folder(invocation.data_dir, os.environ, shared=shared)
 
 
 def _require_view(invocation: Invocation, name: str) -> None:

@@ -11,14 +11,13 @@ import click
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_server, pass_invocation, tag_option
+from discovery_cli.options import any_tag_option, complete_server, pass_invocation, tag_option
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.tool_form import tool_form
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.tool_search import has_tags
 from discovery_engine.view.view import ToolList, ToolSelection
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 @click.command("tools")
 @click.argument("server", required=False, shell_complete=complete_server)
 @tag_option
-@click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
+@any_tag_option
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
 @max_tokens_option
@@ -48,8 +47,12 @@ def command(
     If it was never reached, the exit code is 5, or 6 if only a secret is missing; it is 2 if
     its entry in the configuration cannot be used.
     """
-    output, choose = invocation.output, partial(has_tags, tags=tags, any_tag=any_tag)
+    output = invocation.output
     view = invocation.view(one_server(server) if server else None)
+
+    def is_chosen(entry: Entry) -> bool:
+        return entry.verdict.carries(tags, any_tag=any_tag)
+
     if server is None:
         if max_tokens:
             raise click.UsageError("--max-tokens needs a SERVER: agents list one at a time")
@@ -57,7 +60,7 @@ def command(
         known: Iterable[Entry] = view.catalog
     else:
         listed = view.list_tools(server, include_disabled=include_disabled)
-        found = ToolSelection(tuple(filter(choose, listed.entries)), listed.notices)
+        found = ToolSelection(tuple(filter(is_chosen, listed.entries)), listed.notices)
         server, known = listed.server, view.catalog.part(listed.server).entries
     form = {
         "server": server,
@@ -77,7 +80,7 @@ def command(
         row = partial(tool_row, output, view=view, with_tags=with_tags, with_server=not server)
         output.table([row(entry) for entry in found.entries])
         say_notices(output, found.notices)
-        hidden = 0 if include_disabled else sum(map(choose, known)) - len(found.entries)
+        hidden = 0 if include_disabled else sum(map(is_chosen, known)) - len(found.entries)
         output.say(_sum(len(found.entries), hidden))
     return exit_code_of_server(view, server)
 

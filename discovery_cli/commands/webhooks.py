@@ -27,7 +27,8 @@ def command() -> None:
     """Show, test and retry webhooks.
 
     `webhooks:` in discovery.yaml names addresses to which signed requests are sent when servers
-    and tools are added, changed or removed, and when a server is failing.
+    and tools are added, changed or removed, when a tool is held for review or released, and when a
+    server fails or works again.
     """
 
 
@@ -37,7 +38,8 @@ def list_(invocation: Invocation) -> ExitCode:
     """Show the webhooks, what waits for each, and why it fails.
 
     With deliveries that are dead, or a webhook that cannot be used, the exit code is 7; also if
-    the file is not trusted, so that its webhooks are ignored.
+    the file is not trusted, so that its webhooks are ignored. It is 0 while deliveries that
+    failed are only waiting for their next attempt.
     """
     output = invocation.output
     found, refusal = invocation.run(_list)
@@ -83,13 +85,17 @@ def test(invocation: Invocation, name: str) -> ExitCode:
 
 @command.command("retry")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--all-dead", is_flag=True, help="Those of all webhooks.")
+@click.option(
+    "--all-dead",
+    is_flag=True,
+    help="Retry the dead deliveries of all webhooks, and enable all disabled ones.",
+)
 @pass_invocation
 def retry(invocation: Invocation, *, names: tuple[str, ...], all_dead: bool) -> None:
     """Have dead deliveries sent again, with the ids that they had.
 
-    A webhook that was disabled because its receiver answered 410 is enabled by it. A running
-    gateway or worker sends them.
+    A running gateway or worker sends them. This also enables a webhook that was disabled because
+    its receiver answered 410.
     """
     if bool(names) == all_dead:
         raise click.UsageError("name webhooks, or give --all-dead")
@@ -101,7 +107,7 @@ def retry(invocation: Invocation, *, names: tuple[str, ...], all_dead: bool) -> 
     elif count:
         output.say(f"due now: {counted(count, 'delivery', 'deliveries')}")
     else:
-        output.say("nothing to do: no delivery is dead; `discovery webhooks list` shows them")
+        output.say("nothing to do: no delivery is dead; `discovery webhooks list` shows what waits")
 
 
 async def _list(engine: Engine) -> tuple[tuple[WebhookReport, ...], Diagnostic | None]:

@@ -16,8 +16,11 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.log_output import logged
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
+from discovery_cli.rendering import say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line
+from discovery_engine.errors import plain_reason
+from discovery_engine.fleet import schedule
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.refresh_worker import Outcome, WorkerOptions, WorkerReport
@@ -47,16 +50,16 @@ _FAILED = frozenset({"failed", "dead"})
 @click.option(
     "--lease",
     metavar="SECONDS",
-    type=click.FloatRange(1.0, 3600.0),
-    default=60.0,
+    type=click.FloatRange(1.0, schedule.LONGEST_LEASE),
+    default=schedule.LEASE,
     show_default=True,
     help="After so long without a heartbeat another worker takes a server over.",
 )
 @click.option(
     "--every",
     metavar="HOURS",
-    type=click.FloatRange(0.1, 720.0),
-    default=24.0,
+    type=click.FloatRange(0.1, schedule.LONGEST_INTERVAL / 3600.0),
+    default=schedule.INTERVAL / 3600.0,
     show_default=True,
     help="List each server this often; a server may want it sooner.",
 )
@@ -71,9 +74,11 @@ def command(
     rules of trust that hold in a gateway: it has to be approved, and a tool whose meaning changed
     waits for `discovery review`. Gateways of the registry have the new tools at once.
 
-    A server that fails is tried again, at first within 30 seconds and in the end within an hour;
-    after 8 attempts no more. SIGTERM and Ctrl-C give back what was begun; a worker that is killed
-    loses it with its lease. With --json each line of the output is one event.
+    A server that fails is tried again, at first within 30 seconds and in the end within an hour.
+    After 24 hours of failing and at least 8 attempts it is given up.
+
+    SIGTERM and Ctrl-C give back what was begun; a worker that is killed loses it with its lease.
+    With --json each line of the output is one event.
     """
     if once and daemon:
         raise click.UsageError("either --once or --daemon, not both")
@@ -105,6 +110,10 @@ async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) 
         async with open_engine(
             invocation.config, data_dir=invocation.data_dir, frozen=invocation.frozen, worker=True
         ) as engine:
+            if not options.is_once:
+                servers = counted(len(engine.view.settings.servers), "server")
+                invocation.output.say(f"working on {servers} as they get due; Ctrl-C ends it")
+            say_refusals(invocation.output, engine.view.refusals())
             await engine.work(options, shown.show)
             await engine.wait_embedded(timeout=_PATIENCE)
         tasks.cancel_scope.cancel()
@@ -144,16 +153,16 @@ class Reports:
 
 
 def _words(report: WorkerReport) -> str:
+    reason = plain_reason(report.server, report.message)
     match report.outcome:
         case "changed" | "unchanged":
             tools = counted(report.tools or 0, "tool")
             return f"{tools}, {report.outcome}; again in {ago(report.due_in or 0.0)}"
         case "failed":
-            return f"{report.message}; tried again in {ago(report.due_in or 0.0)}"
+            return f"{reason}; tried again in {ago(report.due_in or 0.0)}"
         case "dead":
-            server = report.server
-            return f"{report.message}; no more attempts: `discovery fleet retry {server}`"
+            return f"{reason}; no more attempts: `discovery fleet retry {report.server}`"
         case "lost":
-            return "another worker has taken it over; nothing was written"
+            return "nothing was written: another worker has it, or the registry does not answer"
         case _:
-            return f"given back: {report.message}" if report.message else "given back"
+            return f"given back: {reason}" if reason else "given back"

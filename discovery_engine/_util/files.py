@@ -1,4 +1,4 @@
-"""Files are replaced atomically, so no reader gets half of one."""
+"""Files are replaced atomically: no reader gets half of one, and no power cut undoes it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+
+from discovery_engine._util.folder_sync import sync_folder
 
 _PRIVATE = 0o600
 
@@ -35,6 +37,7 @@ def replace_file(
             os.fsync(file.fileno())
         Path(name).chmod(mode)
         Path(name).replace(target)
+        sync_folder(target.parent)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             Path(name).unlink()

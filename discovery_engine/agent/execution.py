@@ -23,7 +23,7 @@ LONGEST_START = 30.0  # seconds that a call waits for a start; hosts time out af
 async def execute_tool(
     engine: ScopedEngine, arguments: MetaArguments, caller: Caller
 ) -> JSONObject:
-    server, tool = arguments.optional_name("server"), arguments.text("tool")
+    server, tool = arguments.called_tool()
     given = arguments.mapping("arguments")
     expression = arguments.optional_text("select")
     query = PathQuery(expression) if expression else None  # a mistake is answered before the call

@@ -19,7 +19,7 @@ from discovery_engine.view.notices import lost, why_no_server
 from discovery_engine.view.status import ServerReport
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import ServeMode
+    from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.view.view import View
 
 _EXAMPLES = 3  # tools named for a server, to show what it does

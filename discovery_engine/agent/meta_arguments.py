@@ -68,6 +68,10 @@ class MetaArguments:
             raise self.missing(name)
         return value
 
+    def called_tool(self) -> tuple[str | None, str]:
+        """The server, if it is named apart, and the tool that is to be called."""
+        return self.optional_name("server"), self.optional_name("call_as") or self.text("tool")
+
     def optional_count(self, name: str) -> int | None:
         """A whole number from the schema's `minimum`, or from 1."""
         value, least = self._given.get(name), self._properties[name].get("minimum", 1)

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from discovery_engine.agent.render.pool import PoolReport
     from discovery_engine.agent.tool_forms import ToolFunction
     from discovery_engine.catalog import Entry
-    from discovery_engine.config.settings import ServeMode, Settings
+    from discovery_engine.config.serve_settings import ServeMode
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
     from discovery_engine.tools.client_names import Style
@@ -178,6 +179,7 @@ class Toolset:
         limit: int | None = None,
         server: str | None = None,
         tags: Sequence[str] = (),
+        any_tag: bool = False,
         min_relevance: float = 0.0,
     ) -> list[AgentTool]:
         """The tools that fit, the best first, those of several queries in turn; none is bound.
@@ -187,13 +189,14 @@ class Toolset:
             limit: The most tools; `search.limit` for each query if None.
             server: Only this server's tools.
             tags: Only tools that carry all of these.
+            any_tag: One of `tags` is enough.
             min_relevance: Only tools that are at least as relevant, from 0 to 1.
 
         Raises:
             InputTooLongError: If a query is longer than any may be.
         """
         asked = [queries] if isinstance(queries, str) else queries
-        filters: Any = {"server": server, "tags": tags}
+        filters: Any = {"server": server, "tags": tags, "any_tag": any_tag}
         answers = [await self._find(query, limit, **filters) for query in asked if query.strip()]
         in_turn = filter(None, chain.from_iterable(zip_longest(*(one.hits for one in answers))))
         entries = {hit.entry.key: hit.entry for hit in in_turn if hit.relevance >= min_relevance}
@@ -380,17 +383,9 @@ class Toolset:
         self._turn += 1
         return self._bound.register(answers)
 
-    async def _find(
-        self,
-        query: str,
-        limit: int | None,
-        *,
-        server: str | None = None,
-        tags: Sequence[str] = (),
-    ) -> SearchAnswer:
+    async def _find(self, query: str, limit: int | None, **filters: Any) -> SearchAnswer:
         await self.wait_listed()
-        engine = self._current.engine
-        return await engine.search(query, limit=limit, server=server, tags=tags)
+        return await self._current.engine.search(query, limit=limit, **filters)
 
     def _meta(self, tool: MetaTool) -> AgentTool:
         return AgentTool(

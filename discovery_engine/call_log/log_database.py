@@ -18,6 +18,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from discovery_engine._util.file_lock import lock_file
+from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage, transaction
 from discovery_engine.call_log.log_tables import (
     DAMAGED,
     FILE,
@@ -33,7 +34,6 @@ from discovery_engine.call_log.log_tables import (
     prepare,
     read_counts,
     scope_id,
-    transaction,
 )
 from discovery_engine.call_log.tally import Tally
 
@@ -48,8 +48,6 @@ _LOSSES = 100  # that are remembered
 _DAY = 86_400.0  # seconds
 _WEEK = 7 * _DAY
 _YEAR = 366 * _DAY
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_FILES = ("-wal", "-shm", "-journal", "")
 
 
 class Retention(Struct, frozen=True):
@@ -239,7 +237,7 @@ class LogDatabase:
                 return transaction(self._opened(), work)
             except sqlite3.DatabaseError as error:
                 self._drop()
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
                 self._set_aside()
                 return transaction(self._opened(), work)
@@ -271,12 +269,12 @@ class LogDatabase:
                 return
 
     def _opened(self) -> sqlite3.Connection:
-        if self._connection is not None and _identity(self.path) == self._identity:
+        if self._connection is not None and file_identity(self.path) == self._identity:
             return self._connection
         self._drop()
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
-        self._identity = _identity(self.path)
+        self._identity = file_identity(self.path)
         connection = sqlite3.connect(
             self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
         )
@@ -291,7 +289,7 @@ class LogDatabase:
 
     def _set_aside(self) -> None:
         """Keep one damaged file for an examination; the lock is held."""
-        for suffix in _FILES:
+        for suffix in SUFFIXES:
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").replace(f"{self.path.with_name(DAMAGED)}{suffix}")
         self.recovered = True
@@ -307,16 +305,3 @@ class LogDatabase:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         hint = "free the disk, or move the file away; calls go on without it"
         return CallLogError(f"the call log {self.path} cannot be used: {reason}", hint=hint)
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in _DAMAGE
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino

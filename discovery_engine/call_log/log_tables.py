@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from discovery_engine._util.sqlite_file import transaction
 from discovery_engine.call_log.log_entry import CALL_KINDS
 from discovery_engine.call_log.tally import CountedTool, Tally
 from discovery_engine.errors import DiscoveryError
@@ -119,18 +119,6 @@ def _create(db: sqlite3.Connection) -> None:
 def require_version(version: int) -> None:
     if version != _VERSION:
         raise sqlite3.OperationalError(f"it is of another version of this program ({version})")
-
-
-def transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        result = work(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):  # the first error is the one to report
-            connection.rollback()
-        raise
-    return result
 
 
 def scope_id(db: sqlite3.Connection, name: str) -> int:

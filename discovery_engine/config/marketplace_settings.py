@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 from msgspec.structs import replace
+
+from discovery_engine.config.settings_section import SettingsSection
 
 SourceType: TypeAlias = Literal["mcp-registry", "docker-catalog", "npm", "pypi", "file"]
 SourceTrust: TypeAlias = Literal["official", "curated", "unreviewed"]
@@ -19,9 +21,7 @@ OFFICIAL_REGISTRY = "https://registry.modelcontextprotocol.io"
 HOUR = 3600.0  # seconds; the official registry asks for no more than one synchronisation in each
 
 
-class MarketplaceSource(
-    Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
-):
+class MarketplaceSource(SettingsSection, frozen=True):
     """Where entries of the marketplace come from. Headers may hold `${references}`."""
 
     type: SourceType
@@ -36,7 +36,7 @@ class MarketplaceSource(
     trust: SourceTrust | None = None
     """None for what is usual of its type."""
     private: bool = False
-    """Whether its address may lead into a private network, although its name does not say so."""
+    """Whether its address may lead into a private network."""
     enabled: bool = True
 
     @property
@@ -71,9 +71,7 @@ DEFAULT_SOURCES = (
 )
 
 
-class MarketplaceSettings(
-    Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
-):
+class MarketplaceSettings(SettingsSection, frozen=True):
     sources: tuple[MarketplaceSource, ...] = DEFAULT_SOURCES
     sync_every: float = HOUR
     """Seconds after which a source is asked again for what has changed."""

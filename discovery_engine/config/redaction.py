@@ -23,6 +23,7 @@ from discovery_engine.secrets.references import (
 from discovery_engine.secrets.secret_names import is_key, is_secret_flag
 
 _ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
+_DATABASES = ("postgres://", "postgresql://")
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _HEADER = re.compile(r"\w[\w-]*:\s.*", re.DOTALL)
 _ADDRESS = re.compile(
@@ -140,13 +141,19 @@ def _redact_plain_url(url: str) -> str:
     return "".join(
         (
             match["scheme"],
-            _hide(user[:-1]) + "@" if user else "",
+            _redact_user(match["scheme"], user[:-1]) + "@" if user else "",
             host if _HOST.fullmatch(host) else _hide(host),
             "/".join(map(_redact_word, match["path"].split("/"))),
             "?" + "&".join(map(_redact_pair, query[1:].split("&"))) if query else "",
             "#" + _hide(fragment[1:]) if fragment else "",
         )
     )
+
+
+def _redact_user(scheme: str, user: str) -> str:
+    # Alone it is a role of a database, and elsewhere often a token.
+    is_role = scheme.lower() in _DATABASES and ":" not in user
+    return user if is_role else _hide(user)
 
 
 def _redact_pair(pair: str) -> str:

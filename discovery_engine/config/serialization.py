@@ -13,7 +13,6 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.redaction import redact_args, redact_transport, redact_url
 from discovery_engine.config.settings import (
-    INTERNAL,
     OWN_SOURCE,
     EnrichSettings,
     RemoteTransport,
@@ -21,6 +20,7 @@ from discovery_engine.config.settings import (
     Settings,
     StdioTransport,
 )
+from discovery_engine.config.settings_section import INTERNAL
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import REDACTED, redact_literals

@@ -1,104 +1,48 @@
 """The configuration as the rest of the engine sees it: checked, frozen, without positions.
 
 `config.model` validates what an owner writes; `config.loading` turns that into these values. They
-need no parser and no pydantic, so that a stored configuration loads in microseconds. Written out,
-a field has the name of its key in `discovery.yaml`.
-
-Every field declares what a file of untrusted origin may set it to. A field without a declaration
-is owner-only: in such a file it is ignored, and keeps its default.
+need no parser and no pydantic, so that a stored configuration loads in microseconds. What a field
+declares is in `settings_section`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.sandbox_settings import NO_SANDBOX, SandboxSettings
+from discovery_engine.config.serve_settings import ServeSettings, ViewSettings
+from discovery_engine.config.settings_section import (
+    AT_MOST_DEFAULT,
+    INTERNAL,
+    LOCAL,
+    NOT_OPEN,
+    RESULT_TOKENS,
+    UNTRUSTED,
+    SettingsSection,
+)
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
-from discovery_engine.rules.rule import Rule
-from discovery_engine.tools.client_names import Naming, Style
+from discovery_engine.rules.rule import NOBODY, Rule
 from discovery_engine.tools.model import ServerName
 
-RegistryTool: TypeAlias = Literal["off", "read", "ask"]
-ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
-"""What a client is shown: the meta-tools, the tools of the servers, or those that it searched."""
 TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What happens to a tool that was never accepted: it is used unchecked, accepted, or withheld."""
 
 SearchPlace: TypeAlias = Literal["memory", "database"]
 """Where the search index is: in that of each process, or in the database of the registry."""
-SandboxKind: TypeAlias = Literal["none", "auto", "bubblewrap", "docker", "landlock"]
 
-
-class Permission:
-    """What of a field's value counts if a file of untrusted origin gives it."""
-
-    def __init__(self, permitted: Callable[[Any, Any], Any]) -> None:
-        self.permitted = permitted
-        """From the value that is given and the default, what is used."""
-
-
-UNTRUSTED = Permission(lambda value, _: value)
-"""Any value: it loosens nothing, or an approval is bound to it."""
-AT_MOST_DEFAULT = Permission(min)
-NOT_OPEN = Permission(lambda policy, _: "on_first_use" if policy == "open" else policy)
-LOCAL = Permission(lambda provider, default: provider if provider == "hash" else default)
-"""Only the provider that neither sends texts and keys elsewhere nor loads files of the project."""
-MIN_RESULT_TOKENS = 250
-"""With fewer, little more than the note on the cut would fit."""
-MAX_RESULT_TOKENS = 25_000
-RESULT_TOKENS = Permission(
-    lambda tokens, default: tokens if tokens and tokens <= MAX_RESULT_TOKENS else default
-)
-"""Not longer than the default; 0, which cuts nothing, would be."""
-INTERNAL = Permission(lambda value, _: value)
-"""Set by the engine; no key of any file."""
 OWN_SOURCE = "discovery.yaml"
 """What servers come from that their owner wrote."""
 
 
-class _Section(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """What is written and read under one key."""
-
-
-class SandboxSettings(_Section, frozen=True):
-    """What a program is confined to; folders are absolute or begin with `~`."""
-
-    kind: Annotated[SandboxKind, UNTRUSTED]
-    read: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Files and folders, in the home folder or elsewhere, that it may read."""
-    write: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """The same, to read and to write."""
-    network: Annotated[bool, UNTRUSTED] = False
-    memory_mib: Annotated[int, UNTRUSTED] = 2048
-    processes: Annotated[int, UNTRUSTED] = 512
-    """Processes and threads at the same time."""
-
-    @property
-    def is_on(self) -> bool:
-        return self.kind != "none"
-
-    def __str__(self) -> str:
-        """For people: the kind, and what is granted."""
-        if not self.is_on:
-            return self.kind
-        granted = [f"reads {path}" for path in self.read]
-        granted += [f"writes {path}" for path in self.write]
-        granted.append("network" if self.network else "no network")
-        limits = f"{self.memory_mib} MiB, {self.processes} processes"
-        return "; ".join((self.kind, *granted, limits))
-
-
-NO_SANDBOX = SandboxSettings("none")
-
-
-class StdioTransport(_Section, frozen=True, tag_field="type", tag="stdio"):
+class StdioTransport(SettingsSection, frozen=True, tag_field="type", tag="stdio"):
     """A program to start. Values may hold `${references}`, resolved when it is started."""
 
     command: Annotated[str, UNTRUSTED]
@@ -109,7 +53,7 @@ class StdioTransport(_Section, frozen=True, tag_field="type", tag="stdio"):
     """None if neither the entry nor `server.sandbox` gives one."""
 
 
-class OAuthSettings(_Section, frozen=True):
+class OAuthSettings(SettingsSection, frozen=True):
     """How access tokens of a remote server are obtained.
 
     `client_id` and `client_secret` may hold `${references}`.
@@ -139,7 +83,7 @@ class OAuthSettings(_Section, frozen=True):
 _NO_OAUTH = OAuthSettings()
 
 
-class RemoteTransport(_Section, frozen=True, tag_field="type", tag="remote"):
+class RemoteTransport(SettingsSection, frozen=True, tag_field="type", tag="remote"):
     """An address to connect to. Values may hold `${references}`, resolved when it is reached."""
 
     url: Annotated[str, UNTRUSTED]
@@ -161,7 +105,7 @@ USUAL_CONNECT = 30.0  # seconds
 LONGEST_TIMEOUT = 86_400.0  # seconds; a longer one is a mistaken unit
 
 
-class Timeouts(_Section, frozen=True):
+class Timeouts(SettingsSection, frozen=True):
     """Seconds that each step may take."""
 
     connect: Annotated[float | None, UNTRUSTED] = None
@@ -175,7 +119,7 @@ class Timeouts(_Section, frozen=True):
         return self.connect or USUAL_CONNECT
 
 
-class Limits(_Section, frozen=True):
+class Limits(SettingsSection, frozen=True):
     """The most that one server may have of anything."""
 
     calls: Annotated[int, AT_MOST_DEFAULT] = 16
@@ -202,7 +146,7 @@ REGISTRY = "registry"
 """The source of servers that stand in no file."""
 
 
-class ServerSettings(_Section, frozen=True):
+class ServerSettings(SettingsSection, frozen=True):
     name: Annotated[ServerName, INTERNAL]
     transport: StdioTransport | RemoteTransport | None = None
     """None in a remembered configuration, and in an entry that has a `problem`."""
@@ -265,20 +209,20 @@ class ServerSettings(_Section, frozen=True):
         return self.renamed_from or self.name if self.is_registered else self.name
 
 
-class Source(_Section, frozen=True):
+class Source(SettingsSection, frozen=True):
     """A client's file, or any other list of servers, to be read along with `discovery.yaml`."""
 
     type: Annotated[str, UNTRUSTED]
     path: Annotated[str | None, UNTRUSTED] = None
 
 
-class CacheSettings(_Section, frozen=True):
+class CacheSettings(SettingsSection, frozen=True):
     enabled: bool = True
     ttl: Annotated[float, UNTRUSTED] = 3600.0
     """Seconds after which a server's tools are listed again."""
 
 
-class RegistrySettings(_Section, frozen=True):
+class RegistrySettings(SettingsSection, frozen=True):
     """A database in place of the file of the data folder; `url` may hold `${references}`.
 
     A file of untrusted origin has no say: whose database it is, their decisions count.
@@ -293,13 +237,13 @@ class RegistrySettings(_Section, frozen=True):
     """Whether the gateway reads what is published for its role, and writes nothing there."""
 
 
-class Weights(_Section, frozen=True):
+class Weights(SettingsSection, frozen=True):
     exact: Annotated[float, UNTRUSTED] = 1.0
     partial: Annotated[float, UNTRUSTED] = 0.5
     tag: Annotated[float, UNTRUSTED] = 0.3
 
 
-class EmbeddingsSettings(_Section, frozen=True):
+class EmbeddingsSettings(SettingsSection, frozen=True):
     """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
 
     provider: Annotated[
@@ -330,7 +274,7 @@ class EmbeddingsSettings(_Section, frozen=True):
         return self.provider in ("discovery", "static")
 
 
-class SearchSettings(_Section, frozen=True):
+class SearchSettings(SettingsSection, frozen=True):
     limit: Annotated[int, UNTRUSTED] = 10
     weights: Weights = Weights()
     max_tokens: Annotated[int, UNTRUSTED] = 180
@@ -352,7 +296,7 @@ class SearchSettings(_Section, frozen=True):
         return self.where == "database"
 
 
-class EnrichSettings(_Section, frozen=True):
+class EnrichSettings(SettingsSection, frozen=True):
     """Who writes typical requests for tools; `url` and `api_key` may hold `${references}`."""
 
     url: str = ""
@@ -367,109 +311,7 @@ class EnrichSettings(_Section, frozen=True):
     """Seconds that the endpoint has for an answer."""
 
 
-class PoolWeights(_Section, frozen=True):
-    """What keeps a tool in the pool of a client; see `discovery_server.tool_pool`."""
-
-    score: Annotated[float, UNTRUSTED] = 0.7
-    freshness: Annotated[float, UNTRUSTED] = 0.3
-
-
-class TruncateSettings(_Section, frozen=True):
-    """How a long result is cut."""
-
-    style: Annotated[Literal["boundary", "head_tail"], UNTRUSTED] = "boundary"
-    """At a boundary, with a handle to read on; or plainly in the middle of each text."""
-    characters: Annotated[int, UNTRUSTED] = 20_000
-    """What `head_tail` leaves of the texts of a result."""
-
-
-class ServeSettings(_Section, frozen=True):
-    """How upstreams are held and how `discovery serve` presents itself."""
-
-    max_connecting: Annotated[int, UNTRUSTED] = 8
-    idle_timeout: Annotated[float, UNTRUSTED] = 300.0
-    """Seconds without a call after which an upstream's session is closed."""
-    instructions_tokens: Annotated[int, UNTRUSTED] = 300
-    """The most that the instructions for the agent may take, in estimated tokens."""
-    list_tokens: Annotated[int, UNTRUSTED] = 1200
-    """The same for a list of tools or of servers."""
-    details_tokens: Annotated[int, UNTRUSTED] = 1000
-    """The same for the details of a tool."""
-    max_sessions: Annotated[int, AT_MOST_DEFAULT] = 256
-    """Clients that have a session over HTTP at the same time."""
-    max_own_sessions: Annotated[int, AT_MOST_DEFAULT] = 64
-    """Sessions of all servers with `session: per_client`."""
-    question_timeout: Annotated[float, AT_MOST_DEFAULT] = 120.0
-    """Seconds that a question of a server to its user waits for its answer."""
-    roots: tuple[str, ...] = ()
-    """Folders, or `file://` addresses, that answer `roots/list` of every server."""
-    mode: Annotated[ServeMode, UNTRUSTED] = "meta"
-    expose: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Patterns of the tools that clients may use in the modes `direct` and `dynamic`; all if none
-    is given."""
-    pins: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Patterns of tools that are listed before all others, and never evicted."""
-    pool_limit: Annotated[int, UNTRUSTED] = 15
-    """The most tools of servers that a client is shown in its list of tools."""
-    pool_weights: PoolWeights = PoolWeights()
-    pool_fresh_for: Annotated[float, UNTRUSTED] = 1800.0
-    """Seconds in which the freshness of a tool in the pool falls from 1 to 0."""
-    max_tool_name_length: Annotated[int, UNTRUSTED] = 64
-    tool_name_style: Annotated[Style, UNTRUSTED] = "standard"
-    on_list_changed: tuple[str, ...] = ()
-    """The program that is run when the pool of a client changed, and its arguments."""
-    max_result_tokens: Annotated[int, RESULT_TOKENS] = MAX_RESULT_TOKENS
-    """The most that an agent gets of one result, in estimated tokens; 0 for all of it."""
-    truncate: TruncateSettings = TruncateSettings()
-    steps: Annotated[bool, UNTRUSTED] = False
-    """Whether agents have `execute_steps`."""
-    registry_tool: RegistryTool = "off"
-    """Whether agents have `registry`, to look for servers, or also to ask their owner for them."""
-    sandbox: SandboxSettings = NO_SANDBOX
-    """Of every program whose entry has none of its own."""
-
-    @property
-    def naming(self) -> Naming:
-        """How tools are named towards clients."""
-        return Naming(self.max_tool_name_length, self.tool_name_style)
-
-
-class ViewLimits(_Section, frozen=True):
-    """How many calls all clients of a view make together; None for any number."""
-
-    calls_per_minute: Annotated[int | None, UNTRUSTED] = None
-    """On average."""
-    burst: Annotated[int | None, UNTRUSTED] = None
-    """At once, after a pause; None for what ten seconds allow."""
-
-
-class ViewSettings(_Section, frozen=True):
-    """What some clients see: less than without the view. None is as without it."""
-
-    name: Annotated[str, INTERNAL]
-    rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    """Of tools."""
-    resource_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    """Of resource templates, too."""
-    prompt_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    servers: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Patterns of the only servers."""
-    tags: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Of these a tool, a resource or a prompt must carry one."""
-    mode: Annotated[ServeMode | None, UNTRUSTED] = None
-    expose: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
-    pins: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
-    pool_limit: Annotated[int | None, UNTRUSTED] = None
-    search_limit: Annotated[int | None, UNTRUSTED] = None
-    search_tokens: Annotated[int | None, UNTRUSTED] = None
-    min_confidence: Annotated[float | None, UNTRUSTED] = None
-    instructions_tokens: Annotated[int | None, UNTRUSTED] = None
-    list_tokens: Annotated[int | None, UNTRUSTED] = None
-    details_tokens: Annotated[int | None, UNTRUSTED] = None
-    limits: Annotated[ViewLimits, UNTRUSTED] = ViewLimits()
-
-
-class LogSettings(_Section, frozen=True):
+class LogSettings(SettingsSection, frozen=True):
     level: Annotated[Literal["debug", "info", "warning", "error"], UNTRUSTED] = "info"
     file: str | None = None
     stderr: Annotated[bool, UNTRUSTED] = True
@@ -481,14 +323,14 @@ class LogSettings(_Section, frozen=True):
     """The size of the call log, in MiB, from which on its oldest entries are deleted."""
 
 
-class InputFile(_Section, frozen=True):
+class InputFile(SettingsSection, frozen=True):
     """A file that was read for the configuration; `digest` is None if it did not exist."""
 
     path: str
     digest: str | None
 
 
-class Settings(_Section, frozen=True, dict=True):
+class Settings(SettingsSection, frozen=True, dict=True):
     """The configuration as it is in force: checked, with its servers and those of its sources."""
 
     name: str = ""
@@ -535,6 +377,15 @@ class Settings(_Section, frozen=True, dict=True):
     @cached_property
     def principals(self) -> frozenset[str]:
         """The teams and users that a server or a rule is reserved for."""
+        return self._reserved_for - {NOBODY}
+
+    @property
+    def reserves(self) -> bool:
+        """Whether a server or a rule is reserved for some, though it may be unknown for whom."""
+        return bool(self._reserved_for)
+
+    @cached_property
+    def _reserved_for(self) -> frozenset[str]:
         rules = (self.server_rules, self.tool_rules, self.resource_rules, self.prompt_rules)
         reserved = [server.visible_to for server in self.servers]
         reserved += [rule.visible_to for rule in chain.from_iterable(rules)]

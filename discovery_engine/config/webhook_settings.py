@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from msgspec import Struct
 from msgspec.structs import replace
+
+from discovery_engine.config.settings_section import SettingsSection
 
 EVENT_TYPES = (
     "server.added",
@@ -27,9 +28,7 @@ TEST_EVENT = "webhook.test"
 """The type of what `discovery webhooks test` sends, whatever a webhook is for."""
 
 
-class WebhookSettings(
-    Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
-):
+class WebhookSettings(SettingsSection, frozen=True):
     """An address to which events are sent. `url` and `secret` may hold `${references}`."""
 
     name: str
@@ -42,7 +41,7 @@ class WebhookSettings(
     servers: tuple[str, ...] = ()
     """Patterns of the only servers; all if none is given."""
     private: bool = False
-    """Whether the address may lead into a private network, although its name does not say so."""
+    """Whether the address may lead into a private network, also by `http://`."""
     timeout: float = 10.0
     """Seconds for one attempt, the answer included."""
     enabled: bool = True

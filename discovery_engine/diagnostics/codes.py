@@ -727,6 +727,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the database of the registry does not answer; the last known catalog is in use",
             "`discovery registry check` shows why; what may wait is written once it answers",
         ),
+        "REGISTRY_TIMEOUT": (
+            "error",
+            "one operation of the database of the registry took too long; others may work",
+            "try again; if many do, raise `registry.timeout` in discovery.yaml",
+        ),
         "REGISTRY_ADVICE": (
             "warning",
             "the database of the registry works, but could be set up better",
@@ -822,6 +827,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "error",
             "the bearer token cannot be used, or its file is not private",
             "follow the hint",
+        ),
+        "SERVE_NAME_INVALID": (
+            "error",
+            "the name of the gateway cannot be part of a header",
+            "use letters, digits, - and _",
         ),
         "SERVE_TLS_INVALID": (
             "error",

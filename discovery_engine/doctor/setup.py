@@ -79,7 +79,7 @@ async def check_setup(
         now: Unix time in seconds.
         data_dir: As `open_engine` takes it.
     """
-    loss = lost(view.lost_at) if view.lost_at is not None else None
+    loss = lost(view.lost_at) if view.lost_at else None  # the check of the database has the rest
     folder = registry_path(data_dir, environ).parent
 
     def run() -> tuple[Check, ...]:

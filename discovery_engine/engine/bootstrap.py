@@ -49,6 +49,7 @@ from discovery_engine.runtime.restore import (
 from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.runtime.server_record import ServerRecorder
+from discovery_engine.runtime.shared_results import SharedResults
 from discovery_engine.runtime.use_counter import UseCounter
 from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
@@ -177,7 +178,11 @@ def _wired(
         executor=ToolExecutor(state, upstreams, secrets=secrets),
         watchers=ResourceWatchers(upstreams),
         uses=UseCounter(state, tasks, clock),
-        results=ResultStore(environment.data, clock=clock),
+        results=ResultStore(
+            environment.data,
+            clock=clock,
+            shared=SharedResults(store.gateways) if store.gateways else None,
+        ),
         prober=ServerProber(
             state, upstreams, call_log, environment.actor, complete=listing.configuration.complete
         ),
@@ -278,6 +283,7 @@ def _open_upstreams(
         logins=environment.token_logins,
         data=environment.data,
         on_message=server_recorder.record_message,
+        instance=store.gateways.instance if store.gateways else "",
     )
 
 

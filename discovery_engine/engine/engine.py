@@ -44,11 +44,13 @@ if TYPE_CHECKING:
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.search_examination import SearchExamination
     from discovery_engine.owner.server_logins import ServerLogins
+    from discovery_engine.registry.gateway_store import GatewayStore
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots
     from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.runtime.refresh_worker import Reporter, WorkerOptions
+    from discovery_engine.runtime.reindex_report import ReindexReport
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.tools.model import ServerName
@@ -310,6 +312,11 @@ class Engine(ScopedEngine):
         return self._core.store.health
 
     @property
+    def gateway_store(self) -> GatewayStore | None:
+        """What gateways of a shared registry have in common; None if it is a file."""
+        return self._core.store.gateways
+
+    @property
     def call_log(self) -> CallLog:
         """What was called, read, asked and written: `entries`, `follow`, `export`, `clear`."""
         return self._core.call_log
@@ -473,6 +480,23 @@ class Engine(ScopedEngine):
         names = None if servers is None else {addresses.server(name) for name in servers}
         return await self._core.state.forget(names)
 
+    async def reindex(self) -> ReindexReport:
+        """Make the search index and the vectors of all tools anew, in place of the stored ones.
+
+        Until a tool has its vector it is found by words. Other processes take the new vectors at
+        their next start, or at once where vectors are compared in the database.
+
+        Raises:
+            EmbeddingError: If the embedder fails.
+            RegistryError: If the database that is searched does not answer.
+        """
+        from discovery_engine.runtime.reindex_report import ReindexReport  # noqa: PLC0415
+
+        await self._core.state.rebuild_index()
+        is_on = self.view.settings.search.embeddings.is_on
+        vectors = await self._core.semantic.embed_anew() if is_on else None
+        return ReindexReport(len(self.view.catalog), vectors)
+
     async def run_maintenance(self) -> NoReturn:
         """Run the background tasks of a long-running host: due listings, changes, reloads."""
         await run_maintenance(
@@ -481,6 +505,7 @@ class Engine(ScopedEngine):
             self._core.store,
             self._environment.token_logins,
             self._core.webhooks,
+            self._core.state.name_servers,
             data=self._environment.data,
         )
 
@@ -509,9 +534,12 @@ class Engine(ScopedEngine):
             work: Is given the `Term` in which this process leads, and returns soon after that is
                 lost.
         """
+        from discovery_engine.runtime.leader_lock import LeaderLock  # noqa: PLC0415 - seldom needed
         from discovery_engine.runtime.leadership import Leadership  # noqa: PLC0415 - seldom needed
 
-        await Leadership(self._core.store, name).lead(work)
+        is_stored = self.view.settings.cache.enabled
+        lock = LeaderLock(self._environment.data, name) if is_stored else None
+        await Leadership(self._core.store, name, lock=lock).lead(work)
 
     async def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -166,6 +166,7 @@ class ScopedEngine:
         *,
         server: str | None = None,
         tags: Sequence[str] = (),
+        any_tag: bool = False,
         limit: int | None = None,
         include_disabled: bool = False,
         kinds: Collection[SearchKind] = TOOLS_ONLY,
@@ -177,7 +178,13 @@ class ScopedEngine:
         require_query(query)
         if kinds is not TOOLS_ONLY and set(kinds) != {"tool"}:
             return await self._search_kinds(
-                query, kinds, server, tags, limit, include_disabled=include_disabled
+                query,
+                kinds,
+                server=server,
+                tags=tags,
+                any_tag=any_tag,
+                limit=limit,
+                include_disabled=include_disabled,
             )
         await self._current.prepare_search()
         embedding = await self._core.semantic.embed_query(query, self._current.searched)
@@ -186,6 +193,7 @@ class ScopedEngine:
                 query,
                 server=server,
                 tags=tags,
+                any_tag=any_tag,
                 limit=limit,
                 include_disabled=include_disabled,
                 query_vectors=embedding.vectors,
@@ -209,19 +217,18 @@ class ScopedEngine:
         self,
         query: str,
         kinds: Collection[SearchKind],
+        *,
         server: str | None,
         tags: Sequence[str],
+        any_tag: bool,
         limit: int | None,
-        *,
         include_disabled: bool,
     ) -> SearchAnswer:
         answer = SearchAnswer(query, ())
+        asked: Any = {"server": server, "tags": tags, "any_tag": any_tag, "limit": limit}
         if "tool" in kinds:
-            answer = await self.search(
-                query, server=server, tags=tags, limit=limit, include_disabled=include_disabled
-            )
-        view = self.view
-        search = partial(view.search_offerings, query, kinds, server=server, tags=tags, limit=limit)
+            answer = await self.search(query, include_disabled=include_disabled, **asked)
+        search = partial(self.view.search_offerings, query, kinds, **asked)
         # In a thread: the first search after a change makes the index.
         return replace(answer, offerings=await anyio.to_thread.run_sync(search))
 

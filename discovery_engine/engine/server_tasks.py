@@ -113,7 +113,10 @@ class ServerTasks:
 
     def _is_shown(self, key: ToolKey) -> bool:
         """Whether a tool may be used; one that its server lists no longer may still end."""
-        entry = self._current.snapshot.catalog.get(key.server, key.tool)
+        shown = self._current.snapshot
+        entry = shown.catalog.get(key.server, key.tool)
+        if entry is None and key.server not in shown.settings.by_name:
+            return False
         if entry is None:
             return self._core.state.view.catalog.get(key.server, key.tool) is None
         return entry.is_visible

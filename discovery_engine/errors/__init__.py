@@ -5,6 +5,7 @@
     ├── SecretStoreError                stored secrets cannot be read, decrypted or written
     ├── RegistryError                   what is remembered between runs cannot be read or written
     │   └── RegistryUnavailableError    the database of the registry does not answer now
+    │       └── RegistryTimeoutError    one operation of it took too long; others may work
     │
     ├── NotFoundError
     │   ├── ServerNotFoundError         no such server; names the nearest
@@ -71,6 +72,7 @@ from discovery_engine.errors.discovery_error import (
 from discovery_engine.errors.file_errors import (
     ConfigurationError,
     RegistryError,
+    RegistryTimeoutError,
     RegistryUnavailableError,
     SecretStoreError,
 )
@@ -176,6 +178,7 @@ __all__ = [
     "PromptNotFoundError",
     "RateLimitedError",
     "RegistryError",
+    "RegistryTimeoutError",
     "RegistryUnavailableError",
     "ResourceAmbiguousError",
     "ResourceDisabledError",

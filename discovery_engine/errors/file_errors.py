@@ -46,3 +46,9 @@ class RegistryUnavailableError(RegistryError):
     """The database of the registry does not answer now; the same may work later."""
 
     code = "REGISTRY_UNAVAILABLE"
+
+
+class RegistryTimeoutError(RegistryUnavailableError):
+    """One operation took too long, perhaps for a lock; others may work meanwhile."""
+
+    code = "REGISTRY_TIMEOUT"

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from discovery_engine._util.address_classes import reachable_classes
 from discovery_engine._util.text import quoted
+from discovery_engine._util.tls_context import shared_tls_context
 from discovery_engine.fetch.fetch_error import FetchError
 from discovery_engine.fetch.guarded_network import (
     GuardedNetwork,
@@ -250,7 +251,7 @@ async def open_fetcher(
         return frozenset(("public",))
 
     proxy = _proxy_for(base)
-    context = httpx2.create_ssl_context()
+    context = shared_tls_context()
     if proxy:
         pool: Any = _proxy_pool(proxy, context)
     else:

@@ -35,6 +35,14 @@ class RefreshTarget(Struct, frozen=True):
     """The code of that reason."""
 
 
+class NameMark(Struct, frozen=True):
+    """When a job is to be dropped, unless a process that has its server names it again."""
+
+    server: ServerName
+    seconds_left: float | None
+    """Until then; None if only programs that are too old to name servers have seen the job."""
+
+
 class RefreshClaim(Struct, frozen=True):
     """A worker's right to write about one server, valid until another claim of it is made."""
 

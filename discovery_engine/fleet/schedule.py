@@ -7,22 +7,27 @@ a simulation takes the same ones with a virtual clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import nsmallest
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from discovery_engine.fleet.refresh_job import (
     WAITING,
     JobState,
+    NameMark,
     RefreshJob,
     RefreshTarget,
 )
 
+if TYPE_CHECKING:
+    from discovery_engine.tools.model import ServerName
+
 HealthChange: TypeAlias = Literal["failing", "recovered"]
 
 INTERVAL = 24 * 3600.0  # seconds from a success to the next listing
+LONGEST_INTERVAL = 30 * 24 * 3600.0
 SHORTEST_INTERVAL = 60.0  # seconds
 SPREAD = 0.1  # the share of an interval at its end within which a listing is due
 FIRST_BACKOFF = 30.0  # seconds: the most before the second attempt
@@ -30,7 +35,14 @@ LONGEST_BACKOFF = 3600.0
 LONGEST_FAILURE = 24 * 3600.0  # seconds of failing after which a server is given up
 LEAST_ATTEMPTS = 8  # before it is: workers may have been gone meanwhile
 MOST_LOSSES = 8
+NAMED_FOR = 2.5 * 3600.0
+"""Seconds for which a server counts as named after a process had it in its configuration."""
+NAMED_AGAIN = 0.5 * 3600.0
+"""Seconds after which it is named again: of many processes one writes, the others find it named."""
+ADOPTED_FOR = 7 * 24 * 3600.0
+"""Seconds for which a job is kept that a program made which names no servers, being older."""
 LEASE = 60.0  # seconds that a claim lasts without a heartbeat
+LONGEST_LEASE = 3600.0
 DOUBTFUL = 5
 """The priority of a server whose listing in the registry may be older than what it has."""
 REQUESTED = 10
@@ -72,6 +84,20 @@ def longest_backoff(attempts: int) -> float:
     return min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(doublings, 64))
 
 
+def corrected(job: RefreshJob, now: float) -> RefreshJob:
+    """Due, or its lease over, if that is further away than it can be: else the same object.
+
+    The clock was ahead when that time was set, and has been set right since.
+    """
+    longest = {"processing": LONGEST_LEASE, "error": LONGEST_BACKOFF}
+    at = job.claimable_at
+    if at is None or at <= now + longest.get(job.state, LONGEST_INTERVAL):
+        return job
+    if job.state == "processing":
+        return replace(job, lease_until=now)
+    return replace(job, due_at=now)
+
+
 def next_jobs(jobs: Iterable[RefreshJob], limit: int, now: float) -> list[RefreshJob]:
     """The jobs to claim: of those that are due the highest priority first, then the oldest."""
     due = [job for job in jobs if job.claimable_at is not None and job.claimable_at <= now]
@@ -94,6 +120,7 @@ def planned(job: RefreshJob | None, scope: str, target: RefreshTarget, now: floa
     """The job of a server that the configuration names; the same object if nothing changes."""
     if job is None:
         job = RefreshJob(scope, target.server, now, now, connection=target.connection)
+    job = corrected(job, now)
     if target.reason:
         refused = job.state, job.error_code, job.error_message
         if refused == ("disabled", target.code, target.reason):
@@ -109,6 +136,31 @@ def planned(job: RefreshJob | None, scope: str, target: RefreshTarget, now: floa
     if job.state == "processing":
         return renewed
     return replace(_released(renewed, "pending"), error_code="", error_message="")
+
+
+class MarkChanges(NamedTuple):
+    """What becomes of jobs once a process has looked which of them it names."""
+
+    named: list[ServerName]
+    """To be kept for `NAMED_FOR`."""
+    adopted: list[ServerName]
+    """To be kept for `ADOPTED_FOR`."""
+    ended: list[ServerName]
+    """To be dropped, unless a worker holds one, or a process has named one meanwhile."""
+
+
+def mark_changes(marks: Iterable[NameMark], own: Collection[str]) -> MarkChanges:
+    """What a process does that has its `own` servers in its configuration."""
+    found = MarkChanges([], [], [])
+    for server, left in ((mark.server, mark.seconds_left) for mark in marks):
+        # Longer than anything is kept: the clock was ahead then, and has been set right since.
+        if left is None or left > ADOPTED_FOR:
+            found.adopted.append(server)
+        elif server in own and left < NAMED_FOR - NAMED_AGAIN:
+            found.named.append(server)
+        elif server not in own and left <= 0:
+            found.ended.append(server)
+    return found
 
 
 def claimed(
@@ -180,6 +232,7 @@ def given_back(job: RefreshJob) -> RefreshJob:
 
 def hastened(job: RefreshJob, priority: int, now: float) -> RefreshJob:
     """Due now; the same object for one that is dead or disabled."""
+    job = corrected(job, now)
     if job.state in WAITING or job.state == "processing":
         due_at = now if job.state == "processing" else min(job.due_at, now)
         return replace(job, due_at=due_at, priority=max(job.priority, priority))
@@ -188,6 +241,7 @@ def hastened(job: RefreshJob, priority: int, now: float) -> RefreshJob:
 
 def retried(job: RefreshJob, now: float) -> RefreshJob:
     """Due now, with all attempts before it; the same object if it has neither failed nor died."""
+    job = corrected(job, now)
     if job.state not in ("dead", "error"):
         return job
     return replace(_forgiven(job), state="error", due_at=now, priority=REQUESTED)

@@ -25,7 +25,8 @@ from discovery_engine.installer.offers import Offer, chosen_offer, default_name
 from discovery_engine.installer.packages import PackageResolver, ResolvedPackage
 from discovery_engine.installer.plan import InstallPlan, SecretValues
 from discovery_engine.installer.remote_address import address, headers
-from discovery_engine.installer.sandbox_grants import Grants, confinement, sandbox, unconfined
+from discovery_engine.installer.sandbox_choice import confinement, unconfined
+from discovery_engine.installer.sandbox_grants import Grants, sandbox
 from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
 from discovery_engine.marketplace.package_managers.prerequisites import RUNTIMES, Prerequisites
 from discovery_engine.registry.server_records import PackagePin

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-
-from discovery_engine.config.settings import SandboxSettings
-from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
-from discovery_engine.upstream.stdio.sandbox.means import find_means
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
@@ -43,18 +39,3 @@ def sandbox(
     if grants.network:
         granted["network"] = True
     return {"kind": "auto", **granted} if granted else "auto"
-
-
-def confinement(server: str, grants: Grants, program: str, environ: Mapping[str, str]) -> Choice:
-    """What `auto` is on this system for a program. It tries the means once; it blocks."""
-    settings = SandboxSettings("auto", network=grants.network)
-    return choose(server, settings, program, find_means(environ))
-
-
-def unconfined(choice: Choice) -> Iterator[str]:
-    """A warning if a program is confined by nothing."""
-    if choice.kind == "none":
-        yield (
-            "nothing confines it here: it can read and change everything that you can;"
-            " `discovery doctor` shows how to get a sandbox"
-        )

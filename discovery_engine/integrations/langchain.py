@@ -183,7 +183,7 @@ class BoundModel(NamedTuple):
     tools: list[BaseTool]
 
 
-def bind_discovered_tools_to_llm(
+def bind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
     llm: BaseChatModel,
     source: SyncScopedEngine | SyncToolset,
     query: str | Sequence[str],
@@ -191,6 +191,7 @@ def bind_discovered_tools_to_llm(
     top_k: int = 6,
     server: str | None = None,
     tags: Sequence[str] = (),
+    any_tag: bool = False,
     min_score: float = 0.0,
     client: AnyClient | None = None,
     **kwargs: Any,
@@ -205,17 +206,20 @@ def bind_discovered_tools_to_llm(
         top_k: The most tools.
         server: Only this server's tools.
         tags: Only tools that carry all of these.
+        any_tag: One of `tags` is enough.
         min_score: Only tools that are at least as relevant, from 0 to 1.
         client: Who calls are made for.
         kwargs: Further arguments of `llm.bind_tools`, for instance `tool_choice`.
     """
     search = _blocking(_toolset(source)).search
-    found = search(query, limit=top_k, server=server, tags=tags, min_relevance=min_score)
+    found = search(
+        query, limit=top_k, server=server, tags=tags, any_tag=any_tag, min_relevance=min_score
+    )
     tools = [langchain_tool(tool, client=client) for tool in found]
     return BoundModel(llm.bind_tools(tools, **kwargs), tools)
 
 
-async def abind_discovered_tools_to_llm(
+async def abind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
     llm: BaseChatModel,
     source: ScopedEngine | Toolset,
     query: str | Sequence[str],
@@ -223,13 +227,16 @@ async def abind_discovered_tools_to_llm(
     top_k: int = 6,
     server: str | None = None,
     tags: Sequence[str] = (),
+    any_tag: bool = False,
     min_score: float = 0.0,
     client: Client | None = None,
     **kwargs: Any,
 ) -> BoundModel:
     """As `bind_discovered_tools_to_llm`, of an engine that is async."""
     search = toolset_of(source).search
-    found = await search(query, limit=top_k, server=server, tags=tags, min_relevance=min_score)
+    found = await search(
+        query, limit=top_k, server=server, tags=tags, any_tag=any_tag, min_relevance=min_score
+    )
     tools = [langchain_tool(tool, client=client) for tool in found]
     return BoundModel(llm.bind_tools(tools, **kwargs), tools)
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.runtime.reindex_report import ReindexReport
     from discovery_engine.view.view import View
 
 
@@ -30,6 +31,10 @@ def cache_form(view: View, path: Path, now: float) -> JSONObject:
             for part in view.catalog.parts.values()
         ],
     }
+
+
+def reindex_form(report: ReindexReport) -> JSONObject:
+    return {"tool_count": report.tools, "vector_count": report.vectors}
 
 
 def size_of(path: Path) -> int:

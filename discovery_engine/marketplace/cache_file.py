@@ -12,13 +12,17 @@ from typing import TypeVar
 
 import msgspec
 
+from discovery_engine._util.sqlite_file import (
+    SUFFIXES,
+    file_identity,
+    is_damage_or_bad_text,
+    transaction,
+)
 from discovery_engine.errors import RegistryError
 
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # seconds to wait for other processes
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_FILES = ("-wal", "-shm", "-journal", "")
 _PRIVATE = 0o600
 
 
@@ -59,27 +63,15 @@ class CacheFile:
     def _run(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
         with self._alone, _cache_errors(self.path):
             try:
-                return self._transaction(work, begin)
+                return transaction(self._opened(), work, begin=begin)
             except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
                 if not _is_damage(error):
                     raise
                 self._delete()
-                return self._transaction(work, begin)
-
-    def _transaction(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
-        connection = self._opened()
-        connection.execute(begin)
-        try:
-            result = work(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # the first error is the one to report
-                connection.rollback()
-            raise
-        return result
+                return transaction(self._opened(), work, begin=begin)
 
     def _opened(self) -> sqlite3.Connection:
-        if self._connection and _identity(self.path) == self._identity:
+        if self._connection and file_identity(self.path) == self._identity:
             return self._connection
         self.close()
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,12 +90,12 @@ class CacheFile:
         except BaseException:
             connection.close()
             raise
-        self._connection, self._identity = connection, _identity(self.path)
+        self._connection, self._identity = connection, file_identity(self.path)
         return connection
 
     def _delete(self) -> None:
         self.close()
-        for suffix in _FILES:
+        for suffix in SUFFIXES:
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").unlink()
 
@@ -124,20 +116,8 @@ class _OtherFormatError(sqlite3.DatabaseError):
 
 
 def _is_damage(error: Exception) -> bool:
-    if isinstance(error, (_OtherFormatError, msgspec.DecodeError)):
-        return True
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # text that is not UTF-8 is found by Python, which gives no code
-        return isinstance(error, sqlite3.OperationalError)
-    return code & 0xFF in _DAMAGE
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+    is_other = isinstance(error, (_OtherFormatError, msgspec.DecodeError))
+    return is_other or is_damage_or_bad_text(error)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from discovery_engine.owner.planned_changes import (
     view_changes,
     visible_count,
 )
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.runtime.ingestion.carry_over import carried_over
 from discovery_engine.runtime.ingestion.ingestor import Ingestor
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
@@ -207,8 +207,9 @@ def project(
         after = _view(changed, judged(changed))
         if current is not None:
             return Projection(_view(current, judged(current)), after)
-    source = SearcherSource(stored.catalog, stored.settings)
-    return Projection(View(stored.settings, stored.catalog, source), after)
+    before = stored.own
+    source = SearcherSource(before.catalog, before.settings)
+    return Projection(View(before.settings, before.catalog, source), after)
 
 
 def project_view(

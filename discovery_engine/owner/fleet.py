@@ -26,7 +26,10 @@ class FleetStatus(Struct, frozen=True):
     """The queue at one moment."""
 
     jobs: tuple[RefreshJob, ...]
-    """In the order of their servers; none if no worker has run yet."""
+    """Those of the servers that are configured here, in the order of their names.
+
+    None if no worker has run yet.
+    """
     embedding_count: int
     """Vectors that are kept for tools and requests of this configuration."""
     now: float
@@ -51,8 +54,8 @@ class FleetStatus(Struct, frozen=True):
         return self.now - _waits_since(oldest) if oldest else 0.0
 
     def recent_activity(self, limit: int = 10) -> list[RefreshJob]:
-        """The jobs that were claimed or listed last, the latest first."""
-        active = [job for job in self.jobs if job.claimed_at or job.listed_at]
+        """The jobs that were claimed, were listed or began to fail last, the latest first."""
+        active = [job for job in self.jobs if _last_active(job)]
         return sorted(active, key=_last_active, reverse=True)[:limit]
 
     def recent_registrations(self, limit: int = 10) -> list[RefreshJob]:
@@ -82,9 +85,12 @@ class Fleet:
         """
         scope = self._scope
         jobs = await anyio.to_thread.run_sync(self._store.refresh_jobs, scope)
+        # Others may be of a configuration that this process has not read yet, or were removed.
+        named = self._host.view.settings.by_name
+        own = tuple(job for job in jobs if job.server in named)
         count = await anyio.to_thread.run_sync(self._store.vector_count, scope)
         now = await anyio.to_thread.run_sync(self._store.refresh_time)
-        return FleetStatus(jobs, count, now)
+        return FleetStatus(own, count, now)
 
     async def retry(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
         """Have servers tried again now that failed or are dead, with all attempts before them.
@@ -123,10 +129,11 @@ class Fleet:
     def _scope(self) -> str:
         return catalog_key_of(self._host.view.settings)
 
-    def _names(self, servers: Iterable[str] | None) -> frozenset[str] | None:
+    def _names(self, servers: Iterable[str] | None) -> frozenset[str]:
+        view = self._host.view
         if servers is None:
-            return None
-        return frozenset(self._host.view.server_settings(name).name for name in servers)
+            return frozenset(view.settings.by_name)
+        return frozenset(view.server_settings(name).name for name in servers)
 
 
 def _waits_since(job: RefreshJob) -> float:
@@ -136,4 +143,4 @@ def _waits_since(job: RefreshJob) -> float:
 
 
 def _last_active(job: RefreshJob) -> float:
-    return max(job.claimed_at or 0.0, job.listed_at or 0.0)
+    return max(job.claimed_at or 0.0, job.listed_at or 0.0, job.failing_since or 0.0)

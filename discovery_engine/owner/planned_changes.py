@@ -9,7 +9,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from discovery_engine.catalog import Entry, OfferingEntry
-from discovery_engine.config.settings import Settings, ViewLimits
+from discovery_engine.config.serve_settings import ViewLimits
+from discovery_engine.config.settings import Settings
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.scope import ScopedCatalogs, scope_or_nothing
 from discovery_engine.view.view import View

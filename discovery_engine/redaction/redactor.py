@@ -20,7 +20,7 @@ from urllib.parse import quote, quote_plus
 from discovery_engine.redaction.quick_search import literals, quick_search
 from discovery_engine.secrets.references import REDACTED
 
-_SHORTEST = 4  # characters of a secret
+SHORTEST = 4  # characters of a secret
 SHORTEST_BEGINNING = 8  # characters by which a secret is found
 _QUAD = 4  # characters
 _SHORTEST_MIDDLE = 12  # characters of a part that is no beginning
@@ -60,11 +60,11 @@ class Redactor:
 
         Other threads may redact meanwhile.
         """
-        new = {one for one in secrets if len(one) >= _SHORTEST} - self._secrets
+        new = {one for one in secrets if len(one) >= SHORTEST} - self._secrets
         self._secrets |= new
         for form in {form for one in new for form in forms(one)}:
             if len(form) < SHORTEST_BEGINNING:
-                self._short.setdefault(form[:_SHORTEST], []).append(form)
+                self._short.setdefault(form[:SHORTEST], []).append(form)
             else:
                 self._add(form)
 
@@ -129,7 +129,7 @@ class Redactor:
 
     def _short_spans(self, text: str) -> Iterator[tuple[int, int]]:
         for hit in self._short_hits(text):
-            for form in self._short[text[hit : hit + _SHORTEST]]:
+            for form in self._short[text[hit : hit + SHORTEST]]:
                 if text.startswith(form, hit):
                     yield hit, hit + len(form)
 

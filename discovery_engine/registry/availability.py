@@ -72,11 +72,9 @@ class Availability:
             self._pause = min(longer, _LONGEST_PAUSE)
             self._retry_at = self._clock() + self._pause * self._jitter()
         if is_first:
-            logger.warning(
-                "%s; what was last known is used, and what may wait is written later (%s)",
-                error.message,
-                error.hint,
-            )
+            next_step = f". {error.hint[0].upper()}{error.hint[1:]}" if error.hint else ""
+            text = "%s; until it answers, what was last known is used%s."
+            logger.warning(text, error.message, next_step)
 
     def answered(self) -> bool:
         """Note that the database answers; returns whether it had failed before."""

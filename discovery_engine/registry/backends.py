@@ -10,7 +10,6 @@ added by one entry in `BACKENDS`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,9 @@ from msgspec import Struct
 
 from discovery_engine._util.digests import blake2b
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry.sqlite.database import sqlite_database
 from discovery_engine.registry.sqlite.decision_log import last_known
-from discovery_engine.registry.sqlite.registry import open_sqlite, sqlite_database
+from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
@@ -62,6 +62,15 @@ def open_registry(url: str, *, is_thorough: bool = True, patience: float | None 
     return _backend(url).open(url, is_thorough=is_thorough, patience=patience)
 
 
+def open_reader(path: Path, *, patience: float) -> SqliteReader:
+    """What a command that only reads needs of the registry in a file; the caller closes it.
+
+    Raises:
+        RegistryError: As `open_registry`.
+    """
+    return SqliteReader(sqlite_database(path, is_thorough=False, patience=patience))
+
+
 def open_fallback(url: str, error: RegistryError) -> Registry:
     """A registry for this process alone, in place of that at `url`, which raised `error`.
 
@@ -98,6 +107,9 @@ def _path(url: str) -> Path:
 
 
 def _open_sqlite(url: str, *, is_thorough: bool = True, patience: float | None = None) -> Registry:
+    # A command that only reads what was saved needs `open_reader` alone.
+    from discovery_engine.registry.sqlite.registry import open_sqlite  # noqa: PLC0415
+
     return open_sqlite(_path(url), is_thorough=is_thorough, patience=patience)
 
 
@@ -107,8 +119,7 @@ def _open_memory(
     is_thorough: bool = True,  # noqa: ARG001 - there is nothing to verify
     patience: float | None = None,  # noqa: ARG001 - there is nothing to wait for
 ) -> Registry:
-    # A command that only reads what was saved needs SQLite alone.
-    from discovery_engine.registry.memory import MemoryRegistry  # noqa: PLC0415
+    from discovery_engine.registry.memory import MemoryRegistry  # noqa: PLC0415 - as above
 
     return MemoryRegistry()
 
@@ -163,6 +174,7 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
         RegistryError: If the copy cannot be opened.
     """
     from discovery_engine.registry.shared_registry import SharedRegistry  # noqa: PLC0415 - as above
+    from discovery_engine.registry.sqlite.registry import open_sqlite  # noqa: PLC0415 - as above
 
     folder = copy_folder(path, remote.database.address.name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -197,21 +209,22 @@ def copy_folder(path: Path, name: str) -> Path:
     return path.parent / "shared" / blake2b(name.encode(), digest_size=8).hexdigest()
 
 
-def _all_lost(url: str) -> EffectiveDecisions:  # noqa: ARG001 - whichever it is
+def _none_read(url: str) -> EffectiveDecisions:  # noqa: ARG001 - whichever it is
     """The decisions are unknown, so nothing is accepted because it was not seen before."""
     from discovery_engine.registry.records import (  # noqa: PLC0415 - as above
         EVERY_SCOPE,
         EffectiveDecisions,
         LossRecord,
     )
+    from discovery_engine.trust.decisions import UNREAD  # noqa: PLC0415 - as above
 
-    return EffectiveDecisions.of([LossRecord(EVERY_SCOPE, time.time())])
+    return EffectiveDecisions.of([LossRecord(EVERY_SCOPE, UNREAD)])
 
 
 BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
         "sqlite": Backend(_open_sqlite, lambda url: last_known(_path(url))),
-        "postgresql": Backend(_open_postgres, _all_lost),
+        "postgresql": Backend(_open_postgres, _none_read),
         "memory": Backend(_open_memory, _nothing_known),
     }
 )

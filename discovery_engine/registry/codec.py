@@ -30,14 +30,9 @@ from discovery_engine.catalog import (
     ServerPart,
 )
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
-from discovery_engine.config.settings import (
-    InputFile,
-    SandboxSettings,
-    ServerSettings,
-    Settings,
-    Source,
-    ViewSettings,
-)
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import ViewSettings
+from discovery_engine.config.settings import InputFile, ServerSettings, Settings, Source
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
@@ -190,8 +185,11 @@ class PartRow(Struct, frozen=True):
 
 
 def is_same_listing(known: PartRow, new: PartRow) -> bool:
-    """Whether two rows hold the same but for the time at which it was listed."""
-    if replace(known, part="") != replace(new, part=""):
+    """Whether two rows hold the same but for the time at which it was listed.
+
+    The digest stands for the sources.
+    """
+    if replace(known, part="", sources=b"") != replace(new, part="", sources=b""):
         return False
     known_fields, new_fields = json.loads(known.part), json.loads(new.part)
     known_fields.pop("listed_at", None)

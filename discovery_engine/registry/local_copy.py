@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-    from discovery_engine.registry.protocols import Registry, Snapshot
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.registry.sqlite.registry import SqliteRegistry
     from discovery_engine.search.examples.written import WrittenRequests
 
@@ -120,7 +121,7 @@ class LocalCopy:
             self._later(self.copy_decisions)
 
     def copy_decisions(self) -> None:
-        """Copy all decisions of the database, if any was made since.
+        """Copy the decisions of the database that were made since; all, where that is not enough.
 
         Raises:
             RegistryError: If the database does not answer, or the copy cannot be written.
@@ -128,13 +129,18 @@ class LocalCopy:
         self._is_copying = False
         with self._copying:
             number = self._remote.newest_decision()
+            self._newest = self.store.newest_decision()  # other processes here share the copy
             if number == self._newest:
                 return
             if number < self._newest:
                 # An older backup took its place, and the decisions made since are lost.
                 self._remote.report_loss(at=time.time())
-            export = self._remote.export_decisions()
-            self.store.import_decisions(export)
+            # To copy 100,000 acceptances takes 10 s, and those that are new 0.3.
+            newer = self._remote.newer_decisions(self._newest)
+            export = newer.export
+            if number < self._newest or not self.store.add_decisions(newer):
+                export = self._remote.export_decisions()
+                self.store.import_decisions(export)
             self._newest = self._seen = export.number
 
     def finish(self) -> None:

@@ -13,56 +13,43 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.fleet.refresh_job import RefreshClaim
 from discovery_engine.registry.codec import is_same_listing, part_to_row, without_secrets
 from discovery_engine.registry.leases import Lease
+from discovery_engine.registry.memory_decisions import MemoryDecisions
 from discovery_engine.registry.memory_queue import MemoryQueue
 from discovery_engine.registry.memory_webhooks import MemoryWebhooks
 from discovery_engine.registry.preset_records import Preset
-from discovery_engine.registry.protocols import SaveOutcome, Snapshot
-from discovery_engine.registry.records import (
-    AcceptanceRecord,
-    ApprovalRecord,
-    EffectiveDecisions,
-    LossRecord,
-    Record,
-    RegistrationRecord,
-    RevocationRecord,
-    SwitchRecord,
-    UnregistrationRecord,
-)
+from discovery_engine.registry.records import EffectiveDecisions
+from discovery_engine.registry.refresh_queue import ClaimedPart, SaveOutcome
+from discovery_engine.registry.refresh_steps import success
 from discovery_engine.registry.request_records import AgentRequest
-from discovery_engine.registry.server_records import RegisteredServer, ServerSwitch
+from discovery_engine.registry.snapshot import Snapshot
+from discovery_engine.registry.vector_period import period_at
 from discovery_engine.registry.webhook_rows import NoEvents
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
-from discovery_engine.trust.decisions import (
-    Acceptance,
-    AcceptedTools,
-    Approval,
-    Decisions,
-    with_accepted,
-)
+from discovery_engine.trust.decisions import Acceptance
 
 
-class MemoryRegistry(MemoryQueue, MemoryWebhooks):
+class MemoryRegistry(MemoryDecisions, MemoryQueue, MemoryWebhooks):
     """Starts with the decisions that are `known`, and nothing else."""
 
     health = None
     search = None
+    gateways = None
 
     def __init__(
         self, known: EffectiveDecisions | None = None, *, clock: Callable[[], float] = time.time
     ) -> None:
         MemoryQueue.__init__(self, clock)
+        MemoryDecisions.__init__(self, EffectiveDecisions() if known is None else known)
         MemoryWebhooks.__init__(self)
-        self._decided = EffectiveDecisions() if known is None else known
-        self._number = len(self._decided)
         self._snapshots: dict[str, Snapshot] = {}
         self._indexes: dict[str, bytes] = {}
         self._eras: dict[str, JSONObject] = {}
         self._vectors: dict[tuple[str, bytes], bytes] = {}
         self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
+        self._period = period_at(clock())
         self._counted: dict[str, dict[ToolKey, UseCount]] = {}
-        self._server_marks = dict.fromkeys(self._decided.scopes, "known")
         self._written: dict[tuple[str, str, str], WrittenRequests] = {}
         self._writes = 0
         self._leases: dict[str, Lease] = {}
@@ -78,19 +65,19 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         with self._turn:
+            self.name_servers(scope, settings.by_name)
             self._replace_webhooks(scope, settings.webhooks, keep_others=keep_others)
             before = self._snapshots.get(scope)
-            names = {server.name for server in before.settings.servers} if before else set()
             known = self._catalog(scope)
+            names = {server.name for server in before.settings.servers} if before else set()
+            names |= known.parts.keys()
             named = {server.name for server in settings.servers}
-            if keep_others:
-                named |= known.parts.keys()
-            kept = [part for part in known.parts.values() if part.server in named]
-            catalog = Catalog.of(kept, revision=known.revision)
+            named |= names if keep_others else {job.server for job in self.refresh_jobs(scope)}
+            catalog = _without(known, names - named)
             self._snapshots[scope] = Snapshot(without_secrets(settings), catalog)
             self._drop_uses(scope, lambda server: server not in named)
             new = [one.name for one in settings.servers if one.name not in names]
-            self._events_of(scope).note_servers(new, () if keep_others else sorted(names - named))
+            self._events_of(scope).note_servers(new, sorted(names - named))
 
     def save_parts(
         self,
@@ -150,93 +137,6 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
         else:
             self._eras[connection] = era
 
-    def decisions(self, scope: str) -> Decisions:
-        with self._turn:
-            approvals: dict[str, frozenset[str]] = {}
-            for name, server, identity in self._decided.approvals:
-                if name == scope:
-                    approvals[server] = approvals.get(server, frozenset()) | {identity}
-            decisions = Decisions(approvals, lost_at=self._decided.lost_at(scope))
-            return with_accepted(decisions, self._accepted(scope))
-
-    def newest_decision(self) -> int:
-        return self._number
-
-    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        return self.decisions(scope).approvals
-
-    def accepted(self, scope: str, server: str) -> AcceptedTools:
-        return self.decisions(scope).accepted.get(server, {})
-
-    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
-        with self._turn:
-            for one in approvals:
-                self._decide(ApprovalRecord(scope, one, at))
-
-    def revoke(self, scope: str, servers: Iterable[str]) -> int:
-        with self._turn:
-            before = len(self._decided.approvals)
-            for server in servers:
-                self._decide(RevocationRecord(scope, server))
-            return before - len(self._decided.approvals)
-
-    def accept(
-        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
-    ) -> int:
-        with self._turn:
-            before = self._number
-            known = self._accepted(scope) if if_new else ()
-            taken = {(one.server, one.tool) for one in known}
-            for one in found:
-                if (one.server, one.tool) not in taken:
-                    self._decide(AcceptanceRecord(scope, one, at))
-            return self._number - before
-
-    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return tuple(one for one in self._accepted(scope) if one.server == server)
-
-    def lost_at(self, scope: str) -> float | None:
-        return self._decided.lost_at(scope)
-
-    def acknowledge_loss(self, scope: str, *, at: float) -> None:
-        with self._turn:
-            if (lost := self._decided.lost_at(scope)) is not None:
-                self._decide(LossRecord(scope, lost, at))
-
-    def servers_mark(self, scope: str) -> str:
-        return self._server_marks.get(scope, "")
-
-    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
-        with self._turn:
-            kept = self._decided.servers.items()
-            return tuple(record.server for (of, _), record in kept if of == scope)
-
-    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
-        self._decide_servers(scope, [RegistrationRecord(scope, one) for one in servers])
-
-    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
-        gone = [name for name in dict.fromkeys(names) if (scope, name) in self._decided.servers]
-        self._decide_servers(scope, [UnregistrationRecord(scope, name) for name in gone])
-        return len(gone)
-
-    def switches(self, scope: str) -> Mapping[str, ServerSwitch]:
-        with self._turn:
-            kept = self._decided.switches.items()
-            return {
-                server: ServerSwitch(bool(record.is_wanted), record.at)
-                for (of, server), record in kept
-                if of == scope
-            }
-
-    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
-        known = self.switches(scope)
-        records = [
-            SwitchRecord(scope, server, is_wanted, at)
-            for server, is_wanted in wanted.items()
-            if is_wanted is not (known[server].is_wanted if server in known else None)
-        ]
-        self._decide_servers(scope, records)
-
     async def changes(self) -> AsyncGenerator[None]:
         import anyio  # noqa: PLC0415 - only processes that run for long follow changes
 
@@ -257,12 +157,20 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         with self._turn:
-            self._uses[scope] = frozenset((model, digest) for digest in digests)
-            used = frozenset().union(*self._uses.values())
-            kept = {key: data for key, data in self._vectors.items() if key in used}
-            dropped = len(self._vectors) - len(kept)
-            self._vectors = kept
+            dropped = self._drop_unused_vectors()
+            new = frozenset((model, digest) for digest in digests) & self._vectors.keys()
+            self._uses[scope] = self._uses.get(scope, frozenset()) | new
             return dropped
+
+    def _drop_unused_vectors(self) -> int:
+        period, self._period = self._period, period_at(self._clock())
+        if period == self._period:
+            return 0
+        unused = self._vectors.keys() - frozenset().union(*self._uses.values())
+        for key in unused:
+            del self._vectors[key]
+        self._uses.clear()
+        return len(unused)
 
     def vector_count(self, scope: str) -> int:
         return len(self._uses.get(scope, ()))
@@ -326,6 +234,10 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
         with self._turn:
             return self._presets.get(scope, {}).pop(key, None) is not None
 
+    @property
+    def shared_leases(self) -> MemoryRegistry:
+        return self
+
     def lease(self, name: str) -> Lease | None:
         return self._leases.get(name)
 
@@ -353,20 +265,34 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
                 self._leases[lease.name] = replace(lease, holder="")
 
     def save_claimed(
-        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+        self,
+        claim: RefreshClaim,
+        part: ServerPart,
+        *,
+        due_in: float,
+        revision: int,
+        decided: int | None = None,
     ) -> SaveOutcome:
         with self._turn:
             if not self._is_held(claim):
                 return "lost"
-            known = self._catalog(claim.scope).part(claim.server)
-            if known.listed_at and is_same_listing(part_to_row(known), part_to_row(part)):
-                return "unchanged"
-            self._events_of(claim.scope).note_listings([part])
-            if snapshot := self._snapshots.get(claim.scope):  # whether or not it names the server
-                catalog = snapshot.catalog.with_parts([part])
-                self._snapshots[claim.scope] = Snapshot(snapshot.settings, catalog)
-            self.save_parts(claim.scope, [part], revision=revision, decided=decided)
-            return "saved"
+            is_same = self._is_saved(claim.scope, part)
+            if not is_same:
+                self._events_of(claim.scope).note_listings([part])
+                if snapshot := self._snapshots.get(claim.scope):  # whether or not it names it
+                    catalog = snapshot.catalog.with_parts([part])
+                    self._snapshots[claim.scope] = Snapshot(snapshot.settings, catalog)
+                self.save_parts(claim.scope, [part], revision=revision, decided=decided)
+            self._take_step(*success(claim, part, due_in))
+            return "unchanged" if is_same else "saved"
+
+    def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
+        with self._turn:
+            same = [one for one in listed if self._is_saved(one.claim.scope, one.part)]
+            steps = [success(one.claim, one.part, one.due_in) for one in same]
+            return frozenset(
+                one.claim for one, step in zip(same, steps, strict=True) if self._take_step(*step)
+            )
 
     def accept_claimed(
         self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
@@ -379,20 +305,14 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
     def close(self) -> None:
         """Nothing is held open."""
 
+    def _is_saved(self, scope: str, part: ServerPart) -> bool:
+        """Whether a listing is saved as it is."""
+        known = self._catalog(scope).part(part.server)
+        return bool(known.listed_at) and is_same_listing(part_to_row(known), part_to_row(part))
+
     def _has(self, lease: Lease) -> bool:
         known = self._leases.get(lease.name)
         return known is not None and (known.holder, known.fence) == (lease.holder, lease.fence)
-
-    def _decide(self, record: Record) -> None:
-        self._decided.add(record)
-        self._number += 1
-
-    def _decide_servers(self, scope: str, records: Sequence[Record]) -> None:
-        with self._turn:
-            for record in records:
-                self._decide(record)
-            if records:
-                self._server_marks[scope] = str(self._number)
 
     def _events_of(self, scope: str) -> NoEvents:
         snapshot = self._snapshots.get(scope)
@@ -404,16 +324,23 @@ class MemoryRegistry(MemoryQueue, MemoryWebhooks):
 
         return self._events(scope, part_of)
 
+    def _drop_servers(self, scope: str, servers: Collection[ServerName]) -> None:
+        if snapshot := self._snapshots.get(scope):
+            catalog = _without(snapshot.catalog, servers)
+            self._snapshots[scope] = Snapshot(snapshot.settings, catalog)
+            self._drop_uses(scope, lambda server: server in servers)
+            self._events_of(scope).note_servers((), sorted(servers))
+
     def _drop_uses(self, scope: str, is_gone: Callable[[ServerName], bool]) -> None:
         counted = self._counted.get(scope, {})
         kept = {key: use for key, use in counted.items() if not is_gone(key.server)}
         self._counted[scope] = kept
 
-    def _accepted(self, scope: str) -> tuple[Acceptance, ...]:
-        """What was accepted last comes last."""
-        kept = self._decided.acceptances.values()
-        return tuple(record.acceptance for record in kept if record.scope == scope)
-
     def _catalog(self, scope: str) -> Catalog:
         snapshot = self._snapshots.get(scope)
         return snapshot.catalog if snapshot else Catalog()
+
+
+def _without(catalog: Catalog, servers: Collection[ServerName]) -> Catalog:
+    kept = (part for name, part in catalog.parts.items() if name not in servers)
+    return Catalog.of(kept, revision=catalog.revision)

@@ -1,14 +1,15 @@
-"""The refresh queue in memory; `registry.protocols` has its contract."""
+"""The refresh queue in memory; `registry.refresh_queue` has its contract."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
+from discovery_engine.fleet.refresh_job import NameMark
 from discovery_engine.registry.refresh_steps import Chosen, RefreshSteps, Step
 from discovery_engine.registry.webhook_rows import NoEvents
 
@@ -25,29 +26,26 @@ class MemoryQueue(RefreshSteps):
         self._turn = threading.RLock()
         self._jobs: dict[str, dict[str, RefreshJob]] = {}
         self._fences = count(1)
+        self._named_until: dict[tuple[str, str], float] = {}
+        """By scope and server."""
 
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
         with self._turn:
             jobs = self._jobs.get(scope, {})
             return tuple(jobs[name] for name in sorted(jobs))
 
-    def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
-        with self._turn:
-            now, known = self._clock(), self._jobs.get(scope, {})
-            planned: dict[str, RefreshJob] = {
-                one.server: schedule.planned(known.get(one.server), scope, one, now)
-                for one in targets
-            }
-            self._jobs[scope] = planned
-            different = [name for name in planned if planned[name] is not known.get(name)]
-            return len(different) + len(known.keys() - planned.keys())
-
     def claim_refreshes(
-        self, scope: str, holder: str, *, limit: int, lease: float
+        self,
+        scope: str,
+        holder: str,
+        *,
+        limit: int,
+        lease: float,
+        excluded: Collection[str] = (),
     ) -> tuple[RefreshJob, ...]:
         with self._turn:
             now, jobs = self._clock(), self._jobs.get(scope, {})
-            due = schedule.next_jobs(jobs.values(), limit, now)
+            due = schedule.next_jobs(self._included(scope, excluded), limit, now)
             claimed = [
                 schedule.claimed(job, holder, lease, now, least_fence=next(self._fences))
                 for job in due
@@ -68,8 +66,49 @@ class MemoryQueue(RefreshSteps):
             if job.claimable_at is not None and job.due_at > overdue
         )
 
-    def seconds_until_refresh(self, scope: str) -> float | None:
-        return schedule.seconds_until_next(self.refresh_jobs(scope), self._clock())
+    def seconds_until_refresh(self, scope: str, *, excluded: Collection[str] = ()) -> float | None:
+        return schedule.seconds_until_next(self._included(scope, excluded), self._clock())
+
+    def _included(self, scope: str, excluded: Collection[str]) -> list[RefreshJob]:
+        return [job for job in self.refresh_jobs(scope) if job.server not in excluded]
+
+    def _plan(self, scope: str, targets: Sequence[RefreshTarget]) -> None:
+        with self._turn:
+            now, jobs = self._clock(), self._jobs.setdefault(scope, {})
+            for one in targets:
+                if one.server not in jobs:
+                    self._named_until[scope, one.server] = now + schedule.NAMED_FOR
+                jobs[one.server] = schedule.planned(jobs.get(one.server), scope, one, now)
+
+    def _name_marks(self, scope: str) -> list[NameMark]:
+        with self._turn:
+            now, until = self._clock(), self._named_until
+            return [
+                NameMark(job.server, until[scope, name] - now)
+                for name, job in self._jobs.get(scope, {}).items()
+            ]
+
+    def _mark(self, scope: str, servers: Sequence[ServerName], *, seconds: float) -> None:
+        with self._turn:
+            until = self._clock() + seconds
+            self._named_until |= {(scope, name): until for name in servers}
+
+    def _drop_unnamed(self, scope: str, servers: Sequence[ServerName]) -> list[ServerName]:
+        with self._turn:
+            now, jobs = self._clock(), self._jobs.get(scope, {})
+            gone = [name for name in servers if self._is_unnamed(jobs.get(name), now)]
+            for name in gone:
+                del jobs[name]
+            self._drop_servers(scope, gone)
+            return gone
+
+    def _is_unnamed(self, job: RefreshJob | None, now: float) -> bool:
+        if job is None or (job.lease_until or 0.0) > now:
+            return False
+        return self._named_until[job.scope, job.server] <= now
+
+    def _drop_servers(self, scope: str, servers: Collection[ServerName]) -> None:
+        """Drop what servers listed; a queue by itself has nothing of them."""
 
     def _is_held(self, claim: RefreshClaim) -> bool:
         job = self._jobs.get(claim.scope, {}).get(claim.server)
@@ -81,7 +120,7 @@ class MemoryQueue(RefreshSteps):
             changed = []
             for scope, servers in chosen.items():
                 jobs = self._jobs.get(scope, {})
-                for name in tuple(jobs) if servers is None else servers:
+                for name in servers:
                     if (job := jobs.get(name)) and (new := step(job, now)) is not job:
                         jobs[name] = new
                         changed.append(new)

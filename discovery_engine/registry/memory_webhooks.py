@@ -14,11 +14,12 @@ from discovery_engine.registry.webhook_rows import (
     WebhookRow,
     address_of,
     definition_of,
+    is_first,
     webhook_changes,
 )
 from discovery_engine.registry.webhook_writer import WebhookWriter
 from discovery_engine.webhooks.delivery import Delivery, ServerHealth, WebhookState
-from discovery_engine.webhooks.delivery_schedule import MOST_STORED
+from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
@@ -36,6 +37,7 @@ class _Stored(Struct):
 class _Webhook(Struct):
     row: WebhookRow
     state: WebhookState
+    left_at: float = 0.0
     stored: dict[int, _Stored] = field(default_factory=dict)
 
 
@@ -102,10 +104,10 @@ class MemoryWebhooks:
             webhook.state = replace(webhook.state, failed_at=now, failure=reason)
             return True
 
-    def disable_webhook(self, scope: str, webhook: str, reason: str) -> int:
+    def disable_webhook(self, scope: str, webhook: str, reason: str, *, address: str) -> int:
         with self._turn:
             known = self._webhooks.get(scope, {}).get(webhook)
-            if known is None:
+            if known is None or known.row.address != address:
                 return 0
             now = self._clock()
             known.row = replace(known.row, is_disabled=True)
@@ -119,6 +121,7 @@ class MemoryWebhooks:
     def retry_deliveries(self, scope: str, webhooks: Collection[str] | None = None) -> int:
         with self._turn:
             now, count = self._clock(), 0
+            before = self._rows(scope)
             for name, webhook in self._webhooks.get(scope, {}).items():
                 if webhooks is not None and name not in webhooks:
                     continue
@@ -129,6 +132,7 @@ class MemoryWebhooks:
                         one.due_at = one.tried_since = now
                         one.delivery = replace(one.delivery, attempts=0)
                         count += 1
+            self._begin_anew(scope, before)
             return count
 
     def add_delivery(self, scope: str, webhook: str, event: StoredEvent, at: float) -> None:
@@ -145,29 +149,43 @@ class MemoryWebhooks:
         self, scope: str, webhooks: Iterable[WebhookSettings], *, keep_others: bool
     ) -> None:
         known = self._webhooks.setdefault(scope, {})
-        changes = webhook_changes(
-            [one.row for one in known.values()], webhooks, keep_others=keep_others
-        )
+        now = self._clock()
+        for name, one in list(known.items()):
+            if one.row.has_left and one.left_at < now - GIVE_UP_AFTER:
+                del known[name]
+        before = self._rows(scope)
+        changes = webhook_changes(before, webhooks, keep_others=keep_others)
         for row in changes.gone:
             known[row.name].row = replace(row, has_left=True)
+            known[row.name].left_at = now
         for new in changes.new:
             address = address_of(new)
-            before = known.get(new.name) or _Webhook(
+            webhook = known.get(new.name) or _Webhook(
                 WebhookRow(0, new.name, "", "", has_left=False, is_disabled=False),
                 WebhookState(new.name),
             )
-            is_disabled = before.row.is_disabled and before.row.address == address
-            before.row = WebhookRow(
+            is_disabled = webhook.row.is_disabled and webhook.row.address == address
+            webhook.row = WebhookRow(
                 0, new.name, definition_of(new), address, has_left=False, is_disabled=is_disabled
             )
             if not is_disabled:
-                before.state = replace(before.state, disabled_at=None)
-            known[new.name] = before
+                webhook.state = replace(webhook.state, disabled_at=None)
+            known[new.name] = webhook
+        self._begin_anew(scope, before)
 
     def _events(self, scope: str, part_of: Callable[[str], ServerPart | None]) -> NoEvents:
         """What stores events; `part_of` has what is saved of a server that the settings name."""
-        rows = [one.row for one in self._webhooks.get(scope, {}).values() if one.row.is_active]
+        rows = [row for row in self._rows(scope) if row.is_active]
         return _Writer(self, scope, rows, part_of, self._clock()) if rows else NoEvents()
+
+    def _rows(self, scope: str) -> list[WebhookRow]:
+        return [one.row for one in self._webhooks.get(scope, {}).values()]
+
+    def _begin_anew(self, scope: str, before: Iterable[WebhookRow]) -> None:
+        """Forget what was sent of each server's health, if nothing was noted until now."""
+        if is_first(before, self._rows(scope)):
+            for key in [key for key in self.sent_health if key[0] == scope]:
+                del self.sent_health[key]
 
     def _holder_of(self, delivery: Delivery) -> _Webhook | None:
         """The webhook of a delivery that was not claimed since."""

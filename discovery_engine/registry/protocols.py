@@ -18,21 +18,24 @@ cannot be used.
     PresetStore     arguments of tools that the owner keeps under names
     RefreshQueue    which servers workers list next, and what they may write about them
     WebhookStore    events on their way to webhooks
+    GatewayStore    what gateways share, so that a client may use any; only a database has one
     IndexStore      the search index; only a back-end on this machine, for this user, has one
-    Registry        all but the last, which it may have
+    Registry        all but the last two, which it may have
+    ReadableRegistry  what is read of it where no engine runs
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.registry.refresh_queue import RefreshQueue
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.registry.webhook_store import WebhookStore
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
@@ -40,32 +43,13 @@ from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
 
 if TYPE_CHECKING:
     from discovery_engine.errors import RegistryError
-    from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+    from discovery_engine.registry.gateway_store import GatewayStore
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.written import WrittenRequests
-
-
-class Snapshot(Struct, frozen=True):
-    """The settings, without their secrets, and the catalog that was made under them."""
-
-    settings: Settings
-    catalog: Catalog
-    decided: int | None = None
-    """The number of the newest decision that all its verdicts take into account, if that is known:
-    then they still hold under the same settings, as long as no other was made."""
-
-    @property
-    def own(self) -> Snapshot:
-        """Without servers that the settings do not name: workers with other settings keep them."""
-        parts, named = self.catalog.parts, self.settings.by_name
-        if parts.keys() <= named.keys():
-            return self
-        kept = (part for name, part in parts.items() if name in named)
-        return replace(self, catalog=Catalog.of(kept, revision=self.catalog.revision))
 
 
 class RegistryHealth(Struct, frozen=True):
@@ -79,6 +63,33 @@ class RegistryHealth(Struct, frozen=True):
     """Writes that wait until it answers."""
     dropped: int
     """Writes that did not fit, or that it refused."""
+    set_aside: int = 0
+    """Writes that it did not make in time, or an acceptance that it refused, although it answers:
+    they wait, too, and are tried again."""
+
+
+class ReadableRegistry(Protocol):
+    """What a command reads that answers from the registry; the protocols below say more of it."""
+
+    @property
+    def indexes(self) -> IndexStore | None: ...
+
+    @property
+    def health(self) -> RegistryHealth | None: ...
+
+    def load(self, scope: str) -> Snapshot | None: ...
+
+    def lost_at(self, scope: str) -> float | None: ...
+
+    def servers_mark(self, scope: str) -> str: ...
+
+    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]: ...
+
+    def requests_mark(self) -> str: ...
+
+    def written_requests(self) -> tuple[WrittenRequests, ...]: ...
+
+    def close(self) -> None: ...
 
 
 class SnapshotStore(Protocol):
@@ -89,8 +100,11 @@ class SnapshotStore(Protocol):
         """The settings of the last snapshot, without a look at its tools."""
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
-        """Save the settings and drop every server that they do not name, unless `keep_others`.
+        """Save the settings, and name their servers as `name_servers` does.
 
+        Of servers that they do not name, and that have no job, what is saved is dropped, unless
+        `keep_others`: those with a job another process may name. Many are added and dropped in
+        several transactions.
         No transport (command, arguments, environment, address, headers) is written.
         """
 
@@ -103,12 +117,12 @@ class SnapshotStore(Protocol):
         decided: int | None = None,
         keep_newer: bool = False,
     ) -> None:
-        """Replace what is saved of these servers, in one transaction.
+        """Replace what is saved of these servers; of many in several transactions.
 
         A server that the saved settings do not name is skipped: what was removed from the
         configuration meanwhile must not come back. The saved revision never decreases. `decided` is
         saved as that of the snapshot, unless another process has saved something since this
-        registry last loaded or saved it.
+        registry last loaded or saved it; with the last of these transactions.
 
         With `keep_newer`, for parts that are no new listing, a server stays as another machine has
         saved it since this registry last loaded or asked for changes; these come with the next
@@ -193,6 +207,10 @@ class ServerStore(Protocol):
 
 
 class VectorStore(Protocol):
+    @property
+    def shared_leases(self) -> LeaseStore:
+        """Leases among all processes that share the vectors, on whatever machine."""
+
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         """The vectors that a model gave to texts, by the digests of these; some may be missing."""
 
@@ -203,13 +221,13 @@ class VectorStore(Protocol):
         """
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
-        """Let a scope use these and no others, of this model or another.
+        """Note that a scope uses these; to be noted again each day.
 
-        Vectors that no scope uses are dropped; returns how many.
+        Vectors whose use was not noted for long are dropped: see `vector_period`. Returns how many.
         """
 
     def vector_count(self, scope: str) -> int:
-        """How many vectors a scope uses, of all models."""
+        """How many vectors a scope uses, or has used of late, of all models."""
 
 
 class SearchedVectorStore(VectorStore, Protocol):
@@ -315,99 +333,6 @@ class PresetStore(Protocol):
         """Delete a preset by server, tool and name; returns whether there was one."""
 
 
-SaveOutcome: TypeAlias = Literal["saved", "unchanged", "lost"]
-
-
-class RefreshQueue(Protocol):
-    """The servers of a scope as jobs of workers; `fleet.refresh_job` and `fleet.schedule` say how.
-
-    All times are those of the store's own clock, so clocks of workers that differ do not matter. A
-    worker that was paused until another one claimed its server can write nothing about it any
-    more: every verb with a `claim` reads and writes in one transaction.
-    """
-
-    def refresh_time(self) -> float:
-        """The present time of the clock that all jobs have their times from."""
-
-    def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
-        """All jobs of a scope, in the order of their servers."""
-
-    def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
-        """Make a job for each of these servers, and drop all others of the scope.
-
-        A new one is due at once, and so is one that is reached in another way than before; one
-        with a reason is disabled until it has none. Returns how many jobs are different by it.
-        """
-
-    def claim_refreshes(
-        self, scope: str, holder: str, *, limit: int, lease: float
-    ) -> tuple[RefreshJob, ...]:
-        """Claim up to `limit` jobs for `lease` seconds, of which no other worker gets any.
-
-        Those that are due and those whose lease has ended; the highest priority first, then the
-        one that has waited longest. Each claim raises the fence of its job. One that
-        workers were lost with again and again is dead instead, and not returned.
-        """
-
-    def extend_claims(
-        self, claims: Iterable[RefreshClaim], *, lease: float
-    ) -> frozenset[RefreshClaim]:
-        """The heartbeat: claims last for `lease` seconds from now; returns those still valid."""
-
-    def finish_refresh(self, claim: RefreshClaim, *, tool_count: int, due_in: float) -> bool:
-        """Note a success; False, and nothing is written, if the claim is not valid any more."""
-
-    def fail_refresh(
-        self, claim: RefreshClaim, code: str, message: str, *, retry_in: float | None
-    ) -> bool:
-        """Note a failure, tried again in `retry_in` seconds, or dead with None; as above."""
-
-    def return_claims(self, claims: Iterable[RefreshClaim]) -> int:
-        """Let others claim these jobs, as if they had not been; returns how many were held."""
-
-    def save_claimed(
-        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
-    ) -> SaveOutcome:
-        """As `save_parts` for the claimed server, while the claim is valid.
-
-        It is kept even if the saved settings, which may be those of an older configuration, do not
-        name the server.
-
-        A listing that is as it is saved already, but for its time, is `unchanged`: nothing is
-        written, and no gateway has anything to fetch.
-        """
-
-    def accept_claimed(
-        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
-    ) -> int | None:
-        """As `accept` with `if_new`, while the claim is valid; None if it is not any more.
-
-        `scope` is that of the decisions, which may have another name than that of the jobs.
-        """
-
-    def retry_refreshes(
-        self, scope: str, servers: Collection[str] | None = None
-    ) -> tuple[ServerName, ...]:
-        """Have servers tried again now that failed, with all attempts before them; all with None.
-
-        Returns those it concerns.
-        """
-
-    def hasten_refreshes(
-        self, scope: str, servers: Collection[str] | None = None, *, priority: int = 0
-    ) -> tuple[ServerName, ...]:
-        """Have servers listed now, however lately they were; returns those it concerns.
-
-        A job that is processed is due again when it ends; one that is dead or disabled stays so.
-        """
-
-    def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
-        """The servers that workers list in time: none of them is due since more than `grace` s."""
-
-    def seconds_until_refresh(self, scope: str) -> float | None:
-        """Seconds until a job can be claimed, 0 if one can be now; None if none ever can."""
-
-
 class IndexStore(Protocol):
     """The search index of a scope's snapshot, in a form that only its own process may trust.
 
@@ -449,5 +374,9 @@ class Registry(
     @property
     def health(self) -> RegistryHealth | None:
         """Whether it answers; None if this process has it, or a file of this machine."""
+
+    @property
+    def gateways(self) -> GatewayStore | None:
+        """What gateways share; None if this registry is no database that they all may write."""
 
     def close(self) -> None: ...

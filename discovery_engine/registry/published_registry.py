@@ -7,8 +7,10 @@ the database. While it does not answer, the catalog is what was last seen of it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -18,7 +20,8 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.availability import Availability
 from discovery_engine.registry.postgres.published_catalog import PublishedCatalog
-from discovery_engine.registry.protocols import RegistryHealth, Snapshot
+from discovery_engine.registry.protocols import RegistryHealth
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.registry.sqlite.registry import SqliteRegistry
 from discovery_engine.tools.model import ServerName
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshTarget
     from discovery_engine.registry.postgres.published_catalog import Published
     from discovery_engine.registry.sqlite.database import Database
+
+logger = logging.getLogger(__name__)
 
 
 class _Seen(Struct):
@@ -57,6 +62,7 @@ class PublishedRegistry(SqliteRegistry):
         self._published = published
         self._seen: dict[str, _Seen] = {}
         self._availability = Availability(published.database.address.name, clock)
+        self.health: RegistryHealth = RegistryHealth(None, None, 0, 0)
 
     def load(self, scope: str) -> Snapshot | None:
         kept = super().load(scope)
@@ -91,8 +97,11 @@ class PublishedRegistry(SqliteRegistry):
         self.save_parts(scope, parts, revision=0)
         return tuple(parts)
 
-    def changes(self) -> AsyncGenerator[None]:
-        return self._published.changes(self.newest_decision)
+    async def changes(self) -> AsyncGenerator[None]:
+        async with aclosing(self._published.changes(self.newest_decision)) as changes:
+            async for _ in changes:
+                self._availability.retry_now()  # it may have begun to answer, or to permit
+                yield
 
     def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:  # noqa: ARG002 - it never comes to that
         raise RegistryError(
@@ -111,11 +120,17 @@ class PublishedRegistry(SqliteRegistry):
             return None
         try:
             found = ask(self._published)
-        except RegistryError as error:
+        except RegistryUnavailableError as error:
             self._availability.failed(error)
             self.health = RegistryHealth(error, self._availability.since, 0, 0)
+            return None
+        except RegistryError as error:
             # A role that was revoked is refused, and what it saw before is not for it any more.
-            return None if isinstance(error, RegistryUnavailableError) else ({}, [])
+            self._availability.answered()
+            if self.health.error is None:
+                logger.warning("%s; nothing of it is shown (%s)", error.message, error.hint)
+            self.health = RegistryHealth(error, self.health.since or time.time(), 0, 0)
+            return {}, []
         self._availability.answered()
         self.health = RegistryHealth(None, None, 0, 0)
         return found

@@ -70,7 +70,11 @@ class PublishedSlices:
         for other, admitted in self._reserved_offerings(part):
             others[_audience([*common, *admitted])].append(other)
         audiences = sorted({*tools, *others})
-        return tuple(_slice(part, one, tools[one], others[one]) for one in audiences)
+        slices = (_slice(part, one, tools[one], others[one]) for one in audiences)
+        if not (self._tool_rules and _names_a_gone_tool(part)):
+            return tuple(slices)
+        # Which of them are reserved cannot be judged by a name alone.
+        return tuple(replace(one, part=replace(one.part, instructions="")) for one in slices)
 
     def _reserved_tools(self, part: ServerPart) -> Iterator[tuple[Entry, list[_Admitted]]]:
         entries = part.visible
@@ -172,6 +176,12 @@ def _names(part: ServerPart) -> Iterator[str]:
         yield entry.tool.upstream_name
     for one in part.offerings:
         yield one.offering.identifier
+
+
+def _names_a_gone_tool(part: ServerPart) -> bool:
+    """Whether the instructions name a tool that cannot be used, or is not listed any more."""
+    gone = [*(one.name for one in part.dropped), *(one.name for one in part.removed)]
+    return any(name in part.instructions for name in gone)
 
 
 def _order(entry: OfferingEntry) -> tuple[int, str]:

@@ -146,6 +146,25 @@ class EffectiveDecisions(Struct):
         return loss.at if loss and loss.acknowledged is None else None
 
 
+def records_between(before: EffectiveDecisions, after: EffectiveDecisions) -> Iterator[Record]:
+    """The records by which one comes of the other; all acceptances of `after` are new."""
+    given, present = before.approvals, after.approvals
+    revoked = {key[:2] for key, one in given.items() if present.get(key) != one}
+    yield from (RevocationRecord(*server) for server in sorted(revoked))
+    for approved, approval in present.items():
+        if approved not in given or approved[:2] in revoked:
+            yield approval
+    yield from after.acceptances.values()
+    for loss in sorted(after.losses.values(), key=lambda loss: loss.scope != EVERY_SCOPE):
+        if before.losses.get(loss.scope) != loss:
+            yield loss
+    yield from (UnregistrationRecord(*key) for key in before.servers.keys() - after.servers.keys())
+    yield from (one for key, one in after.servers.items() if before.servers.get(key) != one)
+    for key in before.switches.keys() - after.switches.keys():
+        yield SwitchRecord(*key, is_wanted=None, at=before.switches[key].at)
+    yield from (one for key, one in after.switches.items() if before.switches.get(key) != one)
+
+
 class DecisionExport(Struct, frozen=True):
     """All decisions of a registry, to be kept in another one, too."""
 
@@ -154,3 +173,13 @@ class DecisionExport(Struct, frozen=True):
     effective: EffectiveDecisions
     marks: dict[str, str]
     """Of the registered servers and switches, by scope."""
+
+
+class NewerDecisions(Struct, frozen=True):
+    """What a registry decided since a number, for one that has all before."""
+
+    since: int
+    last: AcceptanceRecord | None
+    """The newest acceptance that is no newer; None if there is none."""
+    export: DecisionExport
+    """All decisions but the acceptances that are no newer."""

@@ -30,8 +30,8 @@ class VectorSearchProxy:
     def __init__(self, ask: Callable[[Callable[[VectorSearchStore], Any]], Any]) -> None:
         self._ask = ask
 
-    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace:
-        found: VectorSpace
+    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace | None:
+        found: VectorSpace | None
         found = self._ask(lambda store: store.open_space(index, model, dimensions))
         return found
 
@@ -71,8 +71,10 @@ class SearchStoreProxy:
         found = self._ask(lambda store: store.stored_index(scope, recipe, since=since))
         return found
 
-    def save_documents(self, index: int, servers: Sequence[ServerDocuments]) -> None:
-        self._ask(lambda store: store.save_documents(index, servers))
+    def save_documents(
+        self, index: int, servers: Sequence[ServerDocuments], *, unlisted: Collection[ServerName]
+    ) -> None:
+        self._ask(lambda store: store.save_documents(index, servers, unlisted=unlisted))
 
     def confirm(self, index: int, made_of: Mapping[ServerName, bytes]) -> None:
         self._ask(lambda store: store.confirm(index, made_of))

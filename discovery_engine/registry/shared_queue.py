@@ -1,4 +1,4 @@
-"""The refresh queue of a shared registry: in the database alone, and never in a copy or an outbox.
+"""The queue of a shared registry: in the database alone, never in a copy or an outbox.
 
 What a worker may write depends on its claim at that moment, so nothing of it can wait.
 """
@@ -6,13 +6,14 @@ What a worker may write depends on its claim at that moment, so nothing of it ca
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
-    from discovery_engine.registry.protocols import Registry, SaveOutcome
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.registry.refresh_queue import ClaimedPart, SaveOutcome
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.decisions import Acceptance
 
@@ -32,15 +33,27 @@ class SharedQueue:
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
         return self._asked(lambda store: store.refresh_jobs(scope))
 
+    def name_servers(self, scope: str, servers: Iterable[str]) -> tuple[ServerName, ...]:
+        own = tuple(servers)
+        return self._asked(lambda store: store.name_servers(scope, own))
+
     def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
         wanted = tuple(targets)
         return self._asked(lambda store: store.plan_refreshes(scope, wanted))
 
     def claim_refreshes(
-        self, scope: str, holder: str, *, limit: int, lease: float
+        self,
+        scope: str,
+        holder: str,
+        *,
+        limit: int,
+        lease: float,
+        excluded: Collection[str] = (),
     ) -> tuple[RefreshJob, ...]:
         return self._asked(
-            lambda store: store.claim_refreshes(scope, holder, limit=limit, lease=lease)
+            lambda store: store.claim_refreshes(
+                scope, holder, limit=limit, lease=lease, excluded=excluded
+            )
         )
 
     def extend_claims(
@@ -48,11 +61,6 @@ class SharedQueue:
     ) -> frozenset[RefreshClaim]:
         held = tuple(claims)
         return self._asked(lambda store: store.extend_claims(held, lease=lease))
-
-    def finish_refresh(self, claim: RefreshClaim, *, tool_count: int, due_in: float) -> bool:
-        return self._asked(
-            lambda store: store.finish_refresh(claim, tool_count=tool_count, due_in=due_in)
-        )
 
     def fail_refresh(
         self, claim: RefreshClaim, code: str, message: str, *, retry_in: float | None
@@ -66,11 +74,22 @@ class SharedQueue:
         return self._asked(lambda store: store.return_claims(held))
 
     def save_claimed(
-        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+        self,
+        claim: RefreshClaim,
+        part: ServerPart,
+        *,
+        due_in: float,
+        revision: int,
+        decided: int | None = None,
     ) -> SaveOutcome:
         return self._asked(
-            lambda store: store.save_claimed(claim, part, revision=revision, decided=decided)
+            lambda store: store.save_claimed(
+                claim, part, due_in=due_in, revision=revision, decided=decided
+            )
         )
+
+    def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
+        return self._asked(lambda store: store.end_unchanged(listed))
 
     def accept_claimed(
         self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
@@ -91,5 +110,5 @@ class SharedQueue:
     def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
         return self._asked(lambda store: store.tended_servers(scope, grace=grace))
 
-    def seconds_until_refresh(self, scope: str) -> float | None:
-        return self._asked(lambda store: store.seconds_until_refresh(scope))
+    def seconds_until_refresh(self, scope: str, *, excluded: Collection[str] = ()) -> float | None:
+        return self._asked(lambda store: store.seconds_until_refresh(scope, excluded=excluded))

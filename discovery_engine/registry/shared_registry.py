@@ -7,29 +7,31 @@
 
 A decision is refused while the database does not answer, rather than accepted and lost. What is
 seen for the first time meanwhile is remembered for this run, and accepted afterwards unless another
-gateway has; listings, vectors and counts of uses wait in a bounded outbox.
+gateway has. Listings, vectors and counts of uses are written in the background, from bounded
+outboxes: what is read never waits for them.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import anyio
-
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.registry.availability import Availability
+from discovery_engine.registry.failover import Failover
+from discovery_engine.registry.gateway_store_proxy import GatewayStoreProxy
 from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.registry.search_store_proxy import SearchStoreProxy
+from discovery_engine.registry.shared_leases import SharedLeases
 from discovery_engine.registry.shared_queue import SharedQueue
 from discovery_engine.registry.shared_webhooks import SharedWebhooks
 from discovery_engine.registry.waiting_writes import WaitingWrites
-from discovery_engine.trust.decisions import Decisions, with_accepted
+from discovery_engine.trust.decisions import UNREAD, Decisions, with_accepted
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -38,11 +40,11 @@ if TYPE_CHECKING:
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
     from discovery_engine.registry.preset_records import Preset
-    from discovery_engine.registry.protocols import Registry, Snapshot
+    from discovery_engine.registry.protocols import Registry
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
+    from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.registry.sqlite.registry import SqliteRegistry
-    from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
@@ -50,8 +52,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_READ_AGAIN = 1.0  # seconds after which a change that could not be read is passed on again
-_MET = "met"  # beside the copy: the database has answered once, so the copy is of something
+_PATIENCE = 0.1  # of the time that an operation has: so long a caller waits for its bookkeeping
 
 
 class SharedRegistry(SharedQueue, SharedWebhooks):
@@ -77,38 +78,45 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         self._remote = remote
         self._copy = LocalCopy(remote, copy)
         self._local = local
-        self._met = folder / _MET
-        self._has_met = self._met.exists()
-        self._opened_at = time.time()
-        self._answers_of_copy = 0
-        """How often the copy answered in place of the database."""
-        self._waiting = WaitingWrites()
-        self.availability = Availability(remote.database.address.name, clock)
-        self.search = SearchStoreProxy(self._search)
+        self._failover = Failover(
+            remote, self._copy, folder=folder, on_return=self._resume, clock=clock
+        )
+        self.availability = self._failover.availability
+        # One connection is left to what is read, however many writes wait for a lock.
+        self._writers = threading.Semaphore(max(remote.database.max_connections - 1, 1))
+        patience = remote.database.timeout * _PATIENCE
+        self._waiting = WaitingWrites(self._send, self.availability, patience=patience)
+        ask = self._failover.ask_if_available
+        self.search = SearchStoreProxy(lambda call: ask(lambda store: call(store.search)))
+        self.gateways = GatewayStoreProxy(remote.gateways, lambda call: ask(lambda _: call()))
 
     # What all gateways see; the copy while the database does not answer.
 
     def load(self, scope: str) -> Snapshot | None:
         saves = self._copy.saves
-        snapshot, is_live = self._found(lambda store: store.load(scope))
+        snapshot, is_live = self._failover.read(lambda store: store.load(scope))
         if snapshot and is_live:
             self._copy.copy_snapshot(scope, snapshot, saves)
         return snapshot
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
-        if self._waiting.has_bookkeeping:
-            self._answers_of_copy += 1
-            return ()  # what this gateway listed last waits still, and would be undone
-        parts = self._read(lambda store: store.changed_parts(scope))
-        if parts:
+        waiting = self._waiting.listed_servers(scope)
+        parts, is_live = self._failover.read(lambda store: store.changed_parts(scope))
+        if parts and is_live:
             self._copy.write(lambda copy: copy.save_parts(scope, parts, revision=0))
+            # What this gateway listed before may be written by now, or still: it must not stay.
+            for part in parts:
+                if part.server in waiting:
+                    self._waiting.replace_waiting(scope, part)
         return parts
 
     def load_settings(self, scope: str) -> Settings | None:
-        return self._read(lambda store: store.load_settings(scope))
+        return self._failover.read(lambda store: store.load_settings(scope))[0]
 
     def newest_decision(self) -> int:
-        number, is_live = self._found(lambda store: store.newest_decision())
+        number, is_live = self._failover.read(
+            lambda store: store.newest_decision(), is_decision=True
+        )
         if not is_live:
             if (missed := self._copy.missed_decision) is not None:
                 return missed
@@ -119,79 +127,70 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         return number
 
     def decisions(self, scope: str) -> Decisions:
-        found, is_live = self._found_decision(lambda store: store.decisions(scope))
-        return found if is_live else with_accepted(found, self._waiting.first_seen(scope))
+        seen = self._waiting.first_seen(scope)
+        found, _ = self._failover.read_decision(lambda store: store.decisions(scope))
+        return _with_first_seen(found, seen)
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        return self._found_decision(lambda store: store.approvals(scope))[0]
+        return self._failover.read_decision(lambda store: store.approvals(scope))[0]
 
     def accepted(self, scope: str, server: str) -> AcceptedTools:
-        found, is_live = self._found_decision(lambda store: store.accepted(scope, server))
-        if is_live:
-            return found
         seen = [one for one in self._waiting.first_seen(scope) if one.server == server]
-        return with_accepted(Decisions(accepted={server: found}), seen).accepted[server]
+        found, _ = self._failover.read_decision(lambda store: store.accepted(scope, server))
+        return _with_first_seen(Decisions(accepted={server: found}), seen).accepted[server]
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return self._read(lambda store: store.history(scope, server))
+        return self._failover.read(lambda store: store.history(scope, server))[0]
 
     def lost_at(self, scope: str) -> float | None:
-        lost, is_live = self._found_decision(lambda store: store.lost_at(scope))
+        lost, is_live = self._failover.read_decision(lambda store: store.lost_at(scope))
         # Before the first answer of the database it is unknown what its owner withholds.
-        return self._opened_at if not (is_live or self._has_met) else lost
+        return UNREAD if not (is_live or self._failover.has_met) else lost
 
     def servers_mark(self, scope: str) -> str:
-        return self._found_decision(lambda store: store.servers_mark(scope))[0]
+        return self._failover.read_decision(lambda store: store.servers_mark(scope))[0]
 
     def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
-        return self._found_decision(lambda store: store.registered_servers(scope))[0]
+        return self._failover.read_decision(lambda store: store.registered_servers(scope))[0]
 
     def switches(self, scope: str) -> ServerSwitches:
-        return self._found_decision(lambda store: store.switches(scope))[0]
+        return self._failover.read_decision(lambda store: store.switches(scope))[0]
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
-        found, is_live = self._found(lambda store: store.vectors(model, digests))
+        found, is_live = self._failover.read(lambda store: store.vectors(model, digests))
         if is_live:
             self._copy.note_vectors(model, found)
         return found
 
     def vector_count(self, scope: str) -> int:
-        return self._read(lambda store: store.vector_count(scope))
+        return self._failover.read(lambda store: store.vector_count(scope))[0]
 
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
-        return self._read(lambda store: store.uses(scope))
+        return self._failover.read(lambda store: store.uses(scope))[0]
 
     def requests_mark(self) -> str:
-        return self._read(lambda store: store.requests_mark())
+        return self._failover.read(lambda store: store.requests_mark())[0]
 
     def written_requests(self) -> tuple[WrittenRequests, ...]:
-        found, is_live = self._found(lambda store: store.written_requests())
+        found, is_live = self._failover.read(lambda store: store.written_requests())
         if is_live:
             self._copy.copy_requests(found)
         return found
 
-    async def changes(self) -> AsyncGenerator[None]:
-        async with aclosing(self._remote.changes()) as changes:
-            async for _ in changes:
-                self.availability.retry_now()
-                known = self._answers_of_copy
-                yield
-                # What the copy answered is older than the change, which is announced only once.
-                while known != self._answers_of_copy:
-                    await anyio.sleep(_READ_AGAIN)
-                    if self.availability.is_due:
-                        known = self._answers_of_copy
-                        yield
+    def changes(self) -> AsyncGenerator[None]:
+        return self._failover.changes()
 
     # Bookkeeping, which may wait.
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         self._copy.skip_older_snapshots()
         self._local.save_settings(own_catalog_key_of(settings), settings)
-        self._kept(
-            ("settings", scope),
-            lambda store: store.save_settings(scope, settings, keep_others=keep_others),
-        )
+
+        def save(store: Registry) -> None:
+            store.save_settings(scope, settings, keep_others=keep_others)
+
+        self._copy.write(save)
+        self._waiting.save_settings(scope, save)
 
     def save_parts(
         self,
@@ -209,22 +208,26 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
 
         self._copy.skip_older_snapshots()
         self._copy.write(save)
-        if not self._waiting.has_bookkeeping and self.availability.may_try():
-            with suppress(RegistryError):
-                return self._asked(save)
-        for part in new:
-            self._waiting.add_part(scope, part, revision)
-        return None
+        self._waiting.save_parts(scope, new, save, revision=revision)
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
         new = dict(vectors)
-        key = "vectors", scope, model, frozenset(new)
-        self._kept(key, lambda store: store.save_vectors(scope, model, new))
+
+        def save(store: Registry) -> None:
+            store.save_vectors(scope, model, new)
+
+        self._copy.write(save)
+        self._waiting.write_vectors(("save", scope, model, frozenset(new)), save)
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         used = frozenset(digests)
+
+        def keep(store: Registry) -> None:
+            store.keep_vectors(scope, model, used)
+
         self._copy.save_noted_vectors(scope, model, used)
-        self._kept(("kept", scope), lambda store: store.keep_vectors(scope, model, used))
+        self._copy.write(keep)
+        self._waiting.write_vectors(("keep", scope, model, used), keep)
         return 0
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
@@ -232,8 +235,7 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
             store.count_use(scope, key, at=at)
 
         self._copy.write(count)
-        self._waiting.add_use(scope, key, count)
-        self._try_to_deliver()
+        self._waiting.count_use(scope, key, count)
 
     # Decisions and all else that is acknowledged.
 
@@ -241,6 +243,7 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         names = None if servers is None else tuple(servers)
         self._copy.skip_older_snapshots()
         count = self._asked(lambda store: store.forget(scope, names))
+        self._waiting.forget(scope, names)
         self._copy.write(lambda copy: copy.forget(scope, names))
         return count
 
@@ -262,7 +265,7 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
 
         if not if_new:
             return self._decided(accept)
-        if self.availability.may_try():
+        if self._failover.may_ask():
             with suppress(RegistryError):
                 count = self._asked(accept)
                 self._copy.copy_decisions_later()
@@ -309,9 +312,15 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         return self._asked(lambda store: store.replace_agent_request(scope, known, new))
 
     @property
+    def shared_leases(self) -> SharedLeases:
+        # Without a lease one goes on alone: waiting for a silent database each time is of no use.
+        return SharedLeases(self._failover.ask_if_available)
+
+    @property
     def health(self) -> RegistryHealth:
         error, since = self.availability.error, self.availability.since
-        return RegistryHealth(error, since, len(self._waiting), self._waiting.dropped)
+        waiting = self._waiting
+        return RegistryHealth(error, since, len(waiting), waiting.dropped, waiting.set_aside)
 
     # What is of this machine.
 
@@ -340,82 +349,39 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         self._local.release_lease(lease)
 
     def close(self) -> None:
-        if len(self._waiting):
-            self._try_to_deliver()
+        self._waiting.close(self._remote.database.timeout)
         self._copy.finish()
         for store in (self._remote, self._copy.store, self._local):
             store.close()
 
-    def _search(self, ask: Callable[[SearchStore], T]) -> T:
-        """What the database finds; it raises at once while that is not tried again.
-
-        Raises:
-            RegistryError: If the database does not answer, or refuses.
-        """
-        if not self.availability.may_try() and (error := self.availability.error):
-            raise error
-        return self._asked(lambda _: ask(self._remote.search))
-
-    def _found(self, ask: Callable[[Registry], T]) -> tuple[T, bool]:
-        """What the database has, or the copy while it does not answer; and which it was."""
-        if self.availability.may_try():
-            with suppress(RegistryError):
-                return self._asked(ask), True
-        self._answers_of_copy += 1
-        return ask(self._copy.store), False
-
-    def _found_decision(self, ask: Callable[[Registry], T]) -> tuple[T, bool]:
-        """As `_found`.
-
-        Raises:
-            RegistryUnavailableError: If the copy lacks decisions that are in effect here.
-        """
-        found, is_live = self._found(ask)
-        if not is_live:
-            self._copy.require_decisions()
-        return found, is_live
-
-    def _read(self, ask: Callable[[Registry], T]) -> T:
-        found, _ = self._found(ask)
-        return found
-
     def _asked(self, ask: Callable[[Registry], T]) -> T:
-        """What the database has.
+        return self._failover.ask(ask)
+
+    def _resume(self) -> None:
+        self._waiting.resume()
+
+    def _send(self, write: Callable[[Registry], object]) -> bool:
+        """Write, unless the database is not to be tried now.
 
         Raises:
-            RegistryError: If it does not answer, or refuses.
+            RegistryError: As `Failover.ask`.
         """
-        try:
-            if was_out := self.availability.error is not None:
-                self._waiting.deliver(self._remote)  # first, so that what is read then has it
-            found = ask(self._remote)
-        except RegistryError as error:
-            self.availability.failed(error)
-            raise
-        self.availability.answered()
-        if not self._has_met:
-            self._has_met = True
-            with suppress(OSError):
-                self._met.touch()
-        if was_out:
-            self._copy.copy_decisions_later()
-        return found
+        with self._writers:
+            if not self._failover.may_ask():
+                return False
+            self._asked(write)
+            return True
 
     def _decided(self, decide: Callable[[Registry], T]) -> T:
         try:
             result = self._asked(decide)
         except RegistryUnavailableError as error:
             message = f"the decision cannot be kept: {error.message}"
-            raise RegistryUnavailableError(message, hint=error.hint) from error
+            raise type(error)(message, hint=error.hint) from error
         # At once, so that it is in force here if the database goes away next.
         with suppress(RegistryError):
             self._copy.copy_decisions()
         return result
-
-    def _kept(self, key: tuple[object, ...], write: Callable[[Registry], object]) -> None:
-        self._copy.write(write)
-        self._waiting.add(key, write)
-        self._try_to_deliver()
 
     def _accept_for_now(self, scope: str, found: Iterable[Acceptance], at: float) -> int:
         self._copy.require_decisions()
@@ -423,8 +389,9 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         new = [one for one in found if one.tool not in known(scope, one.server)]
         return self._waiting.accept(scope, new, at)
 
-    def _try_to_deliver(self) -> None:
-        """Write what waits, if the database answers."""
-        if self.availability.may_try():
-            with suppress(RegistryError):
-                self._asked(self._waiting.deliver)
+
+def _with_first_seen(decisions: Decisions, seen: Iterable[Acceptance]) -> Decisions:
+    """With what this gateway accepted of tools about which nothing is decided."""
+    known = decisions.accepted
+    new = [one for one in seen if one.tool not in known.get(one.server, ())]
+    return with_accepted(decisions, new) if new else decisions

@@ -39,8 +39,10 @@ class SharedWebhooks:
     def fail_delivery(self, delivery: Delivery, reason: str, *, retry_in: float | None) -> bool:
         return self._asked(lambda store: store.fail_delivery(delivery, reason, retry_in=retry_in))
 
-    def disable_webhook(self, scope: str, webhook: str, reason: str) -> int:
-        return self._asked(lambda store: store.disable_webhook(scope, webhook, reason))
+    def disable_webhook(self, scope: str, webhook: str, reason: str, *, address: str) -> int:
+        return self._asked(
+            lambda store: store.disable_webhook(scope, webhook, reason, address=address)
+        )
 
     def retry_deliveries(self, scope: str, webhooks: Collection[str] | None = None) -> int:
         return self._asked(lambda store: store.retry_deliveries(scope, webhooks))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.registry.codec import PartRow, part_from_row, settings_from_text
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:

@@ -1,26 +1,54 @@
 """A registry copied into an empty one of another back-end, and compared by digests.
 
-How servers introduced themselves, leases and search indexes are of a machine, and made again.
+How servers introduced themselves, leases, search indexes and what is granted to roles of a database
+are of a machine or of that database: they are made, or granted, again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from discovery_engine._util.batches import batches
 from discovery_engine._util.digests import blake2b
+from discovery_engine.catalog import ServerPart
 from discovery_engine.errors import RegistryError
+from discovery_engine.fleet.refresh_job import RefreshJob
+from discovery_engine.fleet.schedule import given_back
 from discovery_engine.registry.codec import part_to_row, settings_to_text
-from discovery_engine.registry.protocols import Registry, Snapshot
-from discovery_engine.registry.records import DecisionExport
+from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.records import (
+    EVERY_SCOPE,
+    DecisionExport,
+    EffectiveDecisions,
+    LossRecord,
+)
+from discovery_engine.registry.snapshot import Snapshot
+from discovery_engine.registry.webhook_export import StoredDelivery, WebhookExport
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ToolKey
+
+T = TypeVar("T")
+
+Report: TypeAlias = Callable[[str], None]
+"""What is copied at the moment, and how much of it is."""
+
+_AT_ONCE = 1_000_000  # bytes that are written in one transaction; a database gives it 5 s
+_ROW = 1_000  # bytes that a row costs, beside what it holds
+_TOOL = 2_000  # bytes of a tool with its description and schema
 
 
 class PortableRegistry(Registry, Protocol):
     """A registry of which everything can be read, and written as it is."""
+
+    @property
+    def most_scopes(self) -> int:
+        """How many snapshots it keeps; of more it drops the oldest."""
 
     def scopes(self) -> Collection[str]:
         """Those in which anything is kept but decisions."""
@@ -28,12 +56,25 @@ class PortableRegistry(Registry, Protocol):
     def export_decisions(self) -> DecisionExport: ...
 
     def import_decisions(self, decisions: DecisionExport) -> None:
-        """Hold these, and no others."""
+        """Hold these, and no others; a loss that is there counts until all are written."""
 
     def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None: ...
 
-    def used_vectors(self, scope: str) -> Mapping[tuple[str, bytes], bytes]:
-        """The vectors that a scope uses, by model and digest of the text."""
+    def used_vectors(self, scope: str) -> Sequence[tuple[str, bytes]]:
+        """The models and digests of the vectors that a scope uses."""
+
+    def import_jobs(self, jobs: Iterable[RefreshJob]) -> None:
+        """Add jobs that are not there."""
+
+    def export_webhooks(self, scope: str) -> WebhookExport: ...
+
+    def import_webhooks(self, scope: str, webhooks: WebhookExport) -> None:
+        """Hold these webhooks, without deliveries, and no others."""
+
+    def export_deliveries(self, scope: str) -> Sequence[StoredDelivery]:
+        """The oldest first."""
+
+    def import_deliveries(self, scope: str, deliveries: Iterable[StoredDelivery]) -> None: ...
 
 
 class ContentDigest(msgspec.Struct, frozen=True):
@@ -43,74 +84,158 @@ class ContentDigest(msgspec.Struct, frozen=True):
     digest: str
 
 
-def copy_registry(source: PortableRegistry, target: PortableRegistry) -> dict[str, ContentDigest]:
+def copy_registry(
+    source: PortableRegistry,
+    target: PortableRegistry,
+    *,
+    clock: Callable[[], float] = time.time,
+    report: Report = lambda _: None,
+) -> dict[str, ContentDigest]:
     """Copy all into an empty registry; returns what was copied, by kind.
 
     Raises:
-        RegistryError: If the target is not empty, or is not the same afterwards.
+        RegistryError: If the target is not empty, cannot hold it, or is not the same afterwards.
     """
-    if target.newest_decision() or target.scopes():
-        raise RegistryError(
-            "the registry to copy to is not empty, and what it holds would be lost",
-            hint="name an empty one: another database or file, or delete that one first",
-        )
-    for scope in sorted(source.scopes()):
-        _copy_scope(source, target, scope)
-    target.save_requests(source.written_requests())
-    # Last: a copy that was interrupted is then no registry that has decisions.
-    target.import_decisions(source.export_decisions())
+    _require_room(source, target)
+    # Who is given a copy that was not finished accepts nothing because it is new.
+    unfinished = EffectiveDecisions.of([LossRecord(EVERY_SCOPE, clock())])
+    target.import_decisions(DecisionExport(1, unfinished, {}))
+    scopes = sorted(source.scopes())
+    for number, scope in enumerate(scopes, 1):
+        _ScopeCopy(source, target, scope, f"configuration {number} of {len(scopes)}", report).run()
+    written = source.written_requests()
+    for some in _reported(written, lambda _: _ROW, "written requests", report):
+        target.save_requests(some)
+    decisions = source.export_decisions()
+    report(f"decisions: {len(decisions.effective):,}")
+    target.import_decisions(decisions)
+    report("comparing the copy with the original")
     expected, found = content_of(source), content_of(target)
     if different := sorted(kind for kind in expected if expected[kind] != found[kind]):
         raise RegistryError(
             f"the copy differs from the original in: {', '.join(different)}",
-            hint="stop the gateways that write to either, delete the copy, and repeat the command",
+            hint="stop the gateways and workers that write to either, delete the copy, and repeat "
+            "the command",
         )
     return found
 
 
 def content_of(registry: PortableRegistry) -> dict[str, ContentDigest]:
     """What a registry holds, by kind; equal for two that hold the same."""
-    decisions = registry.export_decisions()
-    scopes = sorted(registry.scopes())
-    snapshots = {scope: _own_snapshot(registry, scope) for scope in scopes}
-    parts = [
-        (scope, part_to_row(part))
-        for scope, one in snapshots.items()
-        for part in (one.catalog.parts.values() if one else ())
-    ]
-    return {
-        "decisions": _digest(decisions.effective),
-        "settings": _digest(
-            (scope, settings_to_text(one.settings)) for scope, one in snapshots.items() if one
-        ),
-        "servers": _digest(parts),
-        "uses": _digest((scope, registry.uses(scope)) for scope in scopes if registry.uses(scope)),
-        "vectors": _digest(
-            (scope, *one) for scope in scopes for one in registry.used_vectors(scope).items()
-        ),
-        "written requests": _digest(registry.written_requests()),
-        "presets": _digest((scope, one) for scope in scopes for one in registry.presets(scope)),
-        "requests of agents": _digest(
-            (scope, one) for scope in scopes for one in registry.agent_requests(scope)
-        ),
-    }
+    found: defaultdict[str, list[bytes]] = defaultdict(list)
+    for scope in sorted(registry.scopes()):
+        for kind, item in _content_of_scope(registry, scope):
+            found[kind].append(_digest((scope, item)))
+    found["decisions"] = [*map(_digest, registry.export_decisions().effective)]
+    found["written requests"] = [*map(_digest, registry.written_requests())]
+    return {kind: _content_digest(found[kind]) for kind in _KINDS}
 
 
-def _copy_scope(source: PortableRegistry, target: PortableRegistry, scope: str) -> None:
-    if snapshot := _own_snapshot(source, scope):
-        target.save_settings(scope, snapshot.settings)
+_KINDS = (
+    "decisions", "settings", "servers", "uses", "vectors", "written requests", "presets",
+    "requests of agents", "refresh jobs", "webhooks", "deliveries",
+)  # fmt: skip
+
+
+def _require_room(source: PortableRegistry, target: PortableRegistry) -> None:
+    if target.newest_decision() or target.scopes():
+        raise RegistryError(
+            "the registry to copy to is not empty, and what it holds would be lost",
+            hint="name an empty one: another database or file. What is left of a copy is deleted "
+            "by `DROP SCHEMA discovery CASCADE`, or with all files of its name",
+        )
+    count = sum(source.load_settings(scope) is not None for scope in source.scopes())
+    if count > target.most_scopes:
+        raise RegistryError(
+            f"the registry has {count:,} configurations, and the one to copy to keeps "
+            f"{target.most_scopes:,}, so nothing was copied",
+            hint="name a PostgreSQL database, which keeps 1,000",
+        )
+
+
+class _ScopeCopy:
+    """Copies what is kept under one scope."""
+
+    def __init__(
+        self,
+        source: PortableRegistry,
+        target: PortableRegistry,
+        scope: str,
+        title: str,
+        report: Report,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._scope = scope
+        self._report: Report = lambda text: report(f"{title}, {text}")
+
+    def run(self) -> None:
+        source, target, scope = self._source, self._target, self._scope
+        if snapshot := _own_snapshot(source, scope):
+            self._copy_snapshot(snapshot)
+            self._copy_uses(snapshot)
+            self._copy_vectors()
+        # After all that is an event for a webhook, so that none is made.
+        target.import_webhooks(scope, source.export_webhooks(scope))
+        deliveries = source.export_deliveries(scope)
+        for some in self._batches("deliveries", deliveries, lambda one: _ROW + len(one.body)):
+            target.import_deliveries(scope, some)
+        for jobs in self._batches("refresh jobs", _resting_jobs(source, scope)):
+            target.import_jobs(jobs)
+        for preset in source.presets(scope):
+            target.save_preset(scope, preset)
+        for request in source.agent_requests(scope):
+            target.save_agent_request(scope, request)
+
+    def _copy_snapshot(self, snapshot: Snapshot) -> None:
+        target, scope, settings = self._target, self._scope, snapshot.settings
+        parts, revision = tuple(snapshot.catalog.parts.values()), snapshot.catalog.revision
+        target.save_settings(scope, replace(settings, webhooks=()))
+        for some in self._batches("servers", parts, _size_of_part):
+            target.save_parts(scope, some, revision=revision)
+        target.save_settings(scope, settings)
         # `decided` is only saved with a scope that was loaded: others may have saved it otherwise.
         target.load(scope)
-        catalog = snapshot.catalog
-        parts = catalog.parts.values()
-        target.save_parts(scope, parts, revision=catalog.revision, decided=snapshot.decided)
-        target.save_uses(scope, source.uses(scope))
-        for (model, digest), data in source.used_vectors(scope).items():
-            target.save_vectors(scope, model, {digest: data})
-    for preset in source.presets(scope):
-        target.save_preset(scope, preset)
-    for request in source.agent_requests(scope):
-        target.save_agent_request(scope, request)
+        target.save_parts(scope, (), revision=revision, decided=snapshot.decided)
+
+    def _copy_uses(self, snapshot: Snapshot) -> None:
+        uses = _own_uses(self._source, self._scope, snapshot)
+        for some in self._batches("uses", uses.items()):
+            self._target.save_uses(self._scope, dict(some))
+
+    def _copy_vectors(self) -> None:
+        for some in self._batches("vectors", self._source.used_vectors(self._scope)):
+            for model, vectors in _vectors(self._source, some).items():
+                self._target.save_vectors(self._scope, model, vectors)
+
+    def _batches(
+        self, kind: str, items: Collection[T], size: Callable[[T], int] = lambda _: _ROW
+    ) -> Iterator[list[T]]:
+        return _reported(items, size, kind, self._report)
+
+
+def _content_of_scope(registry: PortableRegistry, scope: str) -> Iterator[tuple[str, object]]:
+    """What is kept under a scope, each with its kind."""
+    webhooks = registry.export_webhooks(scope)
+    if snapshot := _own_snapshot(registry, scope):
+        yield "settings", settings_to_text(snapshot.settings)
+        for name, part in snapshot.catalog.parts.items():
+            yield "servers", (part_to_row(part), webhooks.health.get(name))
+        for use in _own_uses(registry, scope, snapshot).items():
+            yield "uses", use
+        for some in batches(registry.used_vectors(scope), lambda _: _ROW, most=_AT_ONCE):
+            for model, vectors in _vectors(registry, some).items():
+                for vector in vectors.items():
+                    yield "vectors", (model, vector)
+    for kind, items in (
+        ("presets", registry.presets(scope)),
+        ("requests of agents", registry.agent_requests(scope)),
+        ("refresh jobs", _resting_jobs(registry, scope)),
+        ("webhooks", webhooks.webhooks),
+        ("deliveries", registry.export_deliveries(scope)),
+    ):
+        for item in items:
+            yield kind, item
 
 
 def _own_snapshot(registry: PortableRegistry, scope: str) -> Snapshot | None:
@@ -118,10 +243,48 @@ def _own_snapshot(registry: PortableRegistry, scope: str) -> Snapshot | None:
     return snapshot.own if snapshot else None
 
 
-def _digest(items: Iterable[object]) -> ContentDigest:
-    texts = sorted(map(repr, items))
-    hashed = blake2b(digest_size=16)
-    for text in texts:
-        content = text.encode("utf-8", "surrogatepass")
-        hashed.update(b"%d:" % len(content) + content)
-    return ContentDigest(len(texts), hashed.hexdigest())
+def _own_uses(
+    registry: PortableRegistry, scope: str, snapshot: Snapshot
+) -> dict[ToolKey, UseCount]:
+    """Those of the servers that the settings name."""
+    named = snapshot.settings.by_name
+    return {key: use for key, use in registry.uses(scope).items() if key.server in named}
+
+
+def _resting_jobs(registry: PortableRegistry, scope: str) -> list[RefreshJob]:
+    """Jobs as they are once their workers have given them back."""
+    jobs = registry.refresh_jobs(scope)
+    return [given_back(job) if job.state == "processing" else job for job in jobs]
+
+
+def _vectors(
+    registry: PortableRegistry, wanted: Iterable[tuple[str, bytes]]
+) -> dict[str, Mapping[bytes, bytes]]:
+    """By model and digest."""
+    digests: defaultdict[str, list[bytes]] = defaultdict(list)
+    for model, digest in wanted:
+        digests[model].append(digest)
+    return {model: registry.vectors(model, some) for model, some in digests.items()}
+
+
+def _size_of_part(part: ServerPart) -> int:
+    return _ROW + _TOOL * (len(part.entries) + len(part.offerings))
+
+
+def _reported(
+    items: Collection[T], size: Callable[[T], int], kind: str, report: Report
+) -> Iterator[list[T]]:
+    """The items, as many at a time as one transaction writes."""
+    done = 0
+    for some in batches(items, size, most=_AT_ONCE):
+        report(f"{kind}: {done:,} of {len(items):,}")
+        yield some
+        done += len(some)
+
+
+def _digest(item: object) -> bytes:
+    return blake2b(repr(item).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _content_digest(items: Collection[bytes]) -> ContentDigest:
+    return ContentDigest(len(items), blake2b(b"".join(sorted(items)), digest_size=16).hexdigest())

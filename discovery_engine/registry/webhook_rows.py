@@ -84,6 +84,14 @@ def _is_stored(webhook: WebhookSettings, row: WebhookRow | None) -> bool:
     return (row.definition, row.address) == (definition_of(webhook), address_of(webhook))
 
 
+def is_first(before: Iterable[WebhookRow], after: Iterable[WebhookRow]) -> bool:
+    """Whether events are stored since now, and were for no webhook.
+
+    What was noted of the health of servers is then of an earlier time.
+    """
+    return any(row.is_active for row in after) and not any(row.is_active for row in before)
+
+
 class NoEvents:
     """In place of a `webhook_writer.WebhookWriter`, where a scope has no webhook."""
 

@@ -37,9 +37,10 @@ class WebhookStore(Protocol):
     def fail_delivery(self, delivery: Delivery, reason: str, *, retry_in: float | None) -> bool:
         """Note a failure, tried again in `retry_in` seconds, or dead with None; as above."""
 
-    def disable_webhook(self, scope: str, webhook: str, reason: str) -> int:
+    def disable_webhook(self, scope: str, webhook: str, reason: str, *, address: str) -> int:
         """Store nothing more for a webhook, until its address is another one or it is retried.
 
+        Nothing happens if that is not the address (`webhook_rows.address_of`) to which was sent.
         Its pending deliveries are dead; returns how many.
         """
 

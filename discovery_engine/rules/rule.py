@@ -6,7 +6,7 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
@@ -26,6 +26,8 @@ Reason: TypeAlias = (
 `off`: the configuration disables every server."""
 
 WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
+NOBODY = "nobody"
+"""In `visible_to`, where the teams and users cannot be read: no token stands for it."""
 FOR_REVIEW: tuple[Withheld, ...] = ("changed", "pending", "suspicious")
 """Why a tool is withheld that its owner may accept."""
 REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
@@ -61,3 +63,8 @@ class Verdict(Struct, frozen=True, cache_hash=True):
     """The index of the rule that decided; set with reason `rule`."""
     detail: str = ""
     """More of the reason, for the owner alone; set where a server is refused."""
+
+    def carries(self, tags: Collection[str], *, any_tag: bool = False) -> bool:
+        """Whether it has all of `tags`, or with `any_tag` one of them; true if there are none."""
+        matches = any if any_tag else all
+        return not tags or matches(tag in self.tags for tag in tags)

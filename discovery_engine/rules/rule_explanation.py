@@ -79,9 +79,12 @@ def decider(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool
 
 
 def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
-    """The same for every reader: without files, and patterns, which may name a tool."""
+    """The same for every reader: without files and patterns, which may name a tool.
+
+    It has no number either, which would tell how many rules there are for other teams.
+    """
     if verdict.rule is not None:
-        return f"rule {verdict.rule + 1} of the owner"
+        return "a rule of the owner"
     if verdict.reason == "whitelist":
         return "no rule of the owner enables it"
     return describe(verdict, (), subject=subject)

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 import anyio
@@ -27,7 +28,7 @@ from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged, RequestsWritten
 from discovery_engine.fleet.refresh_job import ClaimLostError
 from discovery_engine.registry.codec import without_secrets
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.runtime.catalog_store import CatalogStore
 from discovery_engine.runtime.ingestion.carry_over import carried_over
 from discovery_engine.runtime.ingestion.ingestor import Ingestor
@@ -35,9 +36,11 @@ from discovery_engine.runtime.ingestion.listing_result import ListingResult, par
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.runtime.ingestion.server_parts import part_from_result
 from discovery_engine.runtime.ingestion.shared_parts import shared_parts
+from discovery_engine.runtime.ingestion.unchanged_part import UnchangedParts
 from discovery_engine.runtime.restore import newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
+from discovery_engine.runtime.unchanged_listings import UnchangedListings
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.examples.written import WrittenBook
 from discovery_engine.search.usage import usage_shares
@@ -46,7 +49,9 @@ from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim
-    from discovery_engine.registry.protocols import Registry, SaveOutcome
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.registry.refresh_queue import SaveOutcome
+    from discovery_engine.search.usage import UseCount
     from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.effective_trust import Trust
@@ -70,6 +75,8 @@ class CatalogState:
         self._clock = clock
         self._lock = anyio.Lock()
         self._pending: dict[ServerName, ListingResult] = {}
+        self._unchanged_parts = UnchangedParts()
+        self._unchanged = UnchangedListings(self._store, self._changing, self._unchanged_part)
         settings = Settings()
         self._searcher = SearcherSource(Catalog(), settings)
         self.view = View(settings, Catalog(), self._searcher)
@@ -78,6 +85,9 @@ class CatalogState:
         self.trust_store = TrustStore(store, secrets=self._secrets, environ=environ, clock=clock)
         self._ingestor = Ingestor(Rulebook(settings))
         self._written: WrittenBook | None = None
+        self._usage_reads = count(1)
+        self._usage_read = 0
+        """The number of the read that the view has."""
         self._logged: set[Diagnostic] = set()
         self.is_complete = True
         """Whether the settings have transports; `restore_unchanged` goes without."""
@@ -90,7 +100,7 @@ class CatalogState:
             logger.warning("The stored catalog cannot be loaded: %s", error)
             stored = index = None
         known = stored or Snapshot(Settings(), Catalog())
-        mended = newly_configured(known.settings, known.catalog, self._secrets)
+        mended = newly_configured(known.settings, known.own.catalog, self._secrets)
         async with self._changing():
             await self._replace_settings(settings, known, index)
             await self._clear_failures(mended)
@@ -106,7 +116,7 @@ class CatalogState:
             trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
         except RegistryError:  # `restore` reports it
             return False
-        if stored is None or not _holds_for(stored, settings, trust):
+        if stored is None or not _holds_for(stored := stored.own, settings, trust):
             return False
         if newly_configured(settings, stored.catalog, self._secrets):
             return False
@@ -143,26 +153,36 @@ class CatalogState:
                 await self._apply_pending()
                 return self._current_settings(result) is not None
 
-    async def apply_claimed(self, result: ListingResult, claim: RefreshClaim) -> SaveOutcome | None:
-        """Apply the listing of a server that a worker has claimed, and store it with the claim.
+    async def apply_claimed(
+        self, result: ListingResult, claim: RefreshClaim, *, due_in: float
+    ) -> SaveOutcome | None:
+        """Apply the listing of a server that a worker has claimed, store it, and end the claim.
 
-        None if the server is no longer configured, or its transport differs. Unless it is stored,
-        nothing is changed.
+        The server is due again in `due_in` seconds. None if it is no longer configured, or its
+        transport differs. Unless it is stored, nothing is changed.
 
         Raises:
             RegistryError: If it cannot be stored.
         """
         known = self.view.catalog.part(result.server.name)
+        if known.listed_at and await self._unchanged.end(result, claim, due_in=due_in):
+            return "unchanged"
         result = await anyio.to_thread.run_sync(parse_listing, result, known)
         async with self._changing():
+
+            def save() -> tuple[ServerPart, SaveOutcome] | None:
+                self._accept_new([result], claim)
+                if part := self._part(result):
+                    return part, self._store.save_claimed(self._known, part, claim, due_in=due_in)
+                return None
+
             try:
-                await self._accept_new([result], claim)
+                saved = await anyio.to_thread.run_sync(save)
             except ClaimLostError:
                 return "lost"
-            part = await anyio.to_thread.run_sync(self._part, result)
-            if part is None:
+            if saved is None:
                 return None
-            outcome = await self._store.save_claimed(self._known, part, claim)
+            part, outcome = saved
             known = self.view.catalog.part(part.server)
             # A new catalog costs by the number of all servers, and most listings change nothing.
             if outcome != "lost" and replace(part, listed_at=known.listed_at) != known:
@@ -172,6 +192,10 @@ class CatalogState:
     async def tended_servers(self) -> frozenset[ServerName]:
         """The servers that workers of the registry list in time."""
         return await self._store.tended_servers(self.view.settings)
+
+    async def name_servers(self) -> bool:
+        """Name the servers to all processes of the registry; returns whether it succeeded."""
+        return await self._store.name_servers(self.view.settings)
 
     async def save_index(self) -> None:
         """Store the search index of the current catalog, or what the database lacks of it.
@@ -191,13 +215,25 @@ class CatalogState:
             data = await anyio.to_thread.run_sync(_dumped, source)
         except Exception:
             logger.warning("The search index cannot be stored and is built again", exc_info=True)
-            await anyio.to_thread.run_sync(source.rebuild)
-            async with self._changing():
-                if source is self._searcher:  # views keep the searcher that they have opened
-                    self.view = replace(self.view, open_searcher=source)
+            await self._rebuild(source)
             return
         if data is not None:
             source.is_stored = await self._store.save_index(settings, data)
+
+    async def rebuild_index(self) -> None:
+        """Make the search index anew, of nothing but the tools, and store it.
+
+        Raises:
+            RegistryError: If the database that is searched does not answer.
+        """
+        await self._rebuild(self._searcher)
+        await self.save_index()
+
+    async def _rebuild(self, source: SearcherSource) -> None:
+        await anyio.to_thread.run_sync(source.rebuild)
+        async with self._changing():
+            if source is self._searcher:  # views keep the searcher that they have opened
+                self.view = replace(self.view, open_searcher=source)
 
     async def set_vectors(self, vectors: ToolVectors | None) -> None:
         """Use these vectors for semantic search; None searches by words only."""
@@ -206,10 +242,14 @@ class CatalogState:
 
     async def count_use(self, key: ToolKey) -> None:
         """Count a call of a tool that was found; no-op unless `search.learn` is set."""
+        settings = self.view.settings
+        if not settings.search.learn:
+            return
+        # Without the lock: no decision and no listing waits for a count.
+        await self._store.count_use(settings, key, at=self._clock())
+        read = await self._read_usage()
         async with self._changing():
-            if self.view.settings.search.learn:
-                await self._store.count_use(self.view.settings, key, at=self._clock())
-                await self._load_usage()
+            self._replace_usage(*read)
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
         """Delete the tools of servers (all with None); returns how many there were.
@@ -303,7 +343,7 @@ class CatalogState:
 
     async def _apply_pending(self) -> None:
         pending, self._pending = self._pending, {}
-        await self._accept_new(pending.values())
+        await anyio.to_thread.run_sync(self._accept_new, pending.values())
         # In a thread, as the diff below: with 10,000 tools each blocked the loop for 40 ms.
         if parts := await anyio.to_thread.run_sync(self._parts, pending.values()):
             await self._replace_catalog(self.view.catalog.with_parts(parts))
@@ -313,10 +353,20 @@ class CatalogState:
                 if saved:
                     await self._store.save_parts(self._known, saved, are_listed=are_listed)
 
-    async def _accept_new(
+    def _unchanged_part(self, result: ListingResult) -> ServerPart | None:
+        server = self._current_settings(result)
+        if server is None or self.trust_store.decided is None:
+            return None  # or what was accepted has to be read again first
+        known = self.view.catalog.part(server.name)
+        return self._unchanged_parts.part(server, known, result, self._ingestor)
+
+    def _accept_new(
         self, pending: Iterable[ListingResult], claim: RefreshClaim | None = None
     ) -> None:
-        """Accept new tools under the trust policy before they become visible; needs the lock."""
+        """Accept new tools under the trust policy before they become visible.
+
+        It blocks, and needs the lock.
+        """
         listed = [
             listed._replace(server=server)
             for one in pending
@@ -324,8 +374,7 @@ class CatalogState:
         ]
         settings = self.view.settings
         write = partial(self._store.accept_claimed, claim) if claim else None
-        accept = partial(self.trust_store.accept_listed, settings, listed, write)
-        trust = await anyio.to_thread.run_sync(accept)
+        trust = self.trust_store.accept_listed(settings, listed, write)
         if trust is not self.trust_store.trust:
             self.trust_store.trust = trust
             self._ingestor = replace(self._ingestor, trust=trust)
@@ -358,19 +407,35 @@ class CatalogState:
         await self._replace_catalog(catalog, settings, index)
         is_elsewhere = catalog_key_of(known.settings) != catalog_key_of(settings)
         saved = {} if is_elsewhere else known.catalog.parts
-        changed = [part for part in parts if part is not saved.get(part.server)]
-        is_same = not (changed or is_elsewhere) and known.decided == self.trust_store.decided
+        # Judged once more, nearly all are as before: to write 100,000 tools takes five seconds.
+        changed = [part for part in parts if part != saved.get(part.server)]
+        is_judged = known.decided == self.trust_store.decided
+        # Other settings are stored as not judged by: the next start would judge all tools anew.
+        is_stored = without_secrets(known.settings) == without_secrets(settings)
+        is_same = is_judged and is_stored and not (changed or is_elsewhere)
         await self._store.save_settings(self._known, None if is_same else changed)
         await self._load_usage()
 
     def _set_trust(self, settings: Settings, trust: Trust) -> None:
         self.trust_store.trust = trust
         self._ingestor = Ingestor(Rulebook(settings), trust)
+        self._unchanged_parts = UnchangedParts()
         self.view = replace(self.view, lost_at=trust.decisions.lost_at)
 
     async def _load_usage(self) -> None:
         """Load the use counts into the view; needs the lock."""
-        uses = await self._store.uses(self.view.settings)
+        self._replace_usage(*await self._read_usage())
+
+    async def _read_usage(self) -> tuple[int, Mapping[ToolKey, UseCount]]:
+        """The use counts, and the number of this read: one that began later knows more."""
+        number = next(self._usage_reads)
+        return number, await self._store.uses(self.view.settings)
+
+    def _replace_usage(self, number: int, uses: Mapping[ToolKey, UseCount]) -> None:
+        """Load what was read into the view, unless a later read is there; needs the lock."""
+        if number < self._usage_read:
+            return
+        self._usage_read = number
         if uses or self.view.usage:
             self.view = replace(self.view, usage=usage_shares(uses, self._clock()))
 

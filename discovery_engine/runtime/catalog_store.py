@@ -6,7 +6,7 @@ A failed write is logged. It only means that the next start has to list the serv
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
     from discovery_engine.fleet.refresh_job import RefreshClaim
-    from discovery_engine.registry.protocols import Registry, SaveOutcome, Snapshot
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.registry.refresh_queue import ClaimedPart, SaveOutcome
+    from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.search.database.synchronization import SearchSynchronization
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
@@ -90,6 +92,16 @@ class CatalogStore:
             logger.debug("Which servers workers list cannot be read: %s", error)
             return frozenset()
 
+    async def name_servers(self, settings: Settings) -> bool:
+        """Keep the jobs of these servers, and drop old ones; returns whether it succeeded."""
+        key, names = catalog_key_of(settings), settings.by_name
+        try:
+            await anyio.to_thread.run_sync(self._registry.name_servers, key, names)
+        except RegistryError as error:
+            logger.debug("The refresh queue cannot be compared with the configuration: %s", error)
+            return False
+        return True
+
     async def save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
         """Store the settings, and these parts; None if all parts are stored already."""
         await self._write(partial(self._save_settings, now, parts))
@@ -100,22 +112,29 @@ class CatalogStore:
         """Store these parts; `are_listed` if they are new listings, which replace any other."""
         await self._write(partial(self._save_parts, now, parts, are_listed=are_listed))
 
-    async def save_claimed(
-        self, now: Snapshot, part: ServerPart, claim: RefreshClaim
+    def save_claimed(
+        self, now: Snapshot, part: ServerPart, claim: RefreshClaim, *, due_in: float
     ) -> SaveOutcome:
-        """Store what a claimed server listed.
+        """Store what a claimed server listed, and end the claim; it blocks.
 
         Raises:
             RegistryError: If it cannot be stored.
         """
-        save = partial(
-            self._registry.save_claimed,
-            claim,
-            part,
-            revision=now.catalog.revision,
-            decided=now.decided,
+        revision, decided = now.catalog.revision, now.decided
+        return self._registry.save_claimed(
+            claim, part, due_in=due_in, revision=revision, decided=decided
         )
-        return await anyio.to_thread.run_sync(save)
+
+    def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
+        """End the claims of what is stored already, all in one write; returns which; it blocks.
+
+        None of them if that fails: `save_claimed` shows which one is the reason.
+        """
+        try:
+            return self._registry.end_unchanged(listed) if listed else frozenset()
+        except RegistryError as error:
+            logger.debug("Listings are stored one by one: %s", error)
+            return frozenset()
 
     def accept_claimed(
         self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float

@@ -45,7 +45,7 @@ OnNeedsAuth: TypeAlias = Callable[[ServerSettings, NeedsAuthError], Awaitable[No
 
 _WORDS = ("statusMessage", "error")
 """Members of a task's state that are errors of the server, or like them."""
-_NO_SECRETS = None, OutputRedactor(frozenset())
+_SHARES_NOTHINGS = None, OutputRedactor(frozenset())
 
 
 class LazyUpstreams:
@@ -229,7 +229,7 @@ class LazyUpstreams:
         history = self._upstreams.histories.get(name) if self._upstreams else None
         if history is None:
             return None
-        _, redactor = self._redactors.get(name, _NO_SECRETS)
+        _, redactor = self._redactors.get(name, _SHARES_NOTHINGS)
         raw = history.info
         # Every search reads this, so it is redacted again only after a change.
         known, used, shown = self._live.get(name, (None, None, None))
@@ -244,7 +244,7 @@ class LazyUpstreams:
         start = history.start if history else None
         if start is None:
             return StateInfo(ServerState.STARTING)
-        _, redactor = self._redactors.get(name, _NO_SECRETS)
+        _, redactor = self._redactors.get(name, _SHARES_NOTHINGS)
         stderr = redactor.redact_stderr(start.stderr)
         return StateInfo(ServerState.STARTING, stderr=stderr, starting_for=start.seconds)
 
@@ -252,7 +252,7 @@ class LazyUpstreams:
         """As `Upstreams.states`, redacted; empty before the first use."""
         states = self._upstreams.states() if self._upstreams else {}
         return {
-            name: _redacted_info(info, self._redactors.get(name, _NO_SECRETS)[1])
+            name: _redacted_info(info, self._redactors.get(name, _SHARES_NOTHINGS)[1])
             for name, info in states.items()
         }
 
@@ -271,7 +271,7 @@ class LazyUpstreams:
             await anyio.sleep_forever()
 
     async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
-        transport, known = self._redactors.get(server.name, _NO_SECRETS)
+        transport, known = self._redactors.get(server.name, _SHARES_NOTHINGS)
         is_same = transport is server.transport or transport == server.transport
         if is_same and known.is_stable:
             return known
@@ -288,7 +288,7 @@ class LazyUpstreams:
     def _on_stderr(self, name: ServerName, lines: Sequence[str]) -> None:
         if (log := self._stderr_logs.get(name)) is None:
             log = self._stderr_logs[name] = StderrLog(name)
-        _, redactor = self._redactors.get(name, _NO_SECRETS)
+        _, redactor = self._redactors.get(name, _SHARES_NOTHINGS)
         log.write(lines, redactor.redact)
         if self._server_recorder:
             self._server_recorder.record_lines(name, lines, redactor.redact)

@@ -10,6 +10,11 @@ when it saw no renewal for so long that the leader cannot count on it any more. 
 its own monotonic clock how long that was: a clock that is set, a machine that sleeps and a reboot
 never make a second leader beside the first.
 
+On one machine a leader also has a file locked. When it ends, however it does, the lock is free, and
+the next process takes the lease at once. The lease decides on who leads in every case: the lock
+only shows that waiting for its holder is in vain. A leader without it, as one where files cannot be
+locked, is waited for; so is one that hangs.
+
 A leader that was stopped finds out when it goes on: `Term.is_certain` is false from the moment on
 at which another one may lead, until a renewal has shown that none does.
 """
@@ -31,15 +36,21 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.protocols import LeaseStore
+from discovery_engine.runtime.leader_lock import LeaderLock, LockState
 
 logger = logging.getLogger(__name__)
 
 
 class LeaseTimes(Struct, frozen=True):
-    """In seconds. Another leads at most `patience` and two pauses after a leader was killed."""
+    """In seconds. Another leads at most a `glance` after a leader with a lock has ended.
+
+    One that hangs, or has no lock, is followed after `patience` and two pauses at most.
+    """
 
     pause: float = 2.0
     """Between two renewals, and between two looks of who waits."""
+    glance: float = 0.5
+    """Between two tries of the lock: some 50 us of CPU, where a look takes ten times as much."""
     certain: float = 6.0
     """After a renewal, in which the leader need not ask whether it still is."""
     patience: float = 8.0
@@ -88,6 +99,9 @@ class Term:
 
 Work: TypeAlias = Callable[[Term], Awaitable[None]]
 
+_LOCKED = "-locked-"
+"""Before the file that a holder has locked, at the end of its name; without a lock it has none."""
+
 
 class Leadership:
     """Of one thing, which `name` says; among the processes of one registry."""
@@ -97,53 +111,107 @@ class Leadership:
         store: LeaseStore,
         name: str,
         *,
+        lock: LeaderLock | None = None,
         times: LeaseTimes = USUAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`lock` is of the same processes; None if they are not all on this machine."""
         self._store = store
         self._name = name
+        self._lock = lock
         self._times = times
         self._clock = clock
         self._holder = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._seen: Lease | None = None
+        self._seen_at = clock()
 
     async def lead(self, work: Work) -> NoReturn:
         """Run `work` whenever this process leads; it must return soon after `Term.lost` is set.
 
         When it returns, or at the end of this, others may lead at once.
         """
-        while True:
-            term = await self._elected()
-            logger.debug("This process leads %r, as number %d", self._name, term.lease.fence)
-            try:
-                await self._serve(term, work)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._release(term)
-            await anyio.sleep(self._times.pause)
+        try:
+            while True:
+                await self._run(await self._elected(), work)
+                await anyio.sleep(self._times.pause)
+        finally:
+            self._unlock()
+
+    async def lead_once(self, work: Work) -> bool:
+        """Run `work` if no other process leads now; returns whether none did. To be called again.
+
+        Raises:
+            RegistryError: If it cannot be seen who leads.
+        """
+        if (term := await self._stand()) is None:
+            return False
+        await self._run(term, work)
+        return True
 
     async def _elected(self) -> Term:
         """Wait until this process is the leader."""
-        seen: Lease | None = None
-        seen_at = self._clock()
         while True:
-            asked_at = self._clock()
             try:
-                found = await anyio.to_thread.run_sync(self._store.lease, self._name)
-                if found != seen:
-                    seen, seen_at = found, self._clock()
-                is_due = asked_at - seen_at >= self._times.patience
-                if found is None or found.is_free or is_due:
-                    asked_at = self._clock()
-                    with anyio.CancelScope(shield=True):  # what is acquired must be released
-                        lease = await anyio.to_thread.run_sync(self._acquire, found)
-                    if lease is not None:
-                        return Term(lease, asked_at + self._times.certain, self._clock)
+                if term := await self._stand():
+                    return term
             except RegistryError as error:
                 logger.debug("It cannot be seen who leads %r: %s", self._name, error)
-            await anyio.sleep(self._times.pause)
+            await self._pause()
 
-    def _acquire(self, instead_of: Lease | None) -> Lease | None:
-        return self._store.acquire_lease(self._name, self._holder, instead_of=instead_of)
+    async def _pause(self) -> None:
+        """Wait until it is time to look again: when the lock is free, or after a while."""
+        glances = self._times.pause / self._times.glance if self._lock else 1.0
+        for _ in range(round(glances)):
+            await anyio.sleep(self._times.pause / glances)
+            if await self._locked() == "held":
+                return
+
+    async def _stand(self) -> Term | None:
+        """Become the leader, if no other process is one."""
+        term = None
+        try:
+            term = await self._term(await self._locked())
+        finally:
+            if term is None:  # who has the lock should lead
+                self._unlock()
+        return term
+
+    async def _term(self, lock: LockState) -> Term | None:
+        asked_at = self._clock()
+        found = await anyio.to_thread.run_sync(self._store.lease, self._name)
+        if found != self._seen:
+            self._seen, self._seen_at = found, self._clock()
+        is_due = asked_at - self._seen_at >= self._times.patience
+        end = f"{_LOCKED}{self._lock.file}" if self._lock and lock == "held" else ""
+        if is_due or (lock != "taken" and _is_over(found, end)):
+            asked_at = self._clock()
+            with anyio.CancelScope(shield=True):  # what is acquired must be released
+                lease = await anyio.to_thread.run_sync(self._acquire, found, self._holder + end)
+            if lease is not None:
+                return Term(lease, asked_at + self._times.certain, self._clock)
+        return None
+
+    async def _locked(self) -> LockState:
+        """Whether this process has the lock now; it may lie on a slow disk."""
+        if self._lock is None:
+            return "unusable"
+        return await anyio.to_thread.run_sync(self._lock.acquire)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    async def _run(self, term: Term, work: Work) -> None:
+        logger.debug("This process leads %r, as number %d", self._name, term.lease.fence)
+        try:
+            await self._serve(term, work)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._release(term)
+            self._unlock()
+
+    def _acquire(self, instead_of: Lease | None, holder: str) -> Lease | None:
+        return self._store.acquire_lease(self._name, holder, instead_of=instead_of)
 
     async def _serve(self, term: Term, work: Work) -> None:
         async with open_task_group() as tasks:
@@ -189,3 +257,11 @@ class Leadership:
             await anyio.to_thread.run_sync(self._store.release_lease, term.lease)
         except RegistryError as error:
             logger.debug("%r is not given up: %s", self._name, error)
+
+
+def _is_over(found: Lease | None, end: str) -> bool:
+    """Whether nobody leads any more: the lease is free, or its holder had the lock, and ended.
+
+    `end` is that of this process's own name; empty if it does not have the lock.
+    """
+    return found is None or found.is_free or (end != "" and found.holder.endswith(end))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -26,7 +27,6 @@ from discovery_engine.errors import (
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.runtime.due_time import due_in
 from discovery_engine.runtime.ingestion.listing_result import ListingResult
-from discovery_engine.runtime.ingestion.server_parts import ttl_of
 from discovery_engine.runtime.refresh_report import RefreshReport, make_report
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import LiveStates
@@ -34,7 +34,7 @@ from discovery_engine.view.status import LiveStates
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.fleet.refresh_job import RefreshClaim
-    from discovery_engine.registry.protocols import SaveOutcome
+    from discovery_engine.registry.refresh_queue import SaveOutcome
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.tools.model import ServerName
@@ -48,12 +48,13 @@ _QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whate
 
 
 class ClaimedListing(Struct, frozen=True):
-    """What became of the listing of a claimed server."""
+    """What a claimed server listed."""
 
-    outcome: SaveOutcome
-    tools: int
-    ttl: float | None
-    """The time to live of the list, in seconds, as the server set it; None if it did not."""
+    server: ServerSettings
+    """Its settings then."""
+    listing: Listing
+    at: float
+    """Unix time in seconds."""
 
 
 class ServerLister:
@@ -145,13 +146,12 @@ class ServerLister:
         await self._start(name).wait()
 
     async def list_claimed(self, claim: RefreshClaim) -> ClaimedListing | None:
-        """List a server that a worker has claimed, and store the listing with the claim.
+        """List a server that a worker has claimed, as it is configured now.
 
-        None if it must not be listed, or not be reached in that way, any more.
+        None if it must not be listed any more.
 
         Raises:
-            UpstreamError: If it cannot be listed; nothing is stored then.
-            RegistryError: If the listing cannot be stored.
+            UpstreamError: If it cannot be listed.
         """
         await self._complete()
         server = self._view.connectable.get(claim.server)
@@ -159,22 +159,29 @@ class ServerLister:
             return None
         self._upstreams.reset_backoff(server.name)
         try:
-            listing = await self._upstreams.list_tools(server)
-            result = ListingResult(server, listing, self._clock())
-            outcome = await self._current.apply_claimed(result, claim)
-        except (RegistryError, UpstreamError):
-            raise
-        except Exception as error:  # an unexpected list must not end a worker
-            logger.exception("The list of %r cannot be read", server.name)
-            raise _unreadable(server.name, error) from error
+            with _readable(server.name):
+                listing = await self._upstreams.list_tools(server)
+                return ClaimedListing(server, listing, self._clock())
         finally:
             # A fleet has more servers than a machine can hold sessions with.
             with anyio.CancelScope(shield=True):
                 await self._upstreams.close(server.name)
-        if outcome is None:
-            return None
-        self._on_applied(result)
-        return ClaimedListing(outcome, len(listing.tools), ttl_of(listing))
+
+    async def apply_claimed(
+        self, listed: ClaimedListing, claim: RefreshClaim, *, due_in: float
+    ) -> SaveOutcome | None:
+        """As `CatalogState.apply_claimed`.
+
+        Raises:
+            UpstreamError: If the list cannot be read; nothing is stored then.
+            RegistryError: If it cannot be stored.
+        """
+        result = ListingResult(listed.server, listed.listing, listed.at)
+        with _readable(listed.server.name):
+            outcome = await self._current.apply_claimed(result, claim, due_in=due_in)
+        if outcome is not None:
+            self._on_applied(result)
+        return outcome
 
     async def note_missing_login(self, server: ServerSettings, error: NeedsAuthError) -> None:
         """Show in lists, also of other processes, what a request has shown of a login."""
@@ -319,6 +326,18 @@ class ServerLister:
 
 def _waiting(ended: Mapping[ServerName, anyio.Event]) -> list[ServerName]:
     return [name for name, over in ended.items() if not over.is_set()]
+
+
+@contextmanager
+def _readable(server: ServerName) -> Iterator[None]:
+    """An unexpected list must not end a worker."""
+    try:
+        yield
+    except (RegistryError, UpstreamError):
+        raise
+    except Exception as error:
+        logger.exception("The list of %r cannot be read", server)
+        raise _unreadable(server, error) from error
 
 
 def _unreadable(server: ServerName, error: Exception) -> UnavailableError:

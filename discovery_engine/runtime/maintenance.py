@@ -1,8 +1,9 @@
 """Background tasks of a long-running engine.
 
 One task each: lists servers that are due, follows list changes of servers, watches the files of the
-configuration, polls for decisions of the owner and for logins made by other processes, sends events
-to webhooks, and writes the states of servers to a file for `discovery health`.
+configuration, polls for decisions of the owner and for logins made by other processes, names its
+servers to all processes of the registry, sends events to webhooks, and writes the states of servers
+to a file for `discovery health`.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ _STATUS_PAUSE = 0.5  # seconds for which state changes are collected before they
 _CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same change
 _LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
 
+_NAME_EVERY = 3600.0  # seconds after which the servers are named again
+
 _STATUS_EVENTS = tuple(kind for kind in EVENTS if kind not in FREQUENT)
 
 
@@ -99,6 +102,7 @@ async def run_maintenance(
     decisions: ChangeFeed,
     logins: LoginFeed,
     webhooks: WebhookDispatcher,
+    name_servers: Callable[[], Awaitable[bool]],
     *,
     data: Path,
 ) -> NoReturn:
@@ -110,6 +114,7 @@ async def run_maintenance(
         tasks.start_soon(_follow_decisions, engine, decisions)
         tasks.start_soon(_follow_logins, engine, logins)
         tasks.start_soon(webhooks.run)
+        tasks.start_soon(_keep_named, name_servers)
         while True:
             engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
@@ -191,6 +196,12 @@ async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
         ]
         if chosen:
             await engine.refresh(chosen)
+
+
+async def _keep_named(name_servers: Callable[[], Awaitable[bool]]) -> NoReturn:
+    while True:
+        is_done = await name_servers()
+        await anyio.sleep(_NAME_EVERY if is_done else _LONGEST_SLEEP)
 
 
 def _awaits_secret(part: ServerPart) -> bool:

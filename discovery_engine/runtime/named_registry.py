@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import RegistrySettings, Settings
-from discovery_engine.errors import RegistryError
+from discovery_engine.config.settings import Settings
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import RegistryError, RegistryUnavailableError
+from discovery_engine.registry.gateway_store import STATE_KEY
 from discovery_engine.registry.postgres.database_state import DatabaseState, state_of
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.sqlite.registry import open_sqlite
@@ -19,14 +22,27 @@ from discovery_engine.runtime.shared_store import named_database
 from discovery_engine.secrets.references import split
 
 _SQLITE = "sqlite:///"
+_COPY_TIMEOUT = 60.0  # seconds of one operation
 ON_THIS_MACHINE = (
     "call log and metrics",
-    "tokens of clients",
+    "the gateway's own token, and tokens that were made before there was a database",
     "stored secrets",
     "copies of marketplaces and packages",
-    "results that are read in pages",
 )
 """What no database keeps, whichever is named."""
+
+
+_NEXT_STEPS = {
+    "password authentication failed": "correct the role or its password",
+    "no password supplied": "add the password of the role",
+    "resolve host": "correct the name of the host",
+    "refused": "start the database, or correct its host and port",
+    "read-only": "name all hosts, with `target_session_attrs=read-write`",
+    "timeout": "see whether the database runs and this machine may reach it, or correct its host",
+    "does not exist": "create it, or correct its name",
+}
+"""By what libpq or the server writes."""
+_ANOTHER_STEP = "see whether the database runs, and whether this machine may use it"
 
 
 class RegistryReport(Struct, frozen=True):
@@ -36,6 +52,8 @@ class RegistryReport(Struct, frozen=True):
     """The path of its file, or its address without a password."""
     database: DatabaseState | None = None
     """None for a file."""
+    ignored: tuple[Diagnostic, ...] = ()
+    """What the configuration says of it that does not count, as the file is not trusted."""
 
 
 def report_on(
@@ -50,13 +68,25 @@ def report_on(
     if not settings.registry.url:
         if path.exists():
             open_sqlite(path).close()
-        return RegistryReport(str(path))
-    registry = named_database(settings, path, environ)
+        of_registry = (one for one in settings.warnings if one.subject.startswith("registry."))
+        return RegistryReport(str(path), ignored=tuple(of_registry))
+    with (
+        closing(named_database(settings, path, environ)) as registry,
+        _explained(f"`registry.url` in discovery.yaml, `{settings.registry.url}`"),
+    ):
+        state = state_of(registry.database, has_secret=bool(environ.get(STATE_KEY)))
+        return RegistryReport(registry.database.address.name, state)
+
+
+@contextmanager
+def _explained(address: str) -> Iterator[None]:
+    """Say what to do about a database that cannot be reached, and where its address stands."""
     try:
-        name = registry.database.address.name
-        return RegistryReport(name, state_of(registry.database))
-    finally:
-        registry.close()
+        yield
+    except RegistryUnavailableError as error:
+        steps = (step for words, step in _NEXT_STEPS.items() if words in error.message)
+        hint = f"{next(steps, _ANOTHER_STEP)}; its address is that of {address}"
+        raise RegistryUnavailableError(error.message, hint=hint) from error
 
 
 def open_named_database(
@@ -78,19 +108,23 @@ def open_named_database(
 def open_named(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> PortableRegistry:
-    """The registry of a configuration itself, without a copy of it; the caller closes it.
+    """The registry that a configuration names, to be copied; the caller closes it.
 
     Raises:
         RegistryError: If it cannot be opened.
     """
     path = registry_path(data_dir, environ)
-    return named_database(settings, path, environ) if settings.registry.url else open_sqlite(path)
+    if not settings.registry.url:
+        return open_sqlite(path)
+    return named_database(_patient(settings), path, environ)
 
 
 def open_target(
     url: str, settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> PortableRegistry:
-    """The registry at `sqlite:///PATH` or at the address of a database, which may be a reference.
+    """The registry to copy to, at `sqlite:///PATH` or at the address of a database.
+
+    The address may be a reference. The caller closes the registry.
 
     Raises:
         RegistryError: If it cannot be opened, or the address holds a password.
@@ -104,5 +138,28 @@ def open_target(
             "the address holds a password, which others can see in the list of processes",
             hint="`discovery registry copy --to '${DATABASE_URL}'`, with that variable set",
         )
-    named = replace(settings, registry=RegistrySettings(url))
-    return named_database(named, registry_path(data_dir, environ), environ)
+    named = replace(settings, registry=replace(settings.registry, url=url))
+    registry = named_database(_patient(named), registry_path(data_dir, environ), environ)
+    try:
+        with _explained(f"`--to`, `{url}`"):
+            registry.database.check()
+    except RegistryError:
+        registry.close()
+        raise
+    return registry
+
+
+def granted_roles(registry: PortableRegistry) -> list[str]:
+    """The roles of a database that read a part of it, which are not copied."""
+    if not isinstance(registry, PostgresRegistry):
+        return []
+    return sorted({one.role for one in registry.roles.grants()})
+
+
+def _patient(settings: Settings) -> Settings:
+    """With time to read a large registry: all decisions, and all tools of a configuration, at once.
+
+    100,000 decisions take 2 s, and no one else waits for a command.
+    """
+    timeout = max(settings.registry.timeout, _COPY_TIMEOUT)
+    return replace(settings, registry=replace(settings.registry, timeout=timeout))

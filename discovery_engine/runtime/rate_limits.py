@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from discovery_engine.config.settings import ServerSettings, Settings, ViewLimits
+from discovery_engine.config.serve_settings import ViewLimits
+from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import RateLimitedError
 
 _MINUTE = 60.0  # seconds

@@ -1,6 +1,6 @@
 """A worker: claims servers from the refresh queue, lists them, and saves what they list.
 
-    claim ── list ── accept ── save ── finish        each write while the claim is valid
+    claim ── list ── accept ── save                  each write while the claim is valid
       └── heartbeats, several within a lease
 
 Several servers at once, each in a task of its own. A claim that is lost ends its task; what it
@@ -33,7 +33,7 @@ from discovery_engine.errors import (
 from discovery_engine.events import ToolsChanged
 from discovery_engine.fleet import schedule
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
-from discovery_engine.runtime.ingestion.server_parts import failure_of
+from discovery_engine.runtime.ingestion.server_parts import failure_of, ttl_of
 from discovery_engine.runtime.maintenance import follow_files
 from discovery_engine.upstream.connection import connection_fingerprint
 
@@ -68,9 +68,9 @@ class WorkerOptions(Struct, frozen=True):
     slots: int = 8
     """Servers that are listed at once."""
     lease: float = schedule.LEASE
-    """Seconds after which another worker takes over a server, without a heartbeat."""
+    """Seconds without a heartbeat until another worker takes over a server; at most an hour."""
     interval: float = schedule.INTERVAL
-    """Seconds from a success to the next listing, unless the server wants it sooner."""
+    """Seconds to the next listing, unless the server wants it sooner; at most 30 days."""
     is_once: bool = False
     """End when nothing is due any more."""
 
@@ -132,6 +132,8 @@ class RefreshWorker:
         self._held: dict[RefreshClaim, anyio.CancelScope] = {}
         self._announced: set[ServerName] = set()
         """Servers that announced a change since they were listed last."""
+        self._unknown: frozenset[ServerName] = frozenset()
+        """Servers that only other workers know, as far as was seen since the last plan."""
         self._wake = anyio.Event()
         self._is_out = False
         self._looked_at = self._planned_at = 0.0
@@ -145,7 +147,6 @@ class RefreshWorker:
             RegistryError: If the queue cannot be used; without `is_once` that is waited out.
         """
         await self._engine.configuration.complete()
-        await self._synchronize()
         try:
             async with open_task_group() as tasks:
                 tasks.start_soon(self._follow_announcements)
@@ -167,8 +168,8 @@ class RefreshWorker:
     async def _work_off(self, tasks: TaskGroup) -> None:
         while True:
             self._wake = anyio.Event()
-            await self._look_again()
             try:
+                await self._look_again()
                 if await self._claim(tasks):
                     continue
                 pause = await self._pause()
@@ -191,7 +192,11 @@ class RefreshWorker:
             return True
         jobs = await self._in_thread(
             lambda store: store.claim_refreshes(
-                self._scope, self.holder, limit=free, lease=self._options.lease
+                self._scope,
+                self.holder,
+                limit=free,
+                lease=self._options.lease,
+                excluded=self._unknown,
             )
         )
         self._is_out = False
@@ -203,7 +208,9 @@ class RefreshWorker:
 
     async def _pause(self) -> float | None:
         """Seconds until a job can be claimed; None if none ever can."""
-        return await self._in_thread(lambda store: store.seconds_until_refresh(self._scope))
+        return await self._in_thread(
+            lambda store: store.seconds_until_refresh(self._scope, excluded=self._unknown)
+        )
 
     async def _process(self, job: RefreshJob, scope: anyio.CancelScope) -> None:
         claim, began = job.claim, self._clock()
@@ -217,37 +224,41 @@ class RefreshWorker:
 
     async def _refreshed(self, job: RefreshJob, began: float) -> WorkerReport:
         try:
-            result = await self._listed(job)
+            report = await self._applied(job, began)
         except UpstreamError as error:
-            return await self._failed(job, error, began)
+            failure = failure_of(error, 0.0)
+            return await self._failed(job, failure.code, failure.message, began)
         except RegistryError as error:
-            return await self._returned(job, error.code, error.message, began)
-        seconds = self._clock() - began
-        if result is None:
-            gone = "it is no longer configured here, or must not be started"
-            return await self._returned(job, "", gone, began)
-        interval = schedule.interval_after(result.ttl, self._options.interval)
+            # A registry that takes this failure is there: what it did not take is this listing.
+            return await self._failed(job, error.code, error.message, began)
+        return report or await self._returned(job, began)
+
+    async def _applied(self, job: RefreshJob, began: float) -> WorkerReport | None:
+        """None if the server must not be listed any more, or not be reached in that way."""
+        listed = await self._listed(job)
+        if listed is None:
+            return None
+        interval = schedule.interval_after(ttl_of(listed.listing), self._options.interval)
         due_in = schedule.spread(interval, self._random)
-        is_done = result.outcome != "lost" and await self._settled(
-            lambda store: store.finish_refresh(job.claim, tool_count=result.tools, due_in=due_in)
-        )
-        if not is_done:
+        saved = await self._engine.lister.apply_claimed(listed, job.claim, due_in=due_in)
+        if saved is None:
+            return None
+        seconds = self._clock() - began
+        if saved == "lost":
             return WorkerReport(job.server, "lost", job.fence, seconds)
-        outcome: Outcome = "changed" if result.outcome == "saved" else "unchanged"
-        return WorkerReport(job.server, outcome, job.fence, seconds, result.tools, due_in)
+        outcome: Outcome = "changed" if saved == "saved" else "unchanged"
+        tools = len(listed.listing.tools)
+        return WorkerReport(job.server, outcome, job.fence, seconds, tools, due_in)
 
     async def _listed(self, job: RefreshJob) -> ClaimedListing | None:
         """Once more if the server announced a change meanwhile; only once, since some always do."""
         self._announced.discard(job.server)
-        result = await self._engine.lister.list_claimed(job.claim)
-        if result is None or job.server not in self._announced:
-            return result
-        again = await self._engine.lister.list_claimed(job.claim)
-        return result if again and again.outcome == "unchanged" else again
+        listed = await self._engine.lister.list_claimed(job.claim)
+        if listed is None or job.server not in self._announced:
+            return listed
+        return await self._engine.lister.list_claimed(job.claim)
 
-    async def _failed(self, job: RefreshJob, error: UpstreamError, began: float) -> WorkerReport:
-        failure = failure_of(error, 0.0)
-        code, message = failure.code, failure.message
+    async def _failed(self, job: RefreshJob, code: str, message: str, began: float) -> WorkerReport:
         retry_in = schedule.backoff_of(job, self._random)
         is_done = await self._settled(
             lambda store: store.fail_refresh(job.claim, code, message, retry_in=retry_in)
@@ -263,13 +274,13 @@ class RefreshWorker:
             message=message,
         )
 
-    async def _returned(
-        self, job: RefreshJob, code: str, message: str, began: float
-    ) -> WorkerReport:
+    async def _returned(self, job: RefreshJob, began: float) -> WorkerReport:
         """Give a claim back that this worker cannot serve; its lease ends it if that fails."""
+        if job.server not in self._view.connectable:
+            self._unknown |= {job.server}
         await self._settled(lambda store: bool(store.return_claims([job.claim])))
-        seconds = self._clock() - began
-        return WorkerReport(job.server, "returned", job.fence, seconds, code=code, message=message)
+        seconds, gone = self._clock() - began, "it is not configured here, or must not be started"
+        return WorkerReport(job.server, "returned", job.fence, seconds, message=gone)
 
     async def _settled(self, settle: Callable[[Registry], bool]) -> bool:
         """Whether a result was noted; False if the claim is lost, or the registry is out of reach.
@@ -283,27 +294,37 @@ class RefreshWorker:
             return False
 
     async def _beat(self) -> None:
-        lease = self._options.lease
         while True:
-            await anyio.sleep(lease / _HEARTBEATS)
-            held = tuple(self._held)
-            if not held:
-                continue
-            try:
-                valid = await self._in_thread(lambda store: store.extend_claims(held, lease=lease))  # noqa: B023 - awaited within the round
-            except RegistryError as error:
-                self._note_outage(error)
-                continue
-            for claim in held:
-                if claim not in valid and claim in self._held:
-                    self._held[claim].cancel()
+            await anyio.sleep(self._options.lease / _HEARTBEATS)
+            if held := tuple(self._held):
+                await self._extend(held)
+
+    async def _extend(self, held: Collection[RefreshClaim]) -> None:
+        """A heartbeat; it ends the work under claims that are lost."""
+        lease = self._options.lease
+        try:
+            valid = await self._in_thread(lambda store: store.extend_claims(held, lease=lease))
+        except RegistryError as error:
+            self._note_outage(error)
+            return
+        for claim in held:
+            if claim not in valid and claim in self._held:
+                self._held[claim].cancel()
 
     async def _look_again(self) -> None:
-        if self._clock() - self._looked_at < _LOOK_EVERY:
+        """Take up what changed, now and then; nothing is to be claimed before that succeeded once.
+
+        Raises:
+            RegistryError: If the queue cannot be used, and could not until now.
+        """
+        is_planned = self._planned[0] is not None
+        if is_planned and self._clock() - self._looked_at < _LOOK_EVERY:
             return
         try:
             await self._synchronize()
         except RegistryError as error:
+            if not is_planned:
+                raise
             self._note_outage(error)
 
     async def _synchronize(self) -> None:
@@ -323,9 +344,13 @@ class RefreshWorker:
         is_known = basis[0] is self._planned[0] and basis[1] == self._planned[1]
         if is_known and self._clock() - self._planned_at < _PLAN_EVERY:
             return
+        # First, so that no job that it names is dropped before it is planned.
+        names = self._view.settings.by_name
+        await self._in_thread(lambda store: store.name_servers(self._scope, names))
         targets = await anyio.to_thread.run_sync(refresh_targets, self._view)
         await self._in_thread(lambda store: store.plan_refreshes(self._scope, targets))
         self._planned, self._planned_at = basis, self._clock()
+        self._unknown = frozenset()
 
     async def _follow_announcements(self) -> None:
         """A worker hears a server only while it lists it: it keeps no session."""

@@ -22,6 +22,7 @@ from discovery_engine.config.serialization import deserialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError
+from discovery_engine.rules.rule import NOBODY
 from discovery_engine.runtime.restore import open_store, registration_mark, registry_path
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.server_identity import switched_as
@@ -172,7 +173,8 @@ def _server(record: RegisteredServer, bound_to: str) -> ServerSettings:
         message = f"its registered entry cannot be used: {error}"
         subject = f"servers.{record.name}"
         problem = Diagnostic("SOURCE_ENTRY_INVALID", message, hint, subject)
-        server = ServerSettings(ServerName(record.name), problem=problem)
+        visible_to = (NOBODY,) if "visibleTo" in record.entry else ()
+        server = ServerSettings(ServerName(record.name), problem=problem, visible_to=visible_to)
     return replace(
         server,
         source=REGISTRY,

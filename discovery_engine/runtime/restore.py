@@ -30,6 +30,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import (
     UNKNOWN_DATABASE,
     open_fallback,
+    open_reader,
     open_registry,
     sqlite_url,
 )
@@ -42,12 +43,9 @@ from discovery_engine.view.view import View
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.protocols import (
-        DecisionStore,
-        Registry,
-        ServerStore,
-        Snapshot,
-    )
+    from discovery_engine.registry.protocols import ReadableRegistry, Registry, ServerStore
+    from discovery_engine.registry.snapshot import Snapshot
+    from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
     from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
@@ -80,7 +78,7 @@ def stored_view(
         return None
     place = locate(os.fspath(config) if config is not None else None, environ=environ)
     name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
-    open_store: _Opener = partial(_opened, sqlite_url(path))
+    open_store: _Opener = partial(_reader, path)
     try:
         found = _recall(open_store, name)
         if found and found.snapshot.settings.registry.url and found.is_current:
@@ -104,8 +102,9 @@ def stored_view(
     keep = partial(_keep_index, open_store, name)
     open_searcher = partial(_searcher, snapshot, open_book, found.index, keep)
     if snapshot.settings.search.is_in_database and snapshot.settings.registry.url:
+        open_shared = partial(_shared, snapshot.settings, path, environ)
         open_searcher = partial(
-            _database_searcher, snapshot, open_book, name, open_store, open_searcher
+            _database_searcher, snapshot, open_book, name, open_shared, open_searcher
         )
     return View(
         snapshot.settings,
@@ -118,7 +117,7 @@ def stored_view(
     )
 
 
-_Opener: TypeAlias = Callable[[], AbstractContextManager["Registry"]]
+_Opener: TypeAlias = Callable[[], AbstractContextManager["ReadableRegistry"]]
 
 
 class _Recalled(Struct, frozen=True):
@@ -219,7 +218,7 @@ def unchanged_settings(
     return None if needs_more else settings
 
 
-def outage_of(registry: Registry) -> RegistryOutage | None:
+def outage_of(registry: ReadableRegistry) -> RegistryOutage | None:
     """Why it does not answer, as answers say it; None if it does."""
     health = registry.health
     if health is None or health.since is None:
@@ -227,7 +226,7 @@ def outage_of(registry: Registry) -> RegistryOutage | None:
     return RegistryOutage(health.since, health.waiting, health.dropped)
 
 
-def registration_mark(store: ServerStore, settings: Settings) -> str:
+def registration_mark(store: ReadableRegistry | ServerStore, settings: Settings) -> str:
     """The mark of what is registered and switched for a configuration; empty if nothing ever was.
 
     The settings are current as long as it is the one that they have.
@@ -298,7 +297,7 @@ def _database_searcher(
     snapshot: Snapshot,
     open_book: Callable[[], ExampleBook],
     name: str,
-    open_store: _Opener,
+    open_shared: Callable[[], AbstractContextManager[Registry]],
     open_local: Callable[[], Searcher],
 ) -> Searcher:
     """The searcher over what a database has."""
@@ -313,7 +312,7 @@ def _database_searcher(
     )
 
     def ask(work: Callable[[SearchStore], object]) -> object:
-        with open_store() as store:
+        with open_shared() as store:
             if store.search is None:
                 raise RegistryError("the registry is no database")
             return work(store.search)
@@ -329,7 +328,7 @@ def _database_searcher(
     )
 
 
-def stored_index(registry: Registry, scope: str) -> bytes | None:
+def stored_index(registry: ReadableRegistry, scope: str) -> bytes | None:
     """The search index of a scope, where the registry may have one."""
     return registry.indexes.load_index(scope) if registry.indexes else None
 
@@ -341,6 +340,10 @@ def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
 
     written = WrittenBook(mark, open_store) if mark else None
     return ExampleBook.of(settings.search, written)
+
+
+def _reader(path: Path) -> closing[SqliteReader]:
+    return closing(open_reader(path, patience=_READING_PATIENCE))
 
 
 def _opened(url: str) -> closing[Registry]:
@@ -386,7 +389,7 @@ def open_registry_or_fallback(
         yield store
 
 
-def _lost_at(store: DecisionStore, settings: Settings) -> float | None:
+def _lost_at(store: ReadableRegistry, settings: Settings) -> float | None:
     losses = map(store.lost_at, decision_scopes(settings.path, settings.name))
     return next((loss for loss in losses if loss is not None), None)
 

@@ -1,4 +1,4 @@
-"""Long results of tools, kept on disk for the client that caused them.
+"""Long results of tools, kept for the client that caused them: on disk, and where gateways share.
 
 Each process has a folder of its own under `results`, and holds a lock in it: what a process that
 was killed left there is removed by the next one. A handle is random and looked up in memory, so it
@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.runtime.shared_results import SharedResults
 
 LIFE = 3600.0
 """Seconds for which a result is kept."""
@@ -29,7 +30,7 @@ MOST_BYTES = 64 << 20
 _MOST = 1024  # results; each is a file
 _FOLDER = "results"
 _LOCK = "lock"
-_HANDLE = 12  # random bytes
+_HANDLE = 16  # random bytes
 _PRIVATE = 0o600
 _BINARY = getattr(os, "O_BINARY", 0)  # on Windows line ends would be changed without it
 
@@ -58,11 +59,18 @@ class ResultStore:
     """Safe to use from several threads. Nothing is written before the first result is kept."""
 
     def __init__(
-        self, data: Path, *, clock: Callable[[], float], most_bytes: int = MOST_BYTES
+        self,
+        data: Path,
+        *,
+        clock: Callable[[], float],
+        most_bytes: int = MOST_BYTES,
+        shared: SharedResults | None = None,
     ) -> None:
+        """`shared` has a second copy of what others than the only client read."""
         self._root = data / _FOLDER
         self._clock = clock
         self._most_bytes = most_bytes
+        self._shared = shared
         self._kept: dict[str, KeptResult] = {}
         self._sizes: Counter[str | None] = Counter()
         self._lock = Lock()
@@ -93,23 +101,33 @@ class ResultStore:
             until = self._clock() + LIFE
             self._kept[handle] = KeptResult(owner, file, len(data), until, path)
             self._sizes[owner] += len(data)
-            return handle
+        if self._shared and owner is not None:
+            self._shared.put(handle, owner, path, data, lifetime=LIFE)
+        return handle
 
-    def get(self, handle: str, *, owner: str | None) -> tuple[KeptResult, bytes]:
-        """A result and its bytes.
+    def get(self, handle: str, *, owner: str | None) -> tuple[str, bytes]:
+        """The path of a result and its bytes.
 
         Raises:
             ResultNotFoundError: If there is none, or it is another client's.
         """
+        found = self._read(handle, owner)
+        if found is None and self._shared and owner is not None:
+            found = self._shared.get(handle, owner)
+        if found is None:
+            raise ResultNotFoundError
+        return found
+
+    def _read(self, handle: str, owner: str | None) -> tuple[str, bytes] | None:
         with self._lock:
             self._expire()
             kept = self._kept.get(handle)
             if kept is None or kept.owner != owner:
-                raise ResultNotFoundError
+                return None
             try:
-                return kept, self._path(kept.file).read_bytes()
-            except OSError as error:
-                raise ResultNotFoundError from error
+                return kept.path, self._path(kept.file).read_bytes()
+            except OSError:
+                return None
 
     def expire(self) -> None:
         """Remove what is older than `LIFE`."""
@@ -145,6 +163,8 @@ class ResultStore:
 
     def _remove(self, handle: str) -> None:
         kept = self._kept.pop(handle)
+        if self._shared and kept.owner is not None:
+            self._shared.forget([(handle, kept.owner)])
         self._sizes[kept.owner] -= kept.size
         if not self._sizes[kept.owner]:
             del self._sizes[kept.owner]

@@ -19,6 +19,7 @@ from discovery_engine.search.searcher import Searcher, build_searcher, load_sear
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import SearchSettings, Settings
+    from discovery_engine.search.database.database_searcher import DatabaseSearcher
     from discovery_engine.search.database.synchronization import SearchSynchronization
     from discovery_engine.tools.model import ServerName
 
@@ -62,6 +63,7 @@ class SearcherSource:
         self._build = partial(
             build_searcher, catalog, settings.search, descriptions=described, book=book
         )
+        self._documents = documents
         self.is_in_database = documents is not None
         self._open_database = (
             partial(
@@ -101,10 +103,22 @@ class SearcherSource:
         return self if self.is_ready or self._load else self._base
 
     def rebuild(self) -> Searcher:
-        """The searcher, made from nothing but the catalog."""
-        searcher = self._build()
+        """The searcher, made from nothing but the catalog.
+
+        Raises:
+            RegistryError: If the database that is searched does not answer.
+        """
+        searcher = self._rewritten() or self._build()
         with self._lock:
             self._searcher, self.is_stored = searcher, False
+        return searcher
+
+    def _rewritten(self) -> Searcher | None:
+        if self._documents is None or self._open_database is None:
+            return None
+        self._documents.rewrite()
+        searcher = self._open_database()
+        searcher.stored_catalog()
         return searcher
 
     def _opened(self) -> Searcher:
@@ -128,7 +142,7 @@ def _database_searcher(
     documents: SearchSynchronization,
     open_local: Callable[[], Searcher],
     previous: Searcher | None = None,
-) -> Searcher:
+) -> DatabaseSearcher:
     # Only then: memory is where most configurations search.
     from discovery_engine.search.database.database_searcher import (  # noqa: PLC0415
         open_database_searcher,

@@ -7,6 +7,7 @@ goes on by words, and the answer contains a notice.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,6 +18,7 @@ import anyio
 from cachetools import LRUCache
 from msgspec import Struct
 
+from discovery_engine._util.tasks import Promise
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.events import (
     CatalogChanged,
@@ -100,7 +102,7 @@ class _Wanted(Struct, frozen=True):
             scope,
             view.book,
             settings.search.synonyms,
-            settings.search.is_in_database and not settings.principals,
+            settings.search.is_in_database and not settings.reserves,
         )
 
     @property
@@ -150,6 +152,9 @@ class SemanticSearch:
         self._queries: LRUCache[str, _Query] = LRUCache(_QUERIES_KEPT)
         self._pause = 0.0
         self._retry_at = 0.0
+        self._waiting = anyio.CancelScope()
+        """While nothing is to be done; cancelled to have something done."""
+        self._wanted_anew: Promise[int] | None = None
 
     async def run(self) -> NoReturn:
         """Follow the settings and the catalog; runs in a task of the engine."""
@@ -160,11 +165,11 @@ class SemanticSearch:
                     await self._serve(wanted, events)
                 except EmbeddingError as error:
                     self._fail(error)
-                    await self._wait_backoff(events)
+                    await self._next_change(events, self._pause)
                 except Exception as error:  # a bug here must not stop the engine
                     logger.exception("Search by meaning failed")
                     self._fail(EmbeddingError(f"search by meaning failed: {error}"))
-                    await self._wait_backoff(events)
+                    await self._next_change(events, self._pause)
 
     async def wait_settled(self) -> None:
         """Wait until every tool has a vector, or none can be computed at present."""
@@ -173,6 +178,18 @@ class SemanticSearch:
             if self._done is not None and not self._done.diff(self._view().catalog):
                 return
             await self._settled.wait()
+
+    async def embed_anew(self) -> int:
+        """Embed all tools, in place of the stored vectors; returns how many have a vector then.
+
+        0 if no embedder is configured.
+
+        Raises:
+            EmbeddingError: If the embedder fails.
+        """
+        wanted = self._wanted_anew = self._wanted_anew or Promise()
+        self._waiting.cancel()
+        return await wanted.wait()
 
     async def embed_query(self, query: str, view: View | None = None) -> QueryEmbedding:
         """The vectors of a query within the time limit; none for a query that names a tool.
@@ -253,13 +270,16 @@ class SemanticSearch:
     ) -> None:
         """Keep the vectors of the view up to date until the settings change."""
         while _Wanted.by(self._view()) == wanted:
-            catalog = self._view().catalog
-            async for vectors in tools.update(catalog):
+            catalog, anew = self._view().catalog, self._wanted_anew
+            async for vectors in tools.update(catalog, anew=anew is not None):
                 await self._set_vectors(vectors)
                 self._embedder, self._problem = embedder, None
             self._pause = 0.0
             self._settle(catalog)
-            await _next_change(events)
+            if anew is not None:
+                self._wanted_anew = None
+                anew.set(len(self._view().vectors or ()))
+            await self._next_change(events, tools.updated_each)
 
     def _in_database(
         self, search: VectorSearchStore, wanted: _Wanted, embedder: Embedder
@@ -282,19 +302,26 @@ class SemanticSearch:
             book=wanted.book,
             read=wanted.read,
             is_static=wanted.embeddings.is_static,
+            clock=self._clock,
         )
 
     async def _without(self, wanted: _Wanted, events: Subscription) -> None:
         await self._set_vectors(None)
         self._settle(self._view().catalog)
         while _Wanted.by(self._view()) == wanted:
-            await _next_change(events)
+            if self._wanted_anew is not None:
+                self._wanted_anew.set(0)
+                self._wanted_anew = None
+            await self._next_change(events)
 
     def _fail(self, error: EmbeddingError) -> None:
         if self._problem is None or self._problem.message != error.message:
             logger.warning("Tools are found by words alone: %s", error)
         self._back_off(error)
         self._embedder = None
+        if self._wanted_anew is not None:
+            self._wanted_anew.fail(error)
+            self._wanted_anew = None
         self._settle(self._view().catalog)
 
     def _settle(self, catalog: Catalog) -> None:
@@ -302,9 +329,11 @@ class SemanticSearch:
         self._settled.set()
         self._settled = anyio.Event()
 
-    async def _wait_backoff(self, events: Subscription) -> None:
-        with anyio.move_on_after(self._pause):
-            await _next_change(events)
+    async def _next_change(self, events: Subscription, most: float = math.inf) -> None:
+        """Wait for something to do, at most so many seconds."""
+        with anyio.move_on_after(most) as self._waiting:
+            if self._wanted_anew is None:
+                await anext(events)
 
 
 async def query_vectors(
@@ -332,10 +361,6 @@ async def query_vectors(
     if not whole:
         raise EmbeddingError(f"the embedder did not answer within {timeout:g} s")
     return (*whole, *clauses), not limit.cancelled_caught
-
-
-async def _next_change(events: Subscription) -> None:
-    await anext(events)
 
 
 def _unfinished(view: View) -> tuple[Notice, ...]:

@@ -56,3 +56,16 @@ def named_database(settings: Settings, path: Path, environ: Mapping[str, str]) -
             "refers to with `discovery secrets set`",
         ) from error
     return open_database(url, max_connections=named.max_connections, timeout=named.timeout)
+
+
+def gateway_database(
+    settings: Settings, path: Path, environ: Mapping[str, str]
+) -> PostgresRegistry | None:
+    """The database that gateways with these settings share; None if there is none.
+
+    Raises:
+        RegistryError: As `open_shared_store`.
+    """
+    named = settings.registry
+    is_shared = named.url and not named.read_only and settings.cache.enabled
+    return named_database(settings, path, environ) if is_shared else None

@@ -44,23 +44,19 @@ class StoredVectorCache(VectorCache):
         """To be called first: where vectors are compared, and the searcher over the catalog."""
         self._search = search
         self._searcher = searcher
-        self._servers: frozenset[ServerName] = frozenset()
 
-    async def update(self, catalog: Catalog) -> AsyncIterator[ToolVectors]:
+    async def update(self, catalog: Catalog, *, anew: bool = False) -> AsyncIterator[ToolVectors]:
         """Yield the vectors of the searcher's catalog.
+
+        With `anew` none is loaded that was stored under its text. Those that are beside the
+        documents are replaced with these.
 
         Raises:
             EmbeddingError: If the embedder fails, or the database does not answer.
             NoVectorSearchError: If the database cannot compare vectors.
         """
-        stored = await _of_database(self._stored_catalog)
-        opened = partial(
-            self._search.open_space,
-            stored.vocabulary.number,
-            self._embedder.model,
-            self._embedder.dimensions or 0,
-        )
-        space = await _of_database(opened)
+        self._begin(anew=anew)
+        stored, space = await _of_database(self._opened)
         missing = await _of_database(partial(self._search.missing, space))
         names = [name for name, number in stored.numbers.items() if number in missing]
         count = shown = stored.size - sum(_size(stored, name) for name in names)
@@ -76,15 +72,19 @@ class StoredVectorCache(VectorCache):
         if names:
             await _of_database(partial(self._search.finish, space))
         yield await _of_database(partial(self._sampled, stored, space, count))
-        if names or self._servers - stored.names.servers.keys():
-            await self._keep_used(catalog)
-        self._servers = frozenset(stored.names.servers)
+        if self._is_due():
+            await self._note(await anyio.to_thread.run_sync(self._digests, catalog))
 
-    def _stored_catalog(self) -> StoredCatalog:
+    def _opened(self) -> tuple[StoredCatalog, VectorSpace]:
         searcher = self._searcher()
         if not isinstance(searcher, DatabaseSearcher):
             raise RegistryError("the catalog is not searched in the database any more")
-        return searcher.stored_catalog()
+        model, dimensions = self._embedder.model, self._embedder.dimensions or 0
+        for is_anew in (False, True):
+            stored = searcher.stored_catalog(is_anew=is_anew)
+            if space := self._search.open_space(stored.vocabulary.number, model, dimensions):
+                return stored, space
+        raise RegistryError("the index of the tools was dropped while it was made")
 
     async def _store_vectors(
         self, stored: StoredCatalog, space: VectorSpace, batch: Mapping[ServerName, ServerPart]
@@ -100,7 +100,7 @@ class StoredVectorCache(VectorCache):
         self._known = {}
         await self._load(texts)
         lacking = iter([digest for digest in texts if digest not in self._known])
-        while some := [*islice(lacking, self._batch)]:
+        while some := [*islice(lacking, self._turn_size)]:
             await self._compute({digest: texts[digest] for digest in some})
         vectors = {
             stored.numbers[name]: [
@@ -120,12 +120,6 @@ class StoredVectorCache(VectorCache):
         known = [by_place[place] for place in places if place in by_place]
         sample = vectors_of(stored, known, is_static=self._is_static)
         return StoredVectors(self._search, space, stored, sample=sample, count=count)
-
-    async def _keep_used(self, catalog: Catalog) -> None:
-        """Forget the vectors of texts that no tool has any more."""
-        used = await anyio.to_thread.run_sync(self._digests, catalog)
-        keep = partial(self._store.keep_vectors, self._scope, self._embedder.model, used)
-        await _of_database(keep)
 
     def _digests(self, catalog: Catalog) -> frozenset[bytes]:
         parts = catalog.parts.values()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -57,30 +57,42 @@ class VisibleViews:
     def view(self, principals: frozenset[str]) -> View:
         """The current view itself if nothing of it is reserved."""
         current = self._current()
-        named = current.settings.principals
-        if not named:
+        if not current.settings.reserves:
             return current
-        relevant = principals & named
+        relevant = principals & current.settings.principals
         settings, found = self._kept.get(relevant, (None, None))
         if found is None or settings is not current.settings:
-            found = self._found(current.settings, relevant)
+            found = self._found(current.settings, relevant, found)
             self._kept[relevant] = current.settings, found
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(relevant)
         return found.of(current)
 
-    def _found(self, settings: Settings, principals: frozenset[str]) -> _VisibleView:
+    def _found(
+        self, settings: Settings, principals: frozenset[str], before: _VisibleView | None
+    ) -> _VisibleView:
         scope = scope_for(settings, principals)
-        same = (one for _, one in self._kept.values() if one.scope == scope)
-        return next(same, None) or _VisibleView(scope)
+        known = [*([before] if before else []), *(one for _, one in self._kept.values())]
+        same = (one for one in known if one.scope == scope)
+        return next(same, None) or _VisibleView(scope, before, known)
 
 
 class _VisibleView:
     """The views that one scope shows, each made of the one before."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(
+        self, scope: Scope, before: _VisibleView | None, known: Sequence[_VisibleView]
+    ) -> None:
+        """Nothing yet.
+
+        Args:
+            scope: What is hidden now.
+            before: That of the same teams and users, from whom something else was hidden.
+            known: Those of any.
+        """
         self.scope = scope
+        self._earlier = (None, ()) if self.shows_all else (before, known)
         self._catalogs = ScopedCatalogs(scope)
         self._of: View | None = None
         self._shown: View | None = None
@@ -96,12 +108,12 @@ class _VisibleView:
         return self._shown
 
     def _made(self, current: View) -> View:
-        if self.scope == Scope():  # they stand for all that anything is reserved for
-            return replace(current, reports_rejection=False)
-        before, scoped = self._shown, self._catalogs.view(current)
+        if self.shows_all:  # they stand for all that anything is reserved for
+            return replace(current, is_for_owner=False)
+        scoped = self._catalogs.view(current)
         settings = scoped.settings
-        if before and self._of and self._of.settings is current.settings:
-            settings = before.settings
+        if self._shown and self._of and self._of.settings is current.settings:
+            settings = self._shown.settings
         catalog = self._catalog(scoped.catalog)
         vectors = current.vectors
         return replace(
@@ -111,31 +123,58 @@ class _VisibleView:
             open_searcher=self._searcher(current, catalog, settings),
             vectors=vectors and vectors.only(entry.tool for entry in catalog),
             whole=None,
-            reports_rejection=False,
+            is_for_owner=False,
         )
 
     def _catalog(self, scoped: Catalog) -> Catalog:
         """A catalog of what is shown; the one before if that is the same."""
         if not isinstance(scoped, ScopedCatalog):
             raise TypeError("a scope gives a scoped catalog")
+        self._go_on(scoped)
         parts = {name: self._part(scoped, name) for name in scoped.shown}
         is_same = parts.keys() == self._parts.keys() and all(
-            part is self._parts[name] for name, part in parts.items()
+            part.shown is self._parts[name].shown for name, part in parts.items()
         )
+        self._parts = parts
         if is_same and self._shown:
             return self._shown.catalog
-        self._parts, self._revision = parts, self._revision + 1
+        self._revision += 1
         return Catalog.of((part.shown for part in parts.values()), revision=self._revision)
+
+    def _go_on(self, scoped: ScopedCatalog) -> None:
+        """Begin with what was shown before, if that is known.
+
+        What is hidden may have changed alone: then neither the revision is another, nor the index.
+        """
+        (before, known), self._earlier = self._earlier, (None, ())
+        if before is None:
+            before = next((one for one in known if one._shows(scoped)), None)  # noqa: SLF001
+        if before and not before.shows_all:
+            self._parts, self._revision = before._parts, before._revision  # noqa: SLF001
+            self._shown = before._shown  # noqa: SLF001
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether nothing is hidden, so that the common catalog is shown."""
+        return self.scope == Scope()
+
+    def _shows(self, scoped: ScopedCatalog) -> bool:
+        """Whether it has shown just this last."""
+        return (
+            not self.shows_all
+            and self._parts.keys() == scoped.shown.keys()
+            and all(part.shown == scoped.parts[name] for name, part in self._parts.items())
+        )
 
     def _part(self, scoped: ScopedCatalog, name: ServerName) -> _ReservedPart:
         whole, flags = scoped.whole.parts[name], scoped.shown[name]
         known = self._parts.get(name)
         if known and known.whole is whole and known.flags == flags:
             return known
-        if flags is None:
-            return _ReservedPart(whole, flags, whole)
-        # Tools that cannot be used are judged by no rule.
-        return _ReservedPart(whole, flags, replace(scoped.parts[name], dropped=()))
+        shown = scoped.parts[name]
+        if known and known.shown == shown:  # judged anew, or changed in what is hidden
+            shown = known.shown
+        return _ReservedPart(whole, flags, shown)
 
     def _searcher(self, current: View, catalog: Catalog, settings: Settings) -> OpenSearcher:
         before, book = self._shown, current.book

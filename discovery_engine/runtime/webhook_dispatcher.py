@@ -18,6 +18,7 @@ import anyio.to_thread
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import DiscoveryError, RegistryError
+from discovery_engine.registry.webhook_rows import address_of
 from discovery_engine.webhooks.delivery_schedule import backoff_after
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _LOOK_EVERY = 2.0  # seconds between two looks at what is due
 _AT_ONCE = 4  # requests to one webhook
 _ROUNDS = 4  # of that many requests, before what is due is claimed anew
 _MARGIN = 30.0  # seconds
-_LONGEST_PAUSE = 60.0  # seconds, for a webhook whose secret has no value
+_LONGEST_PAUSE = 60.0  # seconds, for a webhook to which nothing can be sent
 
 
 class WebhookDispatcher:
@@ -67,6 +68,8 @@ class WebhookDispatcher:
         self._random = randomness
         self._margin = margin
         self._busy: set[str] = set()
+        self._paused: dict[str, float] = {}
+        """Webhooks that cannot be served now, and until when, by the clock of the event loop."""
         self._unusable: dict[str, str] = {}
         self._one_ended = anyio.Event()
 
@@ -100,27 +103,35 @@ class WebhookDispatcher:
             return False
         has_begun = False
         for webhook in settings.webhooks:
-            if webhook.enabled and webhook.name in due - self._busy:
+            is_paused = anyio.current_time() < self._paused.get(webhook.name, 0.0)
+            if webhook.enabled and webhook.name in due - self._busy and not is_paused:
                 self._busy.add(webhook.name)
                 tasks.start_soon(self._serve, webhook, settings, scope)
                 has_begun = True
         return has_begun
 
     async def _serve(self, webhook: WebhookSettings, settings: Settings, scope: str) -> None:
+        pause = 0.0
         try:
-            await self._send_all(webhook, settings, scope)
+            if not await self._send_all(webhook, settings, scope):
+                pause = _LONGEST_PAUSE
         except RegistryError as error:
             logger.debug("Webhook %s waits for the registry: %s", webhook.name, error)
-            await anyio.sleep(_LOOK_EVERY)
+            pause = _LOOK_EVERY
         except Exception:  # one webhook must not end the others
             logger.exception("Webhook %s cannot be served", webhook.name)
-            await anyio.sleep(_LONGEST_PAUSE)
+            pause = _LONGEST_PAUSE
         finally:
+            self._paused[webhook.name] = anyio.current_time() + pause
             self._busy.discard(webhook.name)
             self._one_ended.set()
 
-    async def _send_all(self, webhook: WebhookSettings, settings: Settings, scope: str) -> None:
-        """Send what is due, until nothing is or the configuration is another one."""
+    async def _send_all(self, webhook: WebhookSettings, settings: Settings, scope: str) -> bool:
+        """Send what is due, until nothing is or the configuration is another one.
+
+        Returns whether that can be done again at once: not without a secret, nor to a receiver
+        that is gone.
+        """
         # Only processes that have something to send load what sends.
         from discovery_engine.fetch.fetch_error import FetchError  # noqa: PLC0415
         from discovery_engine.webhooks.sender import (  # noqa: PLC0415
@@ -141,35 +152,44 @@ class WebhookDispatcher:
                     )
                     if not claimed:
                         break
-                    await self._send(sender, scope, claimed)
-            self._unusable.pop(webhook.name, None)
+                    if not await self._send(sender, scope, address_of(webhook), claimed):
+                        return False
         except (UnusableWebhookError, FetchError) as error:
             if self._unusable.get(webhook.name) != str(error):
                 self._unusable[webhook.name] = str(error)
                 logger.warning("Nothing can be sent to webhook %s: %s", webhook.name, error)
-            await anyio.sleep(_LONGEST_PAUSE)
+            return False
+        self._unusable.pop(webhook.name, None)
+        return True
 
-    async def _send(self, sender: Sender, scope: str, claimed: tuple[Delivery, ...]) -> None:
-        turns = anyio.Semaphore(_AT_ONCE)
+    async def _send(
+        self, sender: Sender, scope: str, address: str, claimed: tuple[Delivery, ...]
+    ) -> bool:
+        """Send to one address; nothing more once its receiver is gone, and returns False then."""
+        turns, is_gone = anyio.Semaphore(_AT_ONCE), anyio.Event()
 
         async def send(delivery: Delivery) -> None:
             async with turns:
-                await self._attempt(sender, scope, delivery)
+                if is_gone.is_set():
+                    return
+                attempt = await sender.send(delivery.event_id, delivery.body)
+                if attempt.is_gone:
+                    is_gone.set()
+                await self._note(self._result(scope, address, delivery, attempt), delivery)
 
         async with open_task_group() as tasks:
             for delivery in claimed:
                 tasks.start_soon(send, delivery)
+        return not is_gone.is_set()
 
-    async def _attempt(self, sender: Sender, scope: str, delivery: Delivery) -> None:
-        attempt = await sender.send(delivery.event_id, delivery.body)
-        note = self._result(scope, delivery, attempt)
+    async def _note(self, result: Callable[[WebhookStore], object], delivery: Delivery) -> None:
         try:
-            await self._in_thread(note)
+            await self._in_thread(result)
         except RegistryError as error:  # its lease ends, and it is sent once more
             logger.debug("What became of %s cannot be noted: %s", delivery.event_id, error)
 
     def _result(
-        self, scope: str, delivery: Delivery, attempt: Attempt
+        self, scope: str, address: str, delivery: Delivery, attempt: Attempt
     ) -> Callable[[WebhookStore], object]:
         """What is to be noted of an attempt."""
         name, reason = delivery.webhook, attempt.reason
@@ -177,7 +197,7 @@ class WebhookDispatcher:
             return lambda store: store.finish_delivery(delivery)
         if attempt.is_gone:
             logger.warning("Webhook %s is gone (%s), and disabled", name, reason)
-            return lambda store: store.disable_webhook(scope, name, reason)
+            return lambda store: store.disable_webhook(scope, name, reason, address=address)
         pause = backoff_after(
             delivery.attempts, delivery.waiting, self._random, asked=attempt.retry_after
         )

@@ -1,7 +1,8 @@
 """The text of a tool that is embedded as its vector.
 
 The parts and their order were measured: without the names of server and parameters fewer queries
-find their tool, and with descriptions of parameters no more do.
+find their tool, and with descriptions of parameters or of the server no more do
+(`specs/embeddings.md` has the figures).
 """
 
 from __future__ import annotations

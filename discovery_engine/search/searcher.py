@@ -84,7 +84,9 @@ class Searcher:
         # Not of bound methods: the cycle would keep an old searcher until the next collection.
         self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
         self._tagged_with = lru_cache(_SUBSETS_KEPT)(
-            lambda tags: Subset.of(index, lambda entry: tags.issubset(entry.verdict.tags))
+            lambda tags, any_tag: Subset.of(
+                index, lambda entry: entry.verdict.carries(tags, any_tag=any_tag)
+            )
         )
         analyze = self._analyze
         self.assessor = Assessor(index, tags, lexicon, lambda text: analyze(text).terms)
@@ -107,9 +109,9 @@ class Searcher:
         """The tools of some servers: as in `Subset.by_server`."""
         return Subset.by_server(self._index, servers)
 
-    def tools_with(self, tags: frozenset[str]) -> Subset:
-        """The tools that carry all of `tags`."""
-        return self._tagged_with(tags)
+    def tools_with(self, tags: frozenset[str], *, any_tag: bool = False) -> Subset:
+        """The tools that carry all of `tags`, or with `any_tag` one of them."""
+        return self._tagged_with(tags, any_tag)
 
     def has_lexicon(self, lexicon: Lexicon) -> bool:
         """Whether the index was made with `lexicon`, or with one that gives the same terms."""

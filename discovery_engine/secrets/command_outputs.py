@@ -22,7 +22,7 @@ from discovery_engine.secrets.references import Reference, UnsetReference
 
 _TIMEOUT = 5.0  # seconds
 _LONGEST = 64 * 1024  # bytes, as of a file that a reference names
-_WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_TOKEN")
+_WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_STATE_KEY", "DISCOVERY_TOKEN")
 """How names of variables begin that hold what only this program needs."""
 
 

@@ -30,6 +30,7 @@ from discovery_engine.owner.owned_servers import OwnedServers
 from discovery_engine.owner.presets import Presets
 from discovery_engine.owner.reviews import Reviews
 from discovery_engine.owner.server_logins import USUAL_TIMEOUT, ServerLogins
+from discovery_engine.registry.gateway_store import GatewayStore
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.sync.blocking_call import LOOP, Progress, run_blocking, verb
 from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
@@ -409,6 +410,7 @@ class SyncEngine(SyncScopedEngine):
     health = verb(Engine.health)
     reload = verb(Engine.reload)
     forget = verb(Engine.forget)
+    reindex = verb(Engine.reindex)
     complete_settings = verb(Engine.complete_settings)
     apply_decisions = verb(Engine.apply_decisions)
     run_maintenance = verb(Engine.run_maintenance)
@@ -435,6 +437,11 @@ class SyncEngine(SyncScopedEngine):
     def registry_health(self) -> RegistryHealth | None:
         """As `Engine.registry_health`."""
         return self.wrapped.registry_health
+
+    @property
+    def gateway_store(self) -> GatewayStore | None:
+        """As `Engine.gateway_store`."""
+        return self.wrapped.gateway_store
 
     @cached_property
     def call_log(self) -> SyncCallLog:

@@ -154,10 +154,17 @@ class SyncToolset:
         limit: int | None = None,
         server: str | None = None,
         tags: Sequence[str] = (),
+        any_tag: bool = False,
         min_relevance: float = 0.0,
     ) -> list[SyncTool]:
         """As `Toolset.search`."""
-        search = partial(self.wrapped.search, server=server, tags=tags, min_relevance=min_relevance)
+        search = partial(
+            self.wrapped.search,
+            server=server,
+            tags=tags,
+            any_tag=any_tag,
+            min_relevance=min_relevance,
+        )
         return self._tools(run_blocking(self.portal, search, queries, limit=limit))
 
     def use(self, name: str) -> None:

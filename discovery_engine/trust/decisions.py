@@ -86,6 +86,10 @@ class Acceptance(Struct, frozen=True):
     """Canonical JSON."""
 
 
+UNREAD = 0.0
+"""In place of the time of a loss: the registry has not answered yet, so nothing may be new."""
+
+
 class Decisions(Struct, frozen=True):
     """All of one configuration."""
 
@@ -96,7 +100,9 @@ class Decisions(Struct, frozen=True):
     )
     """By what servers are known as."""
     lost_at: float | None = None
-    """Unix time in seconds at which a loss of others was found; None after it is acknowledged."""
+    """Unix time in seconds at which a loss of others was found; None after it is acknowledged.
+
+    `UNREAD` as long as it is unknown which there are."""
     number: int = 0
     """Of the newest decision when these were read; each one has the next number."""
 

@@ -182,6 +182,9 @@ class CallsInFlight:
                 return await newest.ask(question)
         finally:
             self._open.discard(waiting)
+        # Which calls were in flight was a guess where a client is also asked outside of calls.
+        if outside := self._outside_of_calls(question.method):
+            return await outside[0].ask(question)
         raise RpcError(INVALID_REQUEST, "the call that caused it has ended")
 
     def _possible_causes(self, method: str = "") -> list[Call]:

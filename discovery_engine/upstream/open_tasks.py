@@ -2,7 +2,8 @@
 
 A client never gets the id that a server gave its task: servers may count their tasks, and two
 servers may use one id. A handle is random, kept in memory only, and bound to the client and to the
-session in which the task was begun.
+session in which the task was begun. Where several gateways share a database it ends with the name
+of the process that has the task, which any of them can ask.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class OpenTask(Struct, eq=False):
 class OpenTasks:
     """Bounded: a client that has too many waits for its results instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at: str = "") -> None:
+        """`at` is the name of this process, by which others find it; empty if there are none."""
+        self._at = at and f".{at}"
         self._tasks: dict[str, OpenTask] = {}
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class OpenTasks:
     ) -> OpenTask:
         """A task of a client, under a new handle."""
         now = asyncio.get_running_loop().time()
-        handle = secrets.token_urlsafe(_HANDLE)
+        handle = secrets.token_urlsafe(_HANDLE) + self._at
         task = OpenTask(handle, owner, server, subject, session, state, now)
         task.observe(state)
         self._tasks[handle] = task

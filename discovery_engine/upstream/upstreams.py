@@ -65,6 +65,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
     questions_of: QuestionsOf = lambda _: _QUESTIONS,
     data: Path | None = None,
     on_message: OnServerMessage = lambda _server, _method, _params: None,
+    instance: str = "",
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -83,6 +84,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             each question.
         data: Holds the private folders of programs in a sandbox; without, none is started in one.
         on_message: Called with notifications and pings of servers.
+        instance: The name of this process among the gateways of a database; empty without one.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -102,20 +104,22 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             logins,
             on_message,
         )
-        yield Upstreams(context, tasks, policy)
+        yield Upstreams(context, tasks, policy, instance)
         tasks.cancel_scope.cancel()
 
 
 class Upstreams:
     """Created by `open_upstreams`, which owns the task group of the sessions."""
 
-    def __init__(self, context: SessionContext, group: TaskGroup, policy: Policy) -> None:
+    def __init__(
+        self, context: SessionContext, group: TaskGroup, policy: Policy, instance: str = ""
+    ) -> None:
         self._context = context
         self._group = group
         self._histories = ServerHistories(context.events, policy, context.logins)
         self._sessions = SessionPool(context, group, self._histories.of)
         self._lists = ServerLists(self._sessions, context.events)
-        self.tasks = OpenTasks()
+        self.tasks = OpenTasks(at=instance)
         """Those that were handed to clients."""
         self._sender = RequestSender(
             self._sessions, self._lists, self.tasks, everywhere=policy.everywhere

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.rules.rule_explanation import public_decider
@@ -34,6 +35,7 @@ class AnswerNotices(Struct, frozen=True):
     lost_at: float | None
     outage: RegistryOutage | None
     memo: NoticeMemo
+    is_for_owner: bool = True
 
     def general(self) -> tuple[Notice, ...]:
         """Notices about the view as a whole."""
@@ -48,7 +50,7 @@ class AnswerNotices(Struct, frozen=True):
 
     def hidden(self, entries: Iterable[Entry]) -> Notice:
         """The notice about tools that fit, and are hidden."""
-        return notices.hidden([self._hidden_tool(entry) for entry in entries])
+        return self._public(notices.hidden([self._hidden_tool(entry) for entry in entries]))
 
     def for_nothing(
         self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit], *, is_hidden: bool
@@ -89,7 +91,7 @@ class AnswerNotices(Struct, frozen=True):
 
     def _of_registry(self) -> tuple[Notice, ...]:
         lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
-        outage = (notices.registry_outage(self.outage),) if self.outage else ()
+        outage = (self._public(notices.registry_outage(self.outage)),) if self.outage else ()
         return (*lost, *outage)
 
     def _held_back(self, only: ServerName | None) -> tuple[Notice, ...]:
@@ -99,6 +101,10 @@ class AnswerNotices(Struct, frozen=True):
         if self.memo.held_back is None:
             self.memo.held_back = tuple(_held_back_of(self.catalog.parts_with_hidden()))
         return self.memo.held_back
+
+    def _public(self, notice: Notice) -> Notice:
+        """A notice as its readers may have it: what waits for the registry is of all servers."""
+        return notice if self.is_for_owner else replace(notice, to_owner="")
 
     def _hidden_tool(self, entry: Entry) -> notices.HiddenTool:
         place = verdict_texts.place(self.settings, entry)

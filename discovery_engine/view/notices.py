@@ -16,6 +16,7 @@ from msgspec import Struct
 from discovery_engine._util.quantities import counted
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.tools.model import ServerName
+from discovery_engine.trust.decisions import UNREAD
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
@@ -109,6 +110,12 @@ def rejected(rejection: Rejection) -> Notice:
 
 def lost(at: float) -> Notice:
     """That decisions were lost, what follows, and what ends that; `at` is when it was noticed."""
+    if at == UNREAD:
+        return Notice(
+            "REGISTRY_UNAVAILABLE",
+            "the decisions of the owner could not be read on this machine yet: tools are withheld "
+            "until the shared registry answers",
+        )
     message = (
         f"earlier decisions of the owner were lost (noticed {_minute(at)}): approvals of servers,"
         " accepted tools and their pinned descriptions, all or some of them. Tools that are not"

@@ -46,18 +46,19 @@ class OfferingAccess(Struct, frozen=True):
         *,
         server: str | None,
         tags: Sequence[str],
+        any_tag: bool,
         limit: int | None,
     ) -> tuple[OfferingHit, ...]:
         """As `View.search_offerings`."""
         limits.require_query(query)
         limits.require_names("tag", tags, most=limits.TAGS)
         only = self.addresses.server(server) if server else None
-        wanted = set(tags)
 
         def accepts(entry: OfferingEntry) -> bool:
             offering = entry.offering
-            is_in_scope = only in (None, offering.server) and wanted.issubset(entry.verdict.tags)
-            return entry.is_visible and is_in_scope and offering.subject in kinds
+            is_in_scope = only in (None, offering.server) and offering.subject in kinds
+            has_wanted = entry.verdict.carries(tags, any_tag=any_tag)
+            return entry.is_visible and is_in_scope and has_wanted
 
         settings = self.settings.search
         found = self.book.index.search(

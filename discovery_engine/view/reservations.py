@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.diagnostics import Origin
+from discovery_engine.rules.rule import NOBODY
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import OfferingEntry
@@ -33,12 +34,13 @@ class Reservation(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return " or ".join(self.principals)
+        # Of a server whose entry has a mistake nobody knows whom it is for.
+        return "its owner alone" if NOBODY in self.principals else " or ".join(self.principals)
 
 
 def reservations_of_server(settings: Settings, server: ServerSettings) -> tuple[Reservation, ...]:
     """What reserves a server and all that it offers; empty if it is for all."""
-    if not settings.principals:
+    if not settings.reserves:
         return ()
     # Compiling patterns loads a library that a remembered catalog is read without.
     from discovery_engine.rules.ruleset import ServerRules  # noqa: PLC0415

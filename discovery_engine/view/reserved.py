@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def scope_for(settings: Settings, principals: frozenset[str]) -> Scope:
     """What is shown to those who stand for these teams and users; `Scope()` if that is all."""
-    if not settings.principals:
+    if not settings.reserves:
         return Scope()
     return Scope(
         hidden_servers=frozenset(_hidden_servers(settings, principals)),

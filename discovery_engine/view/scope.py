@@ -25,7 +25,8 @@ from discovery_engine.view.scoped_offerings import ScopedOfferings
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
-    from discovery_engine.config.settings import ServerSettings, Settings, ViewSettings
+    from discovery_engine.config.serve_settings import ViewSettings
+    from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
     from discovery_engine.view.view import View
 
@@ -219,7 +220,9 @@ class ScopedCatalogs:
             tagged = (not tags.isdisjoint(entry.verdict.tags) for entry in entries)
             shown = list(map(and_, shown, tagged))
         shown += self._offerings.shown(part)
-        return None if all(shown) else bytes(shown)
+        # No rule can judge tools of which only names are known, so none of these is shown.
+        is_named_only = (self.scope.rules or self.scope.tags) and (part.dropped or part.removed)
+        return None if all(shown) and not is_named_only else bytes(shown)
 
     @cached_property
     def _rules(self) -> ToolRules:

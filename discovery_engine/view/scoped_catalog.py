@@ -19,7 +19,8 @@ from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.view.scoped_instructions import scoped_instructions
 
 Flags: TypeAlias = bytes
-"""A byte for each tool of a server, then for each of its other offerings: 1 if it is shown."""
+"""A byte for each tool of a server, then for each of its other offerings: 1 if it is shown. Tools
+that are unusable or gone are not."""
 
 _KEPT = 8  # parts: what is asked of one server is asked several times
 
@@ -116,7 +117,8 @@ def _reduced(part: ServerPart, flags: Flags) -> ServerPart:
     offerings = part.offerings
     if not all(others):
         offerings = tuple(compress(offerings, others))
-    shown = replace(part, entries=tuple(compress(part.entries, tools)), offerings=offerings)
+    entries = tuple(compress(part.entries, tools))
+    shown = replace(part, entries=entries, offerings=offerings, dropped=(), removed=())
     return replace(shown, instructions=scoped_instructions(part, shown))
 
 

@@ -25,6 +25,8 @@ def scoped_instructions(whole: ServerPart, shown: ServerPart) -> str:
 
 
 def _names(part: ServerPart) -> Iterator[str]:
+    yield from (one.name for one in part.dropped)
+    yield from (one.name for one in part.removed)
     for entry in part.entries:
         yield entry.tool.name
         yield entry.tool.given_name

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.search.ranking.hit import Hit
-from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.view.notices import Notice
 
@@ -200,6 +199,9 @@ def _head(found: Sequence[Hit]) -> tuple[Hit, ...]:
 
 
 def _alternative(entry: Entry, entries: Sequence[Entry]) -> Alternative:
+    # Only after a search, which has loaded it; its patterns take a millisecond of other starts.
+    from discovery_engine.search.text.tokenizer import words  # noqa: PLC0415
+
     tool = entry.tool
     others = [other.tool for other in entries if other is not entry]
     said = {word for other in others for word in words(other.name)}

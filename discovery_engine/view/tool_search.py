@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -50,6 +50,7 @@ class ToolSearch(Struct, frozen=True):
         *,
         server: str | None,
         tags: Sequence[str],
+        any_tag: bool,
         limit: int | None,
         include_disabled: bool,
         query_vectors: Sequence[Vector],
@@ -61,7 +62,9 @@ class ToolSearch(Struct, frozen=True):
         wanted = set(tags)
 
         def is_asked_for(entry: Entry) -> bool:
-            return has_tags(entry, wanted) and (only is None or entry.tool.server == only)
+            return entry.verdict.carries(wanted, any_tag=any_tag) and (
+                only is None or entry.tool.server == only
+            )
 
         def is_listed(entry: Entry) -> bool:
             return may_be_listed(entry, include_disabled=include_disabled)
@@ -74,7 +77,7 @@ class ToolSearch(Struct, frozen=True):
 
         runner = self._runner(query, query_vectors, limit)
         shown = self._shown()
-        asked = self._asked_for(only, frozenset(wanted), shown)
+        asked = self._asked_for(only, frozenset(wanted), shown, any_tag=any_tag)
         has_hidden = self._has_hidden(only)
         within = _both(asked, self.searcher.visible) if has_hidden else asked
         answer = runner.answer(accepts, asked if include_disabled else within)
@@ -108,7 +111,7 @@ class ToolSearch(Struct, frozen=True):
         runner = self._runner(query, query_vectors, limit)
 
         def is_asked_for(entry: Entry) -> bool:
-            return has_tags(entry, wanted) and (only is None or entry.tool.server == only)
+            return entry.verdict.carries(wanted) and (only is None or entry.tool.server == only)
 
         return runner.answer(is_asked_for, self._asked_for(only, wanted, None))
 
@@ -134,12 +137,17 @@ class ToolSearch(Struct, frozen=True):
         return known[1]
 
     def _asked_for(
-        self, only: ServerName | None, tags: frozenset[str], shown: Subset | None
+        self,
+        only: ServerName | None,
+        tags: frozenset[str],
+        shown: Subset | None,
+        *,
+        any_tag: bool = False,
     ) -> Subset | None:
         """Of the tools of the view those of one server, with some tags; None if all are."""
         if only:
             shown = _both(shown, self.searcher.tools_of({only: None}))
-        return _both(shown, self.searcher.tools_with(tags)) if tags else shown
+        return _both(shown, self.searcher.tools_with(tags, any_tag=any_tag)) if tags else shown
 
     def _has_hidden(self, only: ServerName | None) -> bool:
         """Whether the servers in scope have a tool that is not visible."""
@@ -156,9 +164,3 @@ def _both(one: Subset | None, other: Subset) -> Subset:
 
 def may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
     return entry.is_visible or (include_disabled and not entry.is_withheld)
-
-
-def has_tags(entry: Entry, tags: Collection[str], *, any_tag: bool = False) -> bool:
-    """Whether it carries all of `tags`, or with `any_tag` one of them; true if there are none."""
-    matches = any if any_tag else all
-    return not tags or matches(tag in entry.verdict.tags for tag in tags)

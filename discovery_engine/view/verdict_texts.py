@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discovery_engine.catalog import Entry, OfferingEntry
-from discovery_engine.rules.rule_explanation import Subject, decider, describe
+from discovery_engine.rules.rule_explanation import Subject, decider, describe, public_decider
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
@@ -16,6 +16,13 @@ def reason(settings: Settings, entry: Entry | OfferingEntry) -> str:
     """Why a tool, a resource or a prompt has its verdict, in a few words."""
     rules, subject = _rules_of(settings, entry)
     return describe(entry.verdict, rules, subject=subject)
+
+
+def public_reason(entry: Entry | OfferingEntry) -> str:
+    """The same for every reader."""
+    if isinstance(entry, Entry):
+        return public_decider(entry.verdict)
+    return public_decider(entry.verdict, subject=entry.offering.subject)
 
 
 def place(settings: Settings, entry: Entry | OfferingEntry) -> str:

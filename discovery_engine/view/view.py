@@ -36,7 +36,7 @@ from discovery_engine.view.offering_access import OfferingAccess, OfferingList
 from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
 from discovery_engine.view.search_answers import OfferingHit, SearchAnswer, SearchKind
 from discovery_engine.view.status import ServerReport
-from discovery_engine.view.tool_search import SearchMemo, ToolSearch, has_tags, may_be_listed
+from discovery_engine.view.tool_search import SearchMemo, ToolSearch, may_be_listed
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding
@@ -103,8 +103,9 @@ class View(Struct, frozen=True, dict=True):
     """Opens what knows the typical requests of tools; None for the owner's alone."""
     whole: View | None = None
     """The view of which this one shows a part; None if it shows all."""
-    reports_rejection: bool = True
-    """Whether `rejection` is for its readers: it may be about what they are not shown."""
+    is_for_owner: bool = True
+    """Whether its readers are shown what is for the owner alone: mistakes in the files, where a
+    rule stands, and what else is about more than they are shown."""
     guards: tuple[UriGuard, ...] = ()
     """What keeps the templates of scopes from leading out of them."""
 
@@ -133,7 +134,7 @@ class View(Struct, frozen=True, dict=True):
         outage: RegistryOutage | None = None,
     ) -> View:
         """The same snapshot with other live states."""
-        rejection = rejection if self.reports_rejection else None
+        rejection = rejection if self.is_for_owner else None
         view = replace(self, live=live, rejection=rejection, outage=outage)
         # None of these depends on live states. The engine makes such a view for each read, and
         # made again they would cost each of them some 0.4 us for every server.
@@ -176,6 +177,7 @@ class View(Struct, frozen=True, dict=True):
         *,
         server: str | None = None,
         tags: Sequence[str] = (),
+        any_tag: bool = False,
         limit: int | None = None,
         include_disabled: bool = False,
         query_vectors: Sequence[Vector] = (),
@@ -186,6 +188,7 @@ class View(Struct, frozen=True, dict=True):
             query: Words, a tool's name, or both.
             server: Only this server's tools.
             tags: Only tools that carry all of these.
+            any_tag: One of `tags` is enough.
             limit: The most hits; the configured `search.limit` if None.
             include_disabled: Also tools that a rule disables; never those that are withheld.
             query_vectors: That of the query, and those of its clauses, to find tools by meaning.
@@ -198,6 +201,7 @@ class View(Struct, frozen=True, dict=True):
             query,
             server=server,
             tags=tags,
+            any_tag=any_tag,
             limit=limit,
             include_disabled=include_disabled,
             query_vectors=query_vectors,
@@ -265,7 +269,7 @@ class View(Struct, frozen=True, dict=True):
             entry
             for entry in self.catalog
             if may_be_listed(entry, include_disabled=include_disabled)
-            and has_tags(entry, tags, any_tag=any_tag)
+            and entry.verdict.carries(tags, any_tag=any_tag)
         ]
         entries = tuple(sorted(found, key=lambda entry: entry.key))
         return ToolSelection(entries, tuple(self._notices.missing(None)))
@@ -307,6 +311,8 @@ class View(Struct, frozen=True, dict=True):
 
     def reason(self, entry: Entry | OfferingEntry) -> str:
         """Why a tool, a resource or a prompt has its verdict, in a few words."""
+        if not self.is_for_owner:
+            return verdict_texts.public_reason(entry)
         return verdict_texts.reason(self.settings, entry)
 
     def place(self, entry: Entry | OfferingEntry) -> str:
@@ -370,6 +376,7 @@ class View(Struct, frozen=True, dict=True):
         *,
         server: str | None = None,
         tags: Sequence[str] = (),
+        any_tag: bool = False,
         limit: int | None = None,
     ) -> tuple[OfferingHit, ...]:
         """The resources (with templates) and prompts that fit a query, the best first.
@@ -379,13 +386,14 @@ class View(Struct, frozen=True, dict=True):
             kinds: Which; `tool` is ignored.
             server: Only this server's.
             tags: Only those that carry all of these.
+            any_tag: One of `tags` is enough.
             limit: The most hits; the configured `search.limit` if None.
 
         Raises:
             InputTooLongError, ServerNotFoundError: As `search`.
         """
         search = self._offering_access.search
-        return search(query, kinds, server=server, tags=tags, limit=limit)
+        return search(query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
         """What a URI leads to, if it may be read.
@@ -457,6 +465,7 @@ class View(Struct, frozen=True, dict=True):
             self.lost_at,
             self.outage,
             memo,
+            is_for_owner=self.is_for_owner,
         )
 
     @cached_property

@@ -218,7 +218,7 @@ async def _answer(shared: _Shared, route: ApiRoute, request: Request) -> Respons
         with _transient_engine(shared, request) as engine:
             answer = await route.handler(await _checked(shared, route, request, engine))
     except DiscoveryError as error:
-        return _refusal(error, request)
+        return _refusal(error, request, to_owner=_is_for_owner(shared, request))
     except Exception:
         logger.exception("%s %s failed", route.method, route.path)
         return _refusal(UnexpectedRequestError(), request)
@@ -348,8 +348,16 @@ def _origins(hint: Any) -> set[Any]:
     return {get_origin(hint)}
 
 
-def _refusal(error: DiscoveryError, request: Request) -> Response:
+def _is_for_owner(shared: _Shared, request: Request) -> bool:
+    """Whether an answer may have what is for the owner alone."""
+    principals = request.scope.get("principals", NO_PRINCIPALS)
+    return principals is None or not shared.engines.whole.settings.reserves
+
+
+def _refusal(error: DiscoveryError, request: Request, *, to_owner: bool = True) -> Response:
     form = error_form(error)
+    if not to_owner:
+        form["detail"] = ""
     if isinstance(error, RequestError):
         return _json(error.status, form | error.facts)
     # A person on the page has a terminal for the commands, and no use for a route.

@@ -8,7 +8,7 @@ import anyio.to_thread
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.json_forms.cache_form import cache_form
+from discovery_engine.json_forms.cache_form import cache_form, reindex_form
 from discovery_server.api.route import ApiRequest, ApiRoute, Nothing
 
 
@@ -30,6 +30,10 @@ async def clear_cache(request: ApiRequest[Forget]) -> Forgotten:
     return Forgotten(await request.owner.forget(request.asked.server or None))
 
 
+async def reindex(request: ApiRequest[Nothing]) -> JSONObject:
+    return reindex_form(await request.owner.reindex())
+
+
 ROUTES = (
     ApiRoute("GET", "/cache", "Show what is remembered of servers", cache, scope="admin"),
     ApiRoute(
@@ -39,6 +43,13 @@ ROUTES = (
         clear_cache,
         Forget,
         Forgotten,
+        scope="admin",
+    ),
+    ApiRoute(
+        "POST",
+        "/cache/reindex",
+        "Make the search index and the vectors of all tools anew",
+        reindex,
         scope="admin",
     ),
 )

@@ -80,7 +80,7 @@ async def reviews(request: ApiRequest[PageQuery]) -> WaitingPage:
     found = await owner.review.changes(only_listed=True)
     shown, cursor = page(sorted(found.items()), lambda one: one[:1], asked.cursor, asked.limit)
     summaries = [review_summary_form(name, waiting) for name, waiting in shown]
-    return WaitingPage(summaries, owner.view.lost_at, cursor)
+    return WaitingPage(summaries, owner.view.lost_at or None, cursor)
 
 
 async def review(request: ApiRequest[ReviewQuery]) -> JSONObject:

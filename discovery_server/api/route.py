@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, T
 from msgspec import Meta, Struct
 
 from discovery_engine.errors import DiscoveryError
-from discovery_server.access_tokens import TokenScope
+from discovery_server.access_token import TokenScope
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

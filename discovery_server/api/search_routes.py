@@ -26,6 +26,7 @@ class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(max_length=QUERY_BYTES, description="What to do, in a few words.")]
     server: Annotated[str | None, Meta(description="Only this server.")] = None
     tag: Annotated[tuple[str, ...], Meta(description="Only with all of these tags.")] = ()
+    any_tag: Annotated[bool, Meta(description="One of the tags is enough.")] = False
     limit: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
     kind: Annotated[tuple[SearchKind, ...], Meta(description="What to find.")] = ("tool",)
     view: Annotated[str | None, Meta(description="As a client of this view would find.")] = None
@@ -54,6 +55,7 @@ async def search(request: ApiRequest[SearchQuery]) -> JSONObject:
         asked.query,
         server=asked.server,
         tags=asked.tag,
+        any_tag=asked.any_tag,
         limit=asked.limit,
         include_disabled=asked.all,
         kinds=asked.kind,

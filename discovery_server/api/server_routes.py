@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.doctor.next_steps import next_command
@@ -90,7 +91,9 @@ async def servers(request: ApiRequest[ServersQuery]) -> ServerPage:
 
 
 def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
-    """For the owner with the teams and users that it is reserved for."""
+    """For the owner with the teams and users that it is reserved for, and with details."""
+    if not request.engine.view.is_for_owner:
+        report = replace(report, detail="")
     if "admin" not in request.scopes:
         return server_form(report)
     settings = request.engine.settings

@@ -6,6 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+import anyio
+
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_server.http.asgi import CLOSE, JSON, header_values, refuse_websocket, respond
 from discovery_server.http.client_addresses import client_host
@@ -13,7 +16,7 @@ from discovery_server.http.early_refusals import api_error, is_of_api
 from discovery_server.http.users import Refusal, User
 
 if TYPE_CHECKING:
-    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
+    from discovery_server.http.asgi import ASGIApp, Message, Receive, Scope, Send
     from discovery_server.http.browser_sessions import BrowserSessions
     from discovery_server.http.users import Users
 
@@ -26,6 +29,9 @@ _CODES = {
     403: "SCOPE_MISSING",
     429: "RATE_LIMITED",
 }
+_LOOK = 1.0  # seconds between two looks whether the token of a request has ended
+_POLICY = 1008  # the code with which a WebSocket is closed then
+_ENDED = "its token was revoked, or has expired"
 _MAX_LOGGED = 20  # refusals with different addresses or errors; more would be an attack
 
 
@@ -53,7 +59,10 @@ class Authorization:
             scope["user"], scope["view"] = found.name, found.view
             scope["limits"], scope["scopes"] = found.limits, found.scopes
             scope["principals"] = found.principals
-            await self._app(scope, receive, send)
+            if scope["type"] == "websocket" or (is_of_api(scope) and not found.is_owner):
+                await _Followed(self._app, self._users, found.name).serve(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
             return
         self._log(scope, found)
         if scope["type"] == "websocket":
@@ -80,6 +89,41 @@ class Authorization:
             logger.warning(
                 "A request from %s was refused (%d): %s", host, refusal.status, refusal.text
             )
+
+
+class _Followed:
+    """One request that may last, and that ends soon after its token.
+
+    What an owner changes is not ended in the middle: only WebSockets of theirs are.
+    """
+
+    def __init__(self, app: ASGIApp, users: Users, user: str) -> None:
+        self._app = app
+        self._users = users
+        self._user = user
+        self._has_begun = False
+        """Whether the answer has."""
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            self._has_begun = True
+            await send(message)
+
+        async with open_task_group() as tasks:
+            tasks.start_soon(self._watch, tasks.cancel_scope)
+            await self._app(scope, receive, sent)
+            tasks.cancel_scope.cancel()
+            return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY, "reason": _ENDED})
+        elif not self._has_begun:
+            await _refuse(Refusal(401, "invalid_token", _ENDED), scope, send)
+
+    async def _watch(self, serving: anyio.CancelScope) -> None:
+        while True:
+            await anyio.sleep(_LOOK)
+            if not self._users.has(self._user):
+                serving.cancel()
 
 
 class RequiredScopes:

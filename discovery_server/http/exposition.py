@@ -89,8 +89,12 @@ class _Metrics(Collector):
 def _registry(health: RegistryHealth) -> Iterator[Metric]:
     up = "1 if the database of the registry answers, otherwise 0"
     yield GaugeMetricFamily("discovery_registry_up", up, float(health.error is None))
-    waiting = "Writes that wait until the database of the registry answers"
+    waiting = "Writes that wait for the database of the registry"
     yield GaugeMetricFamily("discovery_registry_outbox_writes", waiting, health.waiting)
+    set_aside = (
+        "Those of them that the database, though it answers, did not make in time or refused"
+    )
+    yield GaugeMetricFamily("discovery_registry_outbox_set_aside", set_aside, health.set_aside)
     dropped = "Writes for the registry that did not fit, or that it refused"
     yield CounterMetricFamily("discovery_registry_outbox_dropped", dropped, health.dropped)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from msgspec import Struct
 
-from discovery_engine.config.settings import ServeSettings
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.errors import ConfigurationError
-from discovery_server.access_tokens import MCP_SCOPES
+from discovery_server.access_token import MCP_SCOPES
 from discovery_server.http.authorization import Authorization, RequiredScopes
 from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
 from discovery_server.http.connections import (
@@ -29,16 +29,20 @@ from discovery_server.http.graceful_shutdown import GracefulShutdown
 from discovery_server.http.guard import Endpoint, Guard, is_loopback
 from discovery_server.http.monitoring import HealthEndpoint
 from discovery_server.http.paths import Paths, WithoutWebSockets
+from discovery_server.http.relayed_clients import RelayedClients
 from discovery_server.http.sessions import Sessions
 from discovery_server.http.streamable_http import StreamableHttp
 from discovery_server.http.users import Users
-from discovery_server.token_limits import NO_LIMITS
+from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
     from discovery_server.access_tokens import AccessTokens
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.tls_files import Tls
+    from discovery_server.http.users import User
+    from discovery_server.relay import Relay
+    from discovery_server.request_state import StateSealer
     from discovery_server.token_limits import TokenLimits
     from discovery_server.tokens import Tokens
 
@@ -74,7 +78,7 @@ class OwnerApps(Struct, frozen=True):
     """At `/metrics`."""
 
 
-def make_app(
+def make_app(  # noqa: PLR0913 - one for each part
     gateway: Gateway,
     endpoint: Endpoint,
     tokens: Tokens | None = None,
@@ -83,6 +87,8 @@ def make_app(
     on_session_end: Callable[[str], object] = lambda _: None,
     access: AccessTokens | None = None,
     owner: OwnerApps | None = None,
+    sealer: StateSealer | None = None,
+    relay: Relay | None = None,
 ) -> ASGIApp:
     """The ASGI application that serves MCP at `/mcp`, each view at `/mcp/NAME`, and `/health`.
 
@@ -98,6 +104,8 @@ def make_app(
             without one whose token or view has.
         access: Further tokens, which may be created and revoked while this is served.
         owner: What is served beside MCP; never without a token.
+        sealer: As `ModernCalls` takes it; the ids of sessions end with its name of this gateway.
+        relay: Passes requests to the other gateways of a database, and answers theirs.
     """
     users = Users(tokens, access) if tokens else None
 
@@ -116,13 +124,21 @@ def make_app(
             return None
         return found if limits == NO_LIMITS else found.limited(limits)
 
+    def gateway_of_user(user: User | None, view: str | None) -> Gateway | None:
+        path = PATH if view == gateway.view else f"{PATH}/{view}"
+        if user is None:
+            return gateway_of(path, None, NO_LIMITS, NO_PRINCIPALS)
+        return gateway_of(path, user.view, user.limits, user.principals)
+
     def is_open(shown: Gateway, user: str | None) -> bool:
         is_owner = users is not None and users.is_owner(user)
         has_token = users is None or users.has(user)
         return shown.is_configured and has_token and shown.is_open_to(owner=is_owner)
 
-    sessions = Sessions(max_sessions, on_session_end)
-    app: ASGIApp = WithoutWebSockets(StreamableHttp(gateway_of, sessions, is_open, on_session_end))
+    sessions = Sessions(max_sessions, on_session_end, at=sealer.gateway if sealer else "")
+    relayed = (relay, RelayedClients(users, gateway_of_user)) if relay else None
+    mcp = StreamableHttp(gateway_of, sessions, is_open, on_session_end, sealer, relayed)
+    app: ASGIApp = WithoutWebSockets(mcp)
     open_to_all: dict[str, ASGIApp] = {HEALTH_PATH: WithoutWebSockets(HealthEndpoint())}
     if users is not None:
         app = RequiredScopes(app, MCP_SCOPES, "clients of MCP")

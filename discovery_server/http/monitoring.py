@@ -61,7 +61,7 @@ class MetricsEndpoint:
         if scope.get("view") is not None or scope.get("limits", NO_LIMITS) != NO_LIMITS:
             await refuse(scope, send, _FORBIDDEN, _ONLY_OWNERS, hint=_USE_UNLIMITED, code=_LIMITED)
             return
-        if self._engine.settings.principals and scope.get("principals", NO_PRINCIPALS) is not None:
+        if self._engine.settings.reserves and scope.get("principals", NO_PRINCIPALS) is not None:
             await refuse(scope, send, _FORBIDDEN, _RESERVED, hint=_USE_OWNERS, code=_LIMITED)
             return
         # Only gateways that are monitored load it.

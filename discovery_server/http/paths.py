@@ -20,7 +20,10 @@ class Paths:
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        first = scope["path"].partition("/")[2].partition("/")[0] if "path" in scope else ""
+        if scope["type"] == "lifespan":  # it has no path, and must not be taken for that of `/`
+            await self._others(scope, receive, send)
+            return
+        first = scope["path"].partition("/")[2].partition("/")[0]
         await self._applications.get(f"/{first}", self._others)(scope, receive, send)
 
 

@@ -99,7 +99,8 @@ class SessionRequests:
         if not isinstance(message, Request) or message.method != "initialize":
             raise _without_session(message)
         self._sessions.require_room()
-        session, stream = Session(gateway, user), PostStream(request.headers.accepted)
+        session = self._sessions.new(gateway, user)
+        stream = PostStream(request.headers.accepted)
         session.connection.process(value, request.size, stream)
         if not session.connection.is_initialized:
             await stream.respond(request.send)

@@ -43,8 +43,9 @@ class Session:
         "user",
     )
 
-    def __init__(self, gateway: Gateway, user: str | None) -> None:
-        self.id = secrets.token_hex(_ID_LENGTH)
+    def __init__(self, gateway: Gateway, user: str | None, *, at: str = "") -> None:
+        """`at` is the name of this gateway, if it has one."""
+        self.id = secrets.token_hex(_ID_LENGTH) + (at and f".{at}")
         self.gateway = gateway
         self.user = user
         """The only one for whom it exists; None if no token is required."""
@@ -66,6 +67,8 @@ class Sessions:
         limit: int,
         on_end: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        at: str = "",
     ) -> None:
         """No session yet.
 
@@ -73,7 +76,9 @@ class Sessions:
             limit: Their number.
             on_end: Called with the id of each session that has ended.
             clock: Monotonic, in seconds.
+            at: The name of this gateway, with which the ids of its sessions end.
         """
+        self._at = at
         self._limit = limit
         self._on_end = on_end
         self._clock = clock
@@ -81,6 +86,10 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def new(self, gateway: Gateway, user: str | None) -> Session:
+        """A session that is not open yet."""
+        return Session(gateway, user, at=self._at)
 
     def find(self, session_id: str, gateway: Gateway, user: str | None) -> Session | None:
         """A session of a user; None if it does not exist for that user."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -23,8 +24,9 @@ from discovery_engine.rpc.protocol import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from discovery_server.client_connection import ClientConnection
+from discovery_server.client_connection import ClientConnection, PassOn
 from discovery_server.client_messages import as_incoming
+from discovery_server.client_tasks import TASK_METHODS, unknown_task
 from discovery_server.eras import ModernEra, has_envelope
 from discovery_server.http.asgi import HttpError, respond
 from discovery_server.http.graceful_shutdown import LISTENS
@@ -34,16 +36,23 @@ from discovery_server.http.mirrored_headers import (
     mismatch,
     parameter_mismatch,
 )
+from discovery_server.http.relayed_clients import RelayedClient
 from discovery_server.http.request import not_a_message
-from discovery_server.http.streams import PostStream
+from discovery_server.http.streams import PostStream, RelayedStream
 from discovery_server.modern_calls import ModernCalls
+from discovery_server.request_state import InvalidStateError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_server.gateway import Gateway
+    from discovery_server.client_stream import ClientStream
+    from discovery_server.gateway import ClientRequest, Gateway
+    from discovery_server.http.relayed_clients import RelayedClients
     from discovery_server.http.request import Headers, HttpRequest
     from discovery_server.http.streams import OpenStreams
+    from discovery_server.relay import PassMessages, Relay
+    from discovery_server.request_state import OtherGatewayError, StateSealer
 
+_RELAYED = 1  # the id of a request that another gateway passes on; its connection has no other
 _OK, _ACCEPTED, _BAD, _NOT_FOUND = 200, 202, 400, 404
 _STATUSES = {
     PARSE_ERROR: _BAD,
@@ -61,15 +70,23 @@ class StatelessRequests:
     """Answers POST requests, the only ones of this era."""
 
     def __init__(
-        self, streams: OpenStreams, on_client_end: Callable[[str], object] = lambda _: None
+        self,
+        streams: OpenStreams,
+        on_client_end: Callable[[str], object] = lambda _: None,
+        sealer: StateSealer | None = None,
+        relayed: tuple[Relay, RelayedClients] | None = None,
     ) -> None:
-        """`on_client_end` is called with the id of a client whose token or view has ended."""
+        """`on_client_end` is called with the id of a client whose token or view has ended.
+
+        `sealer` is as `ModernCalls` takes it; `relayed` passes requests to other gateways and back.
+        """
         self._streams = streams
         self._on_client_end = on_client_end
         self._clients: dict[str, tuple[Gateway, str]] = {}
         """Those with a token, by their ids."""
         self._parameters = ParameterCache()
-        self._calls = ModernCalls()
+        self._relayed = relayed
+        self._calls = ModernCalls(sealer=sealer, relay=relayed[0] if relayed else None)
         self._waiting: dict[ClientConnection, tuple[Gateway, str | None]] = {}
         """The requests that are being worked on, with whose they are."""
 
@@ -94,14 +111,7 @@ class StatelessRequests:
                 return
             case _:
                 raise not_a_message()
-        client = gateway.client_id(user)
-        if client is not None and user is not None:
-            if client in self._clients and self._clients[client][0] is not gateway:
-                await self._end(client)  # something was reserved meanwhile
-            self._clients[client] = gateway, user
-        connection = ClientConnection(
-            gateway, client=client, is_shared=user is None, era=ModernEra(), modern=self._calls
-        )
+        connection = await self._connection(gateway, user, self._pass_on(gateway, user))
         stream = PostStream(accepted, status_of=_status_of)
         connection.process(value, request.size, stream)
         if stream.is_open:
@@ -128,9 +138,91 @@ class StatelessRequests:
             await self._calls.end(client)
             self._on_client_end(client)
 
+    async def serve_relayed(self) -> None:
+        """Answer what other gateways pass on, until cancelled; no-op where there are none."""
+        if self._relayed:
+            relay, clients = self._relayed
+            await relay.run(partial(self._answer_relayed, relay, clients))
+
     async def close(self) -> None:
         """Cancel the calls that wait for their clients to continue them."""
         await self._calls.close()
+
+    async def _connection(
+        self, gateway: Gateway, user: str | None, pass_on: PassOn | None = None
+    ) -> ClientConnection:
+        """The connection for one request of a client."""
+        client = gateway.client_id(user)
+        if client is not None and user is not None:
+            if client in self._clients and self._clients[client][0] is not gateway:
+                await self._end(client)  # something was reserved meanwhile
+            self._clients[client] = gateway, user
+        return ClientConnection(
+            gateway,
+            client=client,
+            is_shared=user is None,
+            era=ModernEra(),
+            modern=self._calls,
+            pass_on=pass_on,
+        )
+
+    def _pass_on(self, gateway: Gateway, user: str | None) -> PassOn | None:
+        """What passes requests of a client to other gateways; None where there are none."""
+        if self._relayed is None:
+            return None
+        relay, clients = self._relayed
+
+        async def pass_on(
+            elsewhere: OtherGatewayError, request: ClientRequest, stream: ClientStream | None
+        ) -> JSONObject:
+            named = clients.name(RelayedClient(gateway, user))
+            sent: JSONObject = {"client": named, "method": request.method, "params": request.params}
+            return await relay.ask(
+                elsewhere, sent, gateway.client_id(user), partial(_write, stream)
+            )
+
+        return pass_on
+
+    async def _answer_relayed(
+        self,
+        relay: Relay,
+        clients: RelayedClients,
+        sent: JSONObject,
+        pass_messages: PassMessages,
+    ) -> JSONObject:
+        """The answer to a request that another gateway passes on; it goes no further from here.
+
+        Nothing is begun by one: it is about a task, or it continues a call.
+
+        Raises:
+            RpcError: If it is refused.
+        """
+        method, params = sent["method"], sent["params"]
+        is_about_task = method in TASK_METHODS
+        if (found := clients.find(sent["client"])) is None:
+            raise unknown_task() if is_about_task else InvalidStateError()
+        client = found.gateway.client_id(found.user)
+        if not (is_about_task or await self._calls.has_parked(method, params, client)):
+            raise InvalidStateError
+        with relay.share(client):
+            return await self._served(found, method, params, pass_messages)
+
+    async def _served(
+        self, found: RelayedClient, method: str, params: JSONObject, pass_messages: PassMessages
+    ) -> JSONObject:
+        connection = await self._connection(found.gateway, found.user)
+        stream = RelayedStream()
+        message = {"jsonrpc": "2.0", "id": _RELAYED, "method": method, "params": params}
+        self._waiting[connection] = found.gateway, found.user
+        try:
+            connection.process(message, 0, stream)
+            while batch := await stream.batch():
+                await pass_messages(batch)
+            return await stream.answer()
+        finally:
+            del self._waiting[connection]
+            with anyio.CancelScope(shield=True):
+                await connection.close()
 
     async def _wait(
         self, connection: ClientConnection, stream: PostStream, request: HttpRequest
@@ -159,6 +251,15 @@ class StatelessRequests:
             raise HttpError(_BAD, error.code, error.message, request_id=message.id)
         if message.method == "initialize":  # on stdio it may be meant for the other era
             raise HttpError(_NOT_FOUND, METHOD_NOT_FOUND, "Method not found", request_id=message.id)
+
+
+async def _write(stream: ClientStream | None, messages: list[JSONObject]) -> None:
+    if stream is None:
+        return
+    for message in messages:
+        if stream.is_congested:
+            await stream.drain()
+        stream.write(message)
 
 
 async def _close_on_disconnect(request: HttpRequest, connection: ClientConnection) -> None:

@@ -21,7 +21,10 @@ from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 if TYPE_CHECKING:
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import Receive, Scope, Send
+    from discovery_server.http.relayed_clients import RelayedClients
     from discovery_server.http.sessions import Sessions
+    from discovery_server.relay import Relay
+    from discovery_server.request_state import StateSealer
     from discovery_server.token_limits import TokenLimits
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,8 @@ class StreamableHttp:
         sessions: Sessions,
         is_open: IsOpen = lambda *_: True,
         on_client_end: Callable[[str], object] = lambda _: None,
+        sealer: StateSealer | None = None,
+        relayed: tuple[Relay, RelayedClients] | None = None,
     ) -> None:
         """No session yet.
 
@@ -55,13 +60,15 @@ class StreamableHttp:
             sessions: Those of the handshake era.
             is_open: Whether a gateway is still there for a user.
             on_client_end: Called with the id of a client without a session for which it is not.
+            sealer: As `ModernCalls` takes it.
+            relayed: As `StatelessRequests` takes it.
         """
         self._gateway_of = gateway_of
         self._sessions = sessions
         self._is_open = is_open
         streams = OpenStreams()
         self._in_session = SessionRequests(sessions, streams)
-        self._stateless = StatelessRequests(streams, on_client_end)
+        self._stateless = StatelessRequests(streams, on_client_end, sealer, relayed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -107,6 +114,7 @@ class StreamableHttp:
         """End all sessions and unfinished calls when the server stops."""
         async with open_task_group() as tasks:
             tasks.start_soon(self._keep_ending)
+            tasks.start_soon(self._stateless.serve_relayed)
             while (message := await receive())["type"] != "lifespan.shutdown":
                 await send({"type": f"{message['type']}.complete"})
             tasks.cancel_scope.cancel()

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import anyio
+
+from discovery_engine._util.tasks import Promise
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.messages import error_answer
 from discovery_engine.rpc.peer import RpcError
@@ -22,6 +25,8 @@ PING_INTERVAL = 15.0  # seconds; proxies close a connection that is silent for 3
 _CONGESTED = 1 << 20  # bytes that wait to be sent when senders should wait
 _MOST_UNSENT = 8 << 20  # bytes; a stream of unsolicited messages with more is closed
 _CANCELLED = -32800  # in place of an answer that this era requires; as the SDK of the protocol
+_BATCH = 100  # messages that wait to be passed to another gateway when senders should wait
+_BATCH_SIZE = 64 << 10  # bytes of them
 _OK = 200
 
 _EVENTS: list[Header] = [
@@ -208,6 +213,57 @@ class PostStream(EventStream):
             self._has_events = True
             self._messages = [_event(data) for data in self._messages]
             self._wake()
+
+
+class RelayedStream:
+    """A `ClientStream` for one request, whose messages are read in batches, and then its answer.
+
+    What is too long for a batch is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._answer: Promise[JSONObject] = Promise()
+        self._messages: list[JSONObject] = []
+        self._size = 0
+        self._changed = anyio.Event()
+
+    @property
+    def is_congested(self) -> bool:
+        return len(self._messages) >= _BATCH or self._size >= _BATCH_SIZE
+
+    async def answer(self) -> JSONObject:
+        """The answer to the request, once it is written."""
+        return await self._answer.wait()
+
+    async def batch(self) -> list[JSONObject]:
+        """The messages since the last batch, in order; empty if nothing but the answer is left."""
+        while not (self._messages or self._answer.is_settled):
+            await self._changed.wait()
+        batch, self._messages, self._size = self._messages, [], 0
+        self._notify()
+        return batch
+
+    def write(self, message: JSONObject) -> None:
+        if "method" not in message:
+            self._answer.set(message)
+        elif (size := len(encode_finite(message))) <= _BATCH_SIZE:
+            self._messages.append(message)
+            self._size += size
+        self._notify()
+
+    async def drain(self) -> None:
+        while self.is_congested:
+            await self._changed.wait()
+
+    def begin(self) -> None:
+        """No-op."""
+
+    def end(self, request_id: RequestId, *, is_cancelled: bool) -> None:
+        """No-op: only its client could cancel a request without an answer."""
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
 
 class OpenStreams:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_server.access_tokens import ALL_SCOPES
+from discovery_server.access_token import ALL_SCOPES
 from discovery_server.http.wrong_tokens import WrongTokens
 from discovery_server.token_limits import NO_LIMITS, TokenLimits
 
 if TYPE_CHECKING:
+    from discovery_server.access_token import AccessToken
     from discovery_server.access_tokens import AccessTokens
     from discovery_server.tokens import Tokens
 
@@ -60,6 +61,10 @@ class User(Struct, frozen=True):
     """The only servers and tools that it shows."""
     principals: frozenset[str] | None = None
     """The teams and the user that its token stands for; None for the owner, who sees all."""
+
+    @property
+    def is_owner(self) -> bool:
+        return "admin" in self.scopes
 
 
 OWNER = User("owner")
@@ -119,6 +124,19 @@ class Users:
             return True
         return self._access.is_valid(name.removesuffix(_ACCESS))
 
+    def mark(self, name: str) -> str:
+        """What tells users of one name apart, who have the own tokens of several gateways."""
+        return next((digest.hex() for digest, user in self._own.items() if user.name == name), "")
+
+    def known(self, name: str, mark: str) -> User | None:
+        """The user of a valid token, as another gateway names and marks them; None if unknown."""
+        if name.endswith(_ACCESS):
+            token = self._access.valid(name.removesuffix(_ACCESS)) if self._access else None
+            return _user_of(token) if token else None
+        own = {user.name: user for user in self._own.values()}
+        is_same = hmac.compare_digest(mark.encode(), self.mark(name).encode())
+        return own.get(name) if is_same else None
+
     def is_owner(self, name: str | None) -> bool:
         """Whether a user sees what is reserved for any team or user."""
         if name is None or self._access is None or not name.endswith(_ACCESS):
@@ -145,8 +163,12 @@ class Users:
         if self._access.is_expired(token):
             hint = "`discovery token create` makes another one"
             return Refusal(401, "invalid_token", "this token has expired", hint)
-        principals = None if "admin" in token.scopes else frozenset(token.principals)
-        return User(f"{token.id}{_ACCESS}", token.view, token.scopes, token.limits, principals)
+        return _user_of(token)
+
+
+def _user_of(token: AccessToken) -> User:
+    principals = None if "admin" in token.scopes else frozenset(token.principals)
+    return User(f"{token.id}{_ACCESS}", token.view, token.scopes, token.limits, principals)
 
 
 def _digest(token: bytes) -> bytes:

@@ -21,6 +21,7 @@ from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.postgres.publication_queries import RoleGrant
 from discovery_engine.registry.preset_records import Preset
+from discovery_engine.registry.relay_records import RelayedRequest, RelayTurn
 from discovery_engine.registry.request_records import AgentRequest
 from discovery_engine.registry.server_records import RegisteredServer
 from discovery_engine.rules.rule import Rule, Verdict
@@ -165,14 +166,17 @@ def _fill(owner: PostgresRegistry) -> None:
     owner.save_preset(SCOPE, Preset(PAYROLL, CANARY, CANARY, {"a": CANARY}, 1.0))
     owner.save_agent_request(SCOPE, AgentRequest(CANARY, "sync", name=CANARY))
     owner.acquire_lease(CANARY, CANARY)
+    owner.gateways.keep_result(CANARY.encode(), CANARY.encode(), lifetime=3600.0)
+    owner.gateways.change_access_tokens(SCOPE, lambda _: (CANARY,))
+    request = RelayedRequest(CANARY.encode(), CANARY, CANARY, CANARY.encode())
+    owner.gateways.take_turn(RelayTurn(asked=[request]))
     owner.plan_refreshes(SCOPE, [RefreshTarget(PAYROLL, CANARY)])
     index = owner.search.stored_index(SCOPE, CANARY.encode(), since=0)
     assert index
     document = StoredDocument(1, [1], CANARY.encode())
     digest = CANARY.encode()
-    owner.search.save_documents(
-        index.number, [ServerDocuments(PAYROLL, digest, digest, [document], {(1, CANARY): 1})]
-    )
+    documents = ServerDocuments(PAYROLL, digest, digest, [document], {(1, CANARY): 1})
+    owner.search.save_documents(index.number, [documents], unlisted=())
     space = owner.search.vectors.open_space(index.number, CANARY, 4)
     [number] = owner.search.vectors.missing(space)
     owner.search.vectors.save(space, {number: [StoredVector(b"\0<" * 4, None)]})

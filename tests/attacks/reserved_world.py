@@ -22,18 +22,25 @@ OWN_TEAM, OTHER_TEAMS = ("team:payments",), ("team:sales", "team:legal", "user:a
 TOOLS = [
     make_definition("read_page", "Read one page of the handbook about invoices."),
     make_definition("list_pages", "List the pages of the handbook."),
+    make_definition("drop_page", "Drop a page of the handbook."),
 ]
 RESERVED_TOOL = make_definition("pay_out", "Pay the salary of an employee out of payroll.")
 RESOURCES = [resource("file:///handbook", "handbook")]
 RESERVED_RESOURCE = resource("file:///salaries", "salaries", description="All salaries.")
 PROMPTS = [prompt("summary", "page")]
 RESERVED_PROMPT = prompt("dismissal", "employee")
+DISABLING: JSONObject = {"pattern": "drop_*", "enabled": False}
 RULES: JSONObject = {
-    "toolRules": [{"pattern": "pay_*", "visibleTo": OWN_TEAM}],
+    "toolRules": [{"pattern": "pay_*", "visibleTo": OWN_TEAM}, DISABLING],
     "resourceRules": [{"pattern": "*salaries*", "visibleTo": OWN_TEAM}],
     "promptRules": [{"pattern": "dismissal", "visibleTo": OWN_TEAM}],
 }
-RESERVING_NOTHING: JSONObject = {"serverRules": [{"pattern": "none", "visibleTo": "team:none"}]}
+RESERVING_NOTHING: JSONObject = {
+    "serverRules": [{"pattern": "none", "visibleTo": "team:none"}],
+    "toolRules": [DISABLING],
+}
+RESERVED_NAME = "docs_read"
+"""Of a server: with one of its tools it reads as the name of another one of `docs`."""
 WORDS = "salary of an employee in payroll"
 INSIDE = "file:///salaries"
 
@@ -95,6 +102,7 @@ META_QUESTIONS: dict[str, list[JSONObject]] = {
         {"query": "transfer", "server": "payroll"},
         {"query": "payrol transfr"},
         {"query": "read a page"},
+        {"query": "drop a page"},
     ],
     "list_tools": [{"server": "docs"}, {"server": "payroll"}, {"server": "payrol"}],
     "get_tool_details": [
@@ -102,11 +110,19 @@ META_QUESTIONS: dict[str, list[JSONObject]] = {
         {"tool": "docs:pay_ou"},
         {"server": "payroll", "tool": "transfer"},
         {"tool": "payroll__transfer"},
+        {"tool": "read_page"},
+        {"tool": "drop_page"},
+        {"tool": "docs__read_page"},
+        {"tool": "docs__read__page"},
+        {"tool": "docs:read_pag"},
+        {"tool": "mcp__docs__read__page"},
     ],
     "execute_tool": [
         {"tool": "pay_out", "arguments": {}},
         {"tool": "payroll:transfer", "arguments": {}},
         {"tool": "transfe", "arguments": {}},
+        {"tool": "read_page", "arguments": {"none": 1}},
+        {"tool": "docs:drop_page", "arguments": {}},
     ],
     "read_result": [{"handle": "0" * 24}],
     "execute_steps": [
@@ -136,8 +152,15 @@ OFFERED: dict[str, list[JSONObject]] = {
         {"uri": "discovery://servers"},
         {"uri": "discovery://servers/payroll"},
         {"uri": "pay:/r"},
+        {"uri": "file:///handbook"},
+        {"uri": "wiki:///a"},
     ],
-    "prompts/get": [{"name": "docs:dismissal"}, {"name": "payroll:raise"}, {"name": "dismissal"}],
+    "prompts/get": [
+        {"name": "docs:dismissal"},
+        {"name": "payroll:raise"},
+        {"name": "dismissal"},
+        {"name": "summary"},
+    ],
     "completion/complete": [
         {"ref": REF, "argument": {"name": "employee", "value": ""}},
         {
@@ -146,7 +169,13 @@ OFFERED: dict[str, list[JSONObject]] = {
         },
     ],
     "tools/list": [{}],
-    "tools/call": [{"name": "pay_out"}, {"name": "docs__pay_out"}, {"name": "payroll__transfer"}],
+    "tools/call": [
+        {"name": "pay_out"},
+        {"name": "docs__pay_out"},
+        {"name": "payroll__transfer"},
+        {"name": "docs__read__page"},
+        {"name": "read_page"},
+    ],
 }
 METHODS: dict[str, dict[str, list[JSONObject]]] = {
     LATEST_HANDSHAKE: OFFERED
@@ -181,17 +210,24 @@ async def placed(path: Path, *, with_reserved: bool, **server: Any) -> AsyncIter
         completions=["handbook"] + ["salaries"] * with_reserved,
         contents={"file:///handbook": "Work well.", INSIDE: "Many."},
     )
+    # It has much that the other one has, too: what is ambiguous with it is not without it.
     payroll = World(path / "payroll.json", "payroll").offer(
-        tools=[make_definition("transfer", "Transfer the salary of an employee.")],
-        resources=[resource("pay:/r")],
-        prompts=[prompt("raise", "employee")],
+        tools=[make_definition("transfer", "Transfer the salary of an employee."), *TOOLS],
+        resources=[resource("pay:/r"), *RESOURCES],
+        prompts=[prompt("raise", "employee"), *PROMPTS],
+        templates=[template("wiki:///{path}", "wiki")],
+        contents={"file:///handbook": "Pay well.", "wiki:///a": "Pay much."},
     )
-    written = [docs.server()] + [payroll.server()] * with_reserved
+    page = World(path / "page.json", RESERVED_NAME).offer(
+        tools=[make_definition("page", "A page.")]
+    )
+    written = [docs.server()] + [payroll.server(), page.server()] * with_reserved
     server = {"steps": True, "registryTool": "read", **server}
     folder.write(*written, server=server, **(RULES if with_reserved else RESERVING_NOTHING))
     content = json.loads(folder.config.read_text("utf-8"))
     if with_reserved:
-        content["servers"]["payroll"]["visibleTo"] = OWN_TEAM[0]
+        for name in ("payroll", RESERVED_NAME):
+            content["servers"][name]["visibleTo"] = OWN_TEAM[0]
     folder.config.write_text(json.dumps(content), "utf-8")
     async with folder.open() as engine, open_notifications(engine) as notifications:
         await engine.refresh()

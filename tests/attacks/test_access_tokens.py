@@ -21,6 +21,7 @@ from discovery_server.gateway import Gateway
 from discovery_server.http.guard import Endpoint
 from discovery_server.http.http_server import make_app
 from discovery_server.tokens import parse_tokens
+from tests.api_server import owner_apps
 from tests.contract.test_views import opened_folder
 from tests.engines import Folder, program
 from tests.servers.offerings import World, resource
@@ -71,7 +72,12 @@ async def placed(
         )
         ended: list[str] = []
         app = make_app(
-            gateway, Endpoint(), parse_tokens(OWN), access=tokens, on_session_end=ended.append
+            gateway,
+            Endpoint(),
+            parse_tokens(OWN),
+            access=tokens,
+            on_session_end=ended.append,
+            owner=owner_apps(engine),
         )
         async with running(app) as address:
             place = Place(address, tokens, folder, engine)
@@ -206,7 +212,7 @@ async def test_what_a_revoked_client_has_at_servers_ends_and_that_of_others_stay
             for client in (one, other):
                 result_of(await client.call_statelessly("zoo__wash_cat", {}))
             [ended] = AccessTokens(place.tokens.path).revoke("ending")
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await eventually(lambda: len(place.ended) == 2)
             assert (await other.request("POST", kept)).status_code == 200
 
@@ -236,7 +242,7 @@ async def test_streams_of_a_revoked_token_end_and_those_of_others_stay(tmp_path:
             ):
                 assert unsolicited.status_code == listening.status_code == 200
                 AccessTokens(place.tokens.path).revoke("ending")
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     await until_end(unsolicited)
                     await until_end(listening)
                 assert others.status_code == 200
@@ -261,7 +267,7 @@ async def test_clients_of_a_removed_view_are_disconnected_and_refused(tmp_path: 
             changed = {**written, "views": {"farm": VIEWS["farm"]}}
             place.folder.config.write_text(json.dumps(changed), "utf-8")
             await place.engine.reload()
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await until_end(stream)
         gone = await cats.call("zoo__wash_cat", {}, session=session)
         stays = await farm.request("POST", kept)

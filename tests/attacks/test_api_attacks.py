@@ -25,7 +25,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from discovery_engine._util.json import JSONObject
-from discovery_server.access_tokens import ALL_SCOPES
+from discovery_server.access_token import ALL_SCOPES
 from discovery_server.api.application import ROUTES
 from discovery_server.api.route import ApiRoute
 from discovery_server.http.connections import ConnectionLimits
@@ -360,7 +360,7 @@ async def test_a_body_that_does_not_come_is_cut_off_and_does_nothing(
             )
             async with await anyio.connect_tcp("127.0.0.1", port) as stream:
                 await stream.send(head.encode())
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     answered = await rest_of(stream)
             assert answered.startswith(b"HTTP/1.1 408 "), route
         after = await effects(api, folder)

@@ -197,14 +197,14 @@ async def test_clients_of_a_limited_token_are_notified_of_what_it_shows_only(
             for token in tokens:
                 opened = anyio.Event()
                 group.start_soon(follow, token, opened)
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     await opened.wait()
             await api.engine.servers.disable("attic")
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await notified[OWN].wait()
             is_of_hidden = notified[tokens[0]].is_set()
             await api.engine.servers.disable("good")
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await notified[tokens[0]].wait()
             group.cancel_scope.cancel()
 

@@ -56,7 +56,7 @@ async def test_no_spelling_of_this_machine_is_reached_by_a_redirect(
     def respond(_: WebRequest) -> WebAnswer:
         return WebAnswer(status=302, headers={"Location": target})
 
-    with web_server(respond) as server, anyio.fail_after(30):
+    with web_server(respond) as server, anyio.fail_after(60):
         for follows in (False, True):
             async with open_fetcher(server.url) as fetcher:
                 with pytest.raises(FetchError):
@@ -88,7 +88,7 @@ async def test_no_name_server_leads_a_request_to_this_machine(
         return next(following)
 
     url = f"http://registry.example.com:{canary.port}/"
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with open_fetcher(url, resolver=resolver) as fetcher:
             with pytest.raises(FetchError):
                 await fetcher.get(url, limit=MIB)

@@ -15,13 +15,17 @@ import pytest
 from msgspec.structs import replace
 from psycopg import errors, sql
 
+from discovery_engine.catalog import DroppedTool, RemovedTool
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import RegistryError
+from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.codec import settings_to_text
+from discovery_engine.registry.postgres.database_state import state_of
 from discovery_engine.registry.postgres.publication_queries import RoleGrant
 from discovery_engine.registry.postgres.restricted_roles import READABLE
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools.model import ServerName
 from tests.attacks.reserved_rows import (
     CANARY,
     OPEN,
@@ -40,11 +44,12 @@ from tests.factories import make_part, make_problem, make_server, make_settings
 from tests.postgres import PostgresServer
 
 OWNERS_ALONE = {
-    "acceptances", "agent_requests", "approvals", "decision_log", "eras", "leases", "listings",
-    "losses", "presets", "publications", "refresh_jobs", "registered_servers", "scopes",
-    "search_indexes", "search_servers", "search_spaces", "search_terms", "search_tools",
-    "search_vector_servers", "search_vectors", "server_marks", "servers", "switches",
-    "typical_requests", "uses", "vector_uses", "vectors", "webhook_deliveries", "webhooks",
+    "acceptances", "access_tokens", "agent_requests", "approvals", "decision_log", "eras",
+    "kept_results", "leases", "listings", "losses", "presets", "publications", "refresh_jobs",
+    "registered_servers", "relayed_requests", "scopes", "sealing_salt", "search_indexes",
+    "search_servers", "search_spaces", "search_terms", "search_tools", "search_vector_servers",
+    "search_vectors", "server_marks", "servers", "switches", "typical_requests", "uses",
+    "vector_uses", "vectors", "webhook_deliveries", "webhooks",
 }  # fmt: skip
 """Tables to which restricted roles have no right. Each is described in specs/teams.md."""
 
@@ -293,7 +298,7 @@ def test_what_is_listed_anew_is_seen_at_once_by_those_whom_it_is_for(fresh: Rese
     listed = seen(other), seen(own)
     fresh.owner.forget(SCOPE, ["docs"])  # type: ignore[list-item]
     forgotten = seen(other), seen(own)
-    fresh.owner.save_settings(SCOPE, make_settings("docs"))
+    fresh.owner.save_settings(SCOPE, make_settings("docs"))  # others may name the other one still
     dropped = seen(own)
 
     assert listed == (
@@ -302,6 +307,7 @@ def test_what_is_listed_anew_is_seen_at_once_by_those_whom_it_is_for(fresh: Rese
     )
     assert forgotten == (set(), {PAYROLL, f"transfer_{CANARY}"})
     assert dropped == set()
+    assert PAYROLL in [job.server for job in fresh.owner.refresh_jobs(SCOPE)]
 
 
 @pytest.mark.requirement("SCP-25")
@@ -355,6 +361,23 @@ def test_a_server_that_must_not_be_used_is_the_owners_alone(
     assert seen(own) == set()
 
 
+@pytest.mark.requirement("SCP-22")
+@pytest.mark.parametrize("how", ["removed", "dropped"])
+def test_instructions_that_name_a_tool_that_is_gone_are_the_owners_alone(
+    fresh: ReservedRows, how: str
+) -> None:
+    role = fresh.role(OTHER_TEAM)
+    name = f"pay_{CANARY}"
+    gone = RemovedTool(name, 1.0) if how == "removed" else DroppedTool(name, "is broken")
+    part = make_part("docs", "read_page", instructions=f"Call {name}.", **{how: (gone,)})
+    fresh.owner.save_parts(SCOPE, [part], revision=3)
+    with role.connect() as connection:
+        found = connection.execute("SELECT part, names FROM discovery.published_parts").fetchall()
+
+    assert "read_page" in str(found)
+    assert CANARY not in str(found)
+
+
 @pytest.mark.requirement("SCP-26")
 def test_a_role_stands_for_what_its_owner_granted_and_for_no_more(fresh: ReservedRows) -> None:
     roles = fresh.owner.roles
@@ -383,16 +406,62 @@ def test_a_role_stands_for_what_its_owner_granted_and_for_no_more(fresh: Reserve
 
 
 @pytest.mark.requirement("SCP-26")
+def test_the_grant_of_a_role_that_was_dropped_can_be_revoked(fresh: ReservedRows) -> None:
+    role, roles = fresh.stranger(), fresh.owner.roles
+    roles.grant(RoleGrant(role.name, SCOPE, (OTHER_TEAM,)))
+    with fresh.server.admin(fresh.url.rpartition("/")[2]) as admin:
+        admin.execute(f"DROP OWNED BY {role.name}")
+        admin.execute(f"DROP ROLE {role.name}")
+
+    assert roles.revoke(role.name, SCOPE)
+    assert role.name not in {one.role for one in roles.grants()}
+
+
+@pytest.mark.requirement("SCP-26")
 def test_a_role_from_which_nothing_can_be_kept_is_refused(fresh: ReservedRows) -> None:
-    member = fresh.stranger()
-    with fresh.server.admin() as admin:
-        admin.execute(f"GRANT gateway TO {member.name}")
-    names = {"nothere": "no role", "postgres": "nothing can be kept", member.name: "nothing can"}
-    names["gateway"] = names[fresh.stranger("BYPASSRLS").name] = "nothing can be kept"
-    for name, message in names.items():
-        with pytest.raises(RegistryError, match=message) as raised:
+    indirect = fresh.stranger("NOINHERIT IN ROLE gateway")
+    reasons = {"nothere": "no role", "postgres": "is a superuser", "gateway": "owns the tables"}
+    for right in ("BYPASSRLS", "CREATEROLE", "REPLICATION"):
+        mighty = fresh.stranger(right)
+        reasons[mighty.name] = f"it has {right}"
+        reasons[fresh.stranger(f"IN ROLE {mighty.name}").name] = f"is a member of {mighty.name}"
+    for role in ("gateway", *predefined_roles(fresh)):
+        reasons[fresh.stranger(f"IN ROLE {role}").name] = f"is a member of {role}"
+    reasons[fresh.stranger(f"IN ROLE {indirect.name}").name] = "is a member of gateway"
+    for name, reason in reasons.items():
+        with pytest.raises(RegistryError, match=reason) as raised:
             fresh.owner.roles.grant(RoleGrant(name, SCOPE, ()))
         assert raised.value.hint
+
+
+def predefined_roles(rows: ReservedRows) -> list[str]:
+    """Those that can be given to others."""
+    query = """
+        SELECT rolname FROM pg_roles
+        WHERE rolname LIKE 'pg\\_%' AND rolname <> 'pg_database_owner' ORDER BY rolname
+        """
+    with rows.server.admin() as admin:
+        found = [name for (name,) in admin.execute(query)]
+    assert "pg_execute_server_program" in found
+    return found
+
+
+@pytest.mark.requirement("SCP-26")
+def test_a_granted_role_from_which_nothing_is_kept_any_more_is_noticed(
+    fresh: ReservedRows,
+) -> None:
+    kept, member, changed = (fresh.role(OTHER_TEAM) for _ in range(3))
+    assert fresh.owner.roles.unrestricted() == {}
+    with fresh.server.admin() as admin:
+        admin.execute(f"GRANT gateway TO {member.name}")
+        admin.execute(f"ALTER ROLE {changed.name} BYPASSRLS")
+
+    assert fresh.owner.roles.unrestricted() == {
+        changed.name: "it has BYPASSRLS", member.name: "it is a member of gateway",
+    }  # fmt: skip
+    advice = " ".join(state_of(fresh.owner.database).advice)
+    assert f"nothing is kept from the role {member.name!r}" in advice
+    assert kept.name not in advice
 
 
 @pytest.mark.requirement("SCP-24")
@@ -409,6 +478,46 @@ def test_a_role_has_no_right_but_those_of_the_grant(fresh: ReservedRows) -> None
     assert seen(role) == {"docs", TOOL}
     with role.connect() as connection, pytest.raises(errors.InsufficientPrivilege):
         connection.execute("TRUNCATE discovery.uses")
+
+
+@pytest.mark.requirement("SCP-24")
+def test_nothing_that_a_role_makes_elsewhere_runs_with_the_rights_of_the_owner(
+    fresh: ReservedRows,
+) -> None:
+    role = fresh.role(OTHER_TEAM)
+    with fresh.server.admin(fresh.url.rpartition("/")[2]) as admin:
+        # As in each database that was made by PostgreSQL 14 or older.
+        admin.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    with role.connect() as connection:
+        # It fits better than the function of the system, which takes arrays of any type.
+        connection.execute(
+            "CREATE FUNCTION public.unnest(bytea[]) RETURNS SETOF bytea LANGUAGE plpgsql AS $$ "
+            f"BEGIN GRANT ALL ON SCHEMA discovery TO {role.name}; "
+            f"GRANT ALL ON discovery.access_tokens TO {role.name}; "
+            f"CREATE POLICY mine ON discovery.access_tokens TO {role.name} USING (true); "
+            "RETURN QUERY SELECT pg_catalog.unnest($1); END $$"
+        )
+    index = fresh.owner.search.stored_index(SCOPE, CANARY.encode(), since=0)
+    assert index
+    fresh.owner.search.save_documents(index.number, [], unlisted=[ServerName("docs")])
+
+    with role.connect() as connection, pytest.raises(errors.InsufficientPrivilege):
+        connection.execute("SELECT * FROM discovery.access_tokens")
+
+
+@pytest.mark.requirement("SCP-24")
+def test_a_restricted_role_holds_up_no_plan_of_refreshes(fresh: ReservedRows) -> None:
+    with fresh.role(OTHER_TEAM).connect() as connection:
+        # All locks that can be made of what it can read, for as long as it likes.
+        connection.execute(
+            "SELECT pg_advisory_lock(('x' || left(encode(scope_key, 'hex'), 16))::bit(64)::int8) "
+            "FROM discovery.role_principals"
+        )
+        with closing(open_database(fresh.url, timeout=5.0)) as owner:
+            owner.plan_refreshes(SCOPE, [RefreshTarget(ServerName("docs"), "any")])
+            planned = {job.server for job in owner.refresh_jobs(SCOPE)}
+
+    assert "docs" in planned
 
 
 @pytest.mark.requirement("SCP-27")

@@ -131,7 +131,7 @@ async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
 
     seen = differing(answers, expected)
     assert len(seen) > len(expected) // 2  # the questions are about what is reserved
-    assert '"server_count":2' in answers["GET /status {}"].replace(" ", "")
+    assert '"server_count":3' in answers["GET /status {}"].replace(" ", "")
 
 
 @pytest.mark.requirement("SCP-8")
@@ -223,14 +223,14 @@ async def test_what_changes_for_a_team_is_no_notification_to_others(tmp_path: Pa
             for token in notified:
                 opened = anyio.Event()
                 group.start_soon(follow, token, opened)
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     await opened.wait()
             await api.engine.servers.disable("payroll")
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await notified[own].wait()
             is_of_reserved = notified[other].is_set()
             await api.engine.servers.disable("docs")
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await notified[other].wait()
             group.cancel_scope.cancel()
 
@@ -243,7 +243,8 @@ async def test_sessions_end_when_something_is_reserved(tmp_path: Path) -> None:
         folder = Folder(tmp_path / "all")
         reserving = json.loads(folder.config.read_text("utf-8"))
         free = json.loads(folder.config.read_text("utf-8"))
-        del free["servers"]["payroll"]["visibleTo"]
+        for entry in free["servers"].values():
+            entry.pop("visibleTo", None)
         for kind in ("toolRules", "resourceRules", "promptRules"):
             del free[kind]
         folder.config.write_text(json.dumps(free), "utf-8")

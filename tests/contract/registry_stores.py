@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from discovery_engine.fleet.refresh_job import RefreshJob
 from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
 from tests.postgres import PostgresServer
 
 Opener = Callable[[pytest.FixtureRequest, Path], Registry]
@@ -28,3 +33,75 @@ BACK_ENDS: dict[str, Opener] = {
     "postgresql": _open_postgres,
 }
 SHARED = {"postgresql"}
+
+
+def pass_period(store: Registry) -> None:
+    """As if the uses of vectors had been noted in the period before this one."""
+    if isinstance(store, MemoryRegistry):
+        store._period -= 1
+    if isinstance(store, SqliteRegistry):
+        for query in ("leases SET fence = fence - 1", "vector_uses SET period = period - 1"):
+            store._database.write(lambda db, query=query: db.execute(f"UPDATE {query}"))
+    if isinstance(store, PostgresRegistry):
+        for query in ("leases SET fence = fence - 1", "vector_uses SET period = period - 1"):
+            store.database.write(lambda db, query=query: db.execute(f"UPDATE discovery.{query}"))
+
+
+@contextmanager
+def kept_vector(store: Registry, digest: bytes) -> Iterator[None]:
+    """Whoever would delete this vector fails."""
+    if isinstance(store, SqliteRegistry):
+        store._database.write(
+            lambda db: db.execute(
+                f"""
+                CREATE TRIGGER kept BEFORE DELETE ON vectors WHEN old.digest = x'{digest.hex()}'
+                BEGIN SELECT raise(ABORT, 'kept'); END
+                """
+            )
+        )
+        yield
+        store._database.write(lambda db: db.execute("DROP TRIGGER kept"))
+    if isinstance(store, PostgresRegistry):
+        store.database.write(
+            lambda db: db.execute(
+                f"""
+                CREATE TABLE discovery.kept (
+                    vector bigint NOT NULL REFERENCES discovery.vectors
+                );
+                INSERT INTO discovery.kept
+                SELECT id FROM discovery.vectors WHERE digest = decode('{digest.hex()}', 'hex')
+                """
+            )
+        )
+        yield
+        store.database.write(lambda db: db.execute("DROP TABLE discovery.kept"))
+
+
+_TIMES = (
+    "created_at", "due_at", "claimed_at", "lease_until", "listed_at", "failing_since",
+)  # fmt: skip
+
+
+def pass_time(store: Registry, seconds: float) -> None:
+    """As if the clock of the store had gone on since all that happened to its jobs."""
+    moved = ", ".join(
+        f"{name} = {name} - {{0}}" for name in (*_TIMES, "claimable_at", "named_until")
+    )
+    if isinstance(store, MemoryRegistry):
+        for key in store._named_until:
+            store._named_until[key] -= seconds
+        for jobs in store._jobs.values():
+            jobs.update((name, _earlier(job, seconds)) for name, job in jobs.items())
+    elif isinstance(store, SqliteRegistry):
+        query = f"UPDATE refresh_jobs SET {moved.format(seconds)}"
+        store._database.write(lambda db: db.execute(query))
+    elif isinstance(store, PostgresRegistry):
+        query = f"UPDATE discovery.refresh_jobs SET {moved.format(seconds)}"
+        store.database.write(lambda db: db.execute(query.encode()))
+    else:
+        pytest.fail(f"no clock of {store} can be moved")
+
+
+def _earlier(job: RefreshJob, seconds: float) -> RefreshJob:
+    times = {name: getattr(job, name) for name in _TIMES}
+    return replace(job, **{name: at - seconds for name, at in times.items() if at is not None})

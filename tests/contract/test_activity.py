@@ -524,7 +524,7 @@ async def test_a_follower_gets_what_another_process_writes(tmp_path: Path) -> No
     mine.record(called(tool="before"))
     await mine.flush()
     following = mine.follow(after=mine.reader.last_id())
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             found: list[LogEntry] = []
 
@@ -615,7 +615,7 @@ async def test_progress_and_notifications_of_a_server_are_entries(folder: Folder
     async with folder.open() as engine:
         await engine.execute("steps", "echo", {}, on_progress=on_progress)
         await engine.execute("news", "echo", {})
-        await eventually_logged(engine.call_log, "notification")
+        await eventually_logged(engine.call_log, "notification", 50)
         entries = await engine.call_log.entries(limit=1000)
 
     assert told == [1, 2, 3]
@@ -626,10 +626,12 @@ async def test_progress_and_notifications_of_a_server_are_entries(folder: Folder
     assert notified == [("notification", "notifications/tools/list_changed", "")] * 50
 
 
-async def eventually_logged(log: CallLog, kind: EntryKind) -> None:
-    with anyio.fail_after(20):
-        async for entry in log.follow(LogFilter(kinds=(kind,)), after=0):
-            if entry:
+async def eventually_logged(log: CallLog, kind: EntryKind, count: int) -> None:
+    """Return once there are so many entries of a kind."""
+    with anyio.fail_after(60):
+        async for _ in log.follow(LogFilter(kinds=(kind,)), after=0):
+            count -= 1
+            if not count:
                 return
 
 
@@ -647,7 +649,7 @@ async def test_lines_of_stderr_are_entries_without_secrets_and_bounded(folder: F
     folder.write(server)
     async with folder.open() as engine:
         await engine.refresh()
-        await eventually_logged(engine.call_log, "stderr")
+        await eventually_logged(engine.call_log, "stderr", 50)
         entries = await engine.call_log.entries(LogFilter(kinds=("stderr",)), limit=1000)
 
     assert entries[0].result == "starting with ••••"

@@ -27,6 +27,11 @@ def names(discovery: Discovery, *words: str) -> list[str]:
     return [f"{one['server']}:{one['tool']}" for one in tools]
 
 
+def found(discovery: Discovery, *words: str) -> list[str]:
+    results = discovery("search", "echo slow delete all", *words, "--json").json["results"]
+    return sorted(f"{one['server']}:{one['tool']}" for one in results)
+
+
 @pytest.mark.requirement("CLI-86")
 def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     tmp_path: Path, forked: Preloaded
@@ -40,6 +45,8 @@ def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     assert names(discovery) == ["demo:delete_all", "demo:echo", "demo:slow"]
     assert names(discovery, *both) == ["demo:echo"]
     assert names(discovery, *both, "--any-tag") == ["demo:delete_all", "demo:echo", "demo:slow"]
+    assert found(discovery, *both) == ["demo:echo"]
+    assert found(discovery, *both, "--any-tag") == ["demo:delete_all", "demo:echo", "demo:slow"]
     assert names(discovery, "demo", "--tag", "text", "--all") == [
         "demo:boom",
         "demo:echo",
@@ -63,7 +70,20 @@ async def test_a_server_that_is_switched_off_hides_no_tools_of_others(folder: Fo
         tools = [(await api.get("/tools", **query))["tools"] for query in (
             {}, {"tag": ["text", "own"]}, {"tag": ["text", "own"], "any_tag": True},
         )]  # fmt: skip
+        asked = {"query": "echo the environment", "tag": ["text", "own"]}
+        searched = [
+            (await api.get("/search", **asked, **more))["results"]
+            for more in ({}, {"any_tag": True})
+        ]
+        with_prompts = await engine.search(
+            "echo", tags=["text", "none"], any_tag=True, kinds=("tool", "prompt")
+        )
 
     assert {one["server"] for one in tools[0]} == {"good"}
     assert [one["tool"] for one in tools[1]] == ["echo"]
     assert [one["tool"] for one in tools[2]] == ["echo", "environment"]
+    assert [{one["tool"] for one in some} for some in searched] == [
+        {"echo"},
+        {"echo", "environment"},
+    ]
+    assert [hit.entry.tool.name for hit in with_prompts.hits] == ["echo"]

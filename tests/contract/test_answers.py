@@ -269,7 +269,7 @@ def test_better_match_that_a_rule_hides_is_counted_beside_hits() -> None:
     assert [str(hit.entry.key) for hit in shown.hits]
     [notice] = shown.notices
     assert notice.code == "TOOL_DISABLED"
-    assert "disabled: rule 1" in notice.message
+    assert "disabled: a rule" in notice.message
     assert plain.notices == ()
 
 

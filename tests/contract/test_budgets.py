@@ -26,7 +26,8 @@ from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, ServerPart
-from discovery_engine.config.settings import SearchSettings, ServeSettings
+from discovery_engine.config.serve_settings import ServeSettings
+from discovery_engine.config.settings import SearchSettings
 from discovery_engine.diagnostics.codes import FAMILIES
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view.notices import Notice

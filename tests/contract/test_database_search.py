@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from psycopg import Connection
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.loading.parsing import parse_settings
@@ -20,13 +21,17 @@ from discovery_engine.config.settings import SearchSettings, Settings
 from discovery_engine.doctor.checks import MOST_IN_MEMORY, search_place
 from discovery_engine.errors import ConfigurationError, RegistryUnavailableError
 from discovery_engine.registry.backends import open_database
+from discovery_engine.registry.postgres import search_queries
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.search.database import fetched_documents, synchronization
 from discovery_engine.search.database.database_searcher import DatabaseSearcher
+from discovery_engine.search.database.search_store import ServerDocuments, StoredDocument
 from discovery_engine.search.database.synchronization import SearchSynchronization
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.tools.model import ServerName
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
 from tests.engines import Folder, good
@@ -315,6 +320,46 @@ def test_a_server_that_is_gone_is_counted_no_more(registry: PostgresRegistry) ->
     assert [*numbers(registry)] == ["b"]
 
 
+@pytest.mark.requirement("PGS-24")
+def test_to_store_the_documents_of_a_server_no_listing_of_another_is_read(
+    registry: PostgresRegistry,
+) -> None:
+    parts = [make_part(f"server{number}", "get_file") for number in range(30)]
+    Gateway(registry).view(*parts).search("file")
+    new = ServerDocuments(ServerName("server7"), b"", b"", [StoredDocument(1, [1], b"1")], {})
+    listings = """
+        SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+        FROM pg_stat_xact_user_tables WHERE relid = 'discovery.listings'::regclass
+        """
+
+    def save(db: Connection) -> object:
+        [index] = db.execute("SELECT id FROM discovery.search_indexes").fetchone() or (0,)
+        search_queries.save(db, index, [new], unlisted=())
+        return db.execute(listings).fetchone()
+
+    assert registry.database.write(save) == (0,)
+
+
+@pytest.mark.requirement("PGS-33")
+def test_documents_that_are_searched_are_kept_from_gateways_that_start_after_quiet_weeks(
+    registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresSearchStore, "noted_each", 0.0)
+    part = make_part("mail", "send_mail", "read_mail")
+    view = Gateway(registry).view(part)
+    assert keys(view.search("send mail"))[:1] == ["mail:send_mail"]
+    before = numbers(registry)
+    query = "UPDATE discovery.search_indexes SET used_at = used_at - interval '6 days'"
+    for _ in range(2):
+        registry.database.write(lambda db: db.execute(query))
+        assert keys(view.search("read mail"))[:1] == ["mail:read_mail"]
+        Gateway(registry, "/another/discovery.yaml").view(make_part("notes", "add_note")).search(
+            "x"
+        )
+
+    assert before.items() <= numbers(registry).items()
+
+
 @pytest.mark.requirement("PGS-25")
 def test_versions_of_the_program_have_an_index_each(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
@@ -343,7 +388,7 @@ def test_a_database_that_is_gone_is_not_missed_and_found_again(url: str, proxy: 
         searcher = view.searcher
         assert isinstance(searcher, DatabaseSearcher)
         proxy.close()
-        registry.database._timeout = 1.0
+        registry.database.timeout = 1.0
 
         without = view.search("send invoice", server="a")
 
@@ -359,7 +404,7 @@ async def test_an_outage_is_in_the_answer_and_ends_with_it(
     url: str, proxy: TcpProxy, tmp_path: Path
 ) -> None:
     folder = Folder(tmp_path)
-    database = {"url": "${DATABASE_URL}", "timeout": 2}
+    database = {"url": "${DATABASE_URL}"}
     folder.write(good(), registry=database, name="team", search={"where": "database"})
     with anyio.fail_after(180):
         async with folder.open(environ={**os.environ, "DATABASE_URL": url}) as engine:

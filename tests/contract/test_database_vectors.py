@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
@@ -36,6 +37,7 @@ from tests.contract.test_database_search import SCOPE, Gateway, keys
 from tests.engines import Folder, good
 from tests.factories import make_entry, make_part, make_tool
 from tests.postgres import PostgresServer
+from tests.servers.programs import eventually
 from tests.tcp_proxy import TcpProxy, open_proxy
 
 VERBS = ("get", "list", "create", "delete", "send", "search", "update", "archive")
@@ -261,7 +263,6 @@ def test_what_one_gateway_has_embedded_no_other_embeds_or_holds(
     assert keys(ask(after, "rings a zebra", third))[0] == "a:ring"
     assert not [key for key in keys(ask(after, "sends a fax", third)) if key == "a:send_fax"]
     assert len(after.vectors or ()) == len(after.catalog) == 361
-    assert registry.vector_count(SCOPE) < 2 * len(after.catalog)
 
 
 @pytest.mark.requirement("PGS-33")
@@ -278,6 +279,64 @@ def test_several_models_are_side_by_side(registry: PostgresRegistry) -> None:
         assert asked.vectors.dimensions == meaning.dimensions
         answer = ask(asked, ASKED[0], meaning)
         assert keys(answer)[:3] == keys(ask(in_memory(view, meaning), ASKED[0], meaning))[:3]
+
+
+def pass_days(registry: PostgresRegistry, days: int) -> None:
+    """As if what is used of search had been noted so many days ago."""
+    for table in ("search_indexes", "search_spaces"):
+        query = f"UPDATE discovery.{table} SET used_at = used_at - %s * interval '1 day'"
+        registry.database.write(lambda db, query=query: db.execute(query.encode(), (days,)))
+
+
+def models(registry: PostgresRegistry) -> dict[str, int]:
+    """The spaces whose vectors are kept, and how many days ago their use was noted."""
+    query = """
+        SELECT model, (extract(epoch FROM clock_timestamp() - used_at) / 86400)::int
+        FROM discovery.search_spaces
+        """
+    return dict(registry.database.read(lambda db: db.execute(query.encode()).fetchall()))
+
+
+@pytest.mark.requirement("PGS-33")
+@pytest.mark.usefixtures("sampled")
+def test_a_start_after_quiet_weeks_keeps_its_own_vectors_and_drops_what_is_not_used(
+    registry: PostgresRegistry,
+) -> None:
+    parts = office(1)
+    view = Gateway(registry).view(*parts)
+    before = in_database(registry, view, Meaning("one"))
+    in_database(registry, view, Meaning("other"))
+    pass_days(registry, 8)
+
+    after = in_database(registry, Gateway(registry).view(*parts), Meaning("one"))
+
+    assert isinstance(before.vectors, StoredVectors)
+    assert isinstance(after.vectors, StoredVectors)
+    assert after.vectors.space == before.vectors.space
+    assert models(registry) == {"one": 0}
+
+
+@pytest.mark.requirement("PGS-33")
+@pytest.mark.usefixtures("sampled")
+def test_vectors_that_were_dropped_although_they_are_used_are_written_again(
+    registry: PostgresRegistry,
+) -> None:
+    """By a gateway whose clock, or whose network, stood still for a week."""
+    meaning, parts = Meaning(), office(1)
+    view = Gateway(registry).view(*parts)
+    for table in ("search_spaces", "search_indexes"):
+        first = in_database(registry, view, meaning)
+        expected = keys(ask(first, ASKED[0], meaning))
+        query = f"DELETE FROM discovery.{table}"
+        registry.database.write(lambda db, query=query: db.execute(query.encode()))
+
+        again = in_database(registry, view, meaning)
+
+        assert isinstance(first.vectors, StoredVectors)
+        assert isinstance(again.vectors, StoredVectors)
+        assert again.vectors.space != first.vectors.space
+        assert len(again.vectors) == len(again.catalog)
+        assert keys(ask(again, ASKED[0], meaning)) == expected
 
 
 @pytest.mark.requirement("PGS-34")
@@ -314,7 +373,7 @@ def embedding(tmp_path: Path) -> Folder:
     folder = Folder(tmp_path)
     folder.write(
         good(),
-        registry={"url": "${DATABASE_URL}", "timeout": 2},
+        registry={"url": "${DATABASE_URL}"},
         name="team",
         search={"where": "database", "embeddings": {"provider": "hash", "timeout": 30}},
     )
@@ -367,3 +426,31 @@ async def test_an_outage_costs_the_meaning_and_no_answer(
     assert well.hits[0].parts.meaning > 0
     assert sick.hits[0].parts.meaning == 0
     assert [one.code for one in sick.notices] == ["REGISTRY_UNAVAILABLE"]
+
+
+@pytest.mark.requirement("PGS-33")
+@pytest.mark.anyio
+async def test_a_gateway_to_which_nothing_happens_keeps_its_vectors_from_others(
+    postgres_server: PostgresServer, embedding: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(model: str) -> None:
+        """Another gateway, of another configuration."""
+        in_database(registry, Gateway(registry).view(*office(1)), Meaning(model))
+
+    monkeypatch.setattr(StoredVectorCache, "updated_each", 0.01)
+    url = postgres_server.url(with_pgvector(postgres_server))
+    environ = {**os.environ, "DATABASE_URL": url}
+    with anyio.fail_after(240), closing(open_database(url, timeout=60.0)) as registry:
+        async with embedding.open(environ=environ) as engine:
+            await engine.refresh()
+            await engine.wait_embedded(timeout=120)
+            [model] = models(registry)
+            pass_days(registry, 6)
+            await eventually(lambda: models(registry) == {model: 0})
+            await anyio.to_thread.run_sync(start, "other")
+
+            pass_days(registry, 8)
+            await eventually(lambda: models(registry)[model] == 0)
+            await anyio.to_thread.run_sync(start, "third")
+
+            assert models(registry) == {model: 0, "third": 0}

@@ -46,6 +46,7 @@ from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from discovery_engine.view import notices
 from discovery_engine.view.view import View
 from discovery_engine.webhooks.delivery import WebhookState
+from discovery_server.gateway_name import gateway_name
 from discovery_server.http.guard import Endpoint, require_allowed
 from discovery_server.http.http_server import listen
 from discovery_server.http.tls_files import Tls, TlsFiles
@@ -310,6 +311,9 @@ PRODUCERS: dict[str, Producer] = {
     "LOCK_REMOVED": lock_differences,
     "LOCK_CHANGED": lock_differences,
     "SERVE_TOKEN_INVALID": lambda _: problems(lambda: parse_tokens("short")),
+    "SERVE_NAME_INVALID": lambda _: problems(
+        lambda: gateway_name({"DISCOVERY_GATEWAY_NAME": "gateway 1"})
+    ),
     "SERVE_TLS_INVALID": lambda folder: problems(
         lambda: Tls(TlsFiles(folder / "no.pem", folder / "no.key"), datetime.now(UTC))
     ),
@@ -384,6 +388,7 @@ SHOWN_BY: dict[str, str] = {
     "SECRET_STORE_ERROR": ERRORS,
     "LOGIN_FAILED": ERRORS,
     "RATE_LIMITED": ERRORS,
+    "REGISTRY_TIMEOUT": ERRORS,
     "TOOL_EXECUTION_TIMEOUT": ERRORS,
     "TOOL_OUTCOME_UNKNOWN": ERRORS,
     "TOOL_EXECUTION_ERROR": ERRORS,

@@ -519,7 +519,7 @@ async def test_what_was_written_has_vectors_too(garden: Folder) -> None:
             await engine.wait_embedded(timeout=20)
             before = likeness(engine, asked)
             await engine.enrich(tools=["garden:water_it"])
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await eventually(lambda: likeness(engine, asked)[0] > before[0] + 0.2)
             after = likeness(engine, asked)
 

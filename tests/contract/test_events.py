@@ -29,6 +29,7 @@ from discovery_server.http.users import User
 from discovery_server.tokens import parse_tokens
 from tests.api_server import owner_apps
 from tests.engines import Folder, good
+from tests.plain_http import NO_TLS
 from tests.unit.server.web import running
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,9 @@ class Host:
     feed: EventFeed
     tokens: AccessTokens
     browsers: BrowserSessions
-    http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=60))
+    http: httpx2.AsyncClient = field(
+        default_factory=lambda: httpx2.AsyncClient(timeout=60, verify=NO_TLS)
+    )
 
     def connect(self, query: str = "", token: str | None = OWN, **headers: str) -> Any:
         if token:
@@ -101,6 +104,25 @@ async def until(socket: ClientConnection, kind: str) -> JSONObject:
         for event in frame.get("events", ()):
             if event["type"] == kind:
                 return event
+
+
+@pytest.mark.requirement("VIEW-22")
+async def test_the_events_of_a_revoked_token_end_and_those_of_others_stay(folder: Folder) -> None:
+    admin: frozenset[Any] = frozenset({"read", "admin"})
+    async with hosted(folder) as host:
+        value, token = host.tokens.create(scopes=admin)
+        async with host.connect(token=value) as ending, host.connect() as staying:
+            states = [(await received(socket))["type"] for socket in (ending, staying)]
+            host.tokens.revoke(token.id)
+            with pytest.raises(ConnectionClosed) as closed:
+                await received(ending)
+            await host.engine.servers.disable("good")
+            event = await until(staying, "configuration_reloaded")
+
+    assert states == ["state"] * 2
+    assert closed.value.rcvd
+    assert closed.value.rcvd.code == 1008
+    assert event
 
 
 @pytest.mark.requirement("API-10")

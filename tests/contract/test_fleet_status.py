@@ -7,16 +7,21 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerNotFoundError
 from discovery_engine.fleet.refresh_job import RefreshTarget
+from discovery_engine.owner.change_plan import project
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from tests.api_server import serving
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good
+from tests.factories import make_part
 from tests.forked import Preloaded
 
 SERVERS = ("a", "b", "c", "d")
@@ -28,7 +33,7 @@ def fill(engine: Engine) -> None:
     targets = [RefreshTarget(ServerName(name)) for name in SERVERS]
     store.plan_refreshes(scope, targets[:1])
     [job] = store.claim_refreshes(scope, "w1", limit=1, lease=600)
-    store.finish_refresh(job.claim, tool_count=3, due_in=86_400)
+    store.save_claimed(job.claim, make_part("a", "x", "y", "z"), due_in=86_400, revision=1)
     store.plan_refreshes(scope, targets[:2])
     [job] = store.claim_refreshes(scope, "w1", limit=1, lease=600)
     store.fail_refresh(job.claim, "UPSTREAM_UNAVAILABLE", "it exits at once", retry_in=None)
@@ -66,7 +71,7 @@ async def test_the_status_answers_what_people_watch(queue: Folder) -> None:
     assert jobs["b"].error_message == "it exits at once"
     assert [job.server for job in found.recent_registrations(2)] == ["d", "c"]
     assert found.recent_activity()[0].server == "c"
-    assert "d" not in [job.server for job in found.recent_activity()]
+    assert {job.server for job in found.recent_activity()} == {"a", "b", "c"}
     assert found.embedding_count == 2
 
 
@@ -159,3 +164,87 @@ async def test_the_commands_show_the_queue_and_steer_it(tmp_path: Path, forked: 
     assert "due now: a" in hastened.err
     assert unknown.code == 2
     assert home("fleet", "status").code == 0
+
+
+@pytest.mark.requirement("FLT-24")
+@pytest.mark.anyio
+async def test_a_server_that_was_removed_is_neither_shown_nor_counted_nor_retried(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write(*map(good, SERVERS))
+    home = Discovery(tmp_path, forked)
+    async with folder.open(environ=home.environ) as engine:
+        fill(engine)
+        assert home("fleet", "status").code == 7
+        folder.write(good("c"), good("d"))
+        await engine.reload()
+        found = await engine.fleet.status()
+        assert await engine.fleet.retry() == ()
+        assert await engine.fleet.refresh() == ("c", "d")
+        async with serving(engine, folder) as api:
+            shown, metrics = await api.get("/fleet"), await api.ask("/../metrics")
+        jobs = engine._core.store.refresh_jobs(catalog_key_of(engine.settings))
+        planned = project(None, engine.settings, data_dir=folder.data, environ=home.environ)
+
+    assert list(planned.before.catalog.parts) == ["c", "d"]
+    assert [job.server for job in found.jobs] == ["c", "d"]
+    assert (found.counts["dead"], found.counts["enabled"]) == (0, 0)
+    assert [job["server"] for job in shown["jobs"]] == ["c", "d"]
+    assert 'discovery_fleet_jobs{state="dead"} 0.0' in metrics.text
+    assert home("fleet", "status").code == 0
+    assert [job["server"] for job in home("fleet", "status", "--json").json["jobs"]] == ["c", "d"]
+    assert home("fleet", "retry", "b").code == 2
+    assert [job.server for job in jobs] == [*SERVERS]  # another process may name them still
+
+
+@pytest.mark.requirement("FLT-24")
+@pytest.mark.anyio
+async def test_a_start_is_as_fast_as_ever_beside_a_server_that_was_removed(queue: Folder) -> None:
+    async with queue.open() as engine:
+        fill(engine)
+    queue.write(good("a"))
+    async with queue.open():
+        pass
+    async with queue.open() as engine:
+        assert not engine._core.state.is_complete  # nothing of the file had to be read
+        assert list(engine.view.catalog.parts) == ["a"]
+    view = stored_view(queue.config, data_dir=queue.data)
+
+    assert view
+    assert list(view.catalog.parts) == ["a"]
+
+
+@pytest.mark.requirement("FLT-24")
+@pytest.mark.anyio
+async def test_a_server_that_was_removed_while_it_lacked_a_value_disturbs_no_start(
+    folder: Folder,
+) -> None:
+    lacking = replace(good("b"), transport=StdioTransport("x", env={"KEY": "${NO_SUCH_VALUE}"}))
+    folder.write(good("a"), lacking)
+    async with folder.open() as engine:
+        await engine.refresh()
+        assert engine.view.catalog.parts[lacking.name].failure
+        scope = catalog_key_of(engine.settings)
+        engine._core.store.plan_refreshes(scope, [RefreshTarget(lacking.name)])
+
+    for tags in ({"one"}, {"two"}):  # each time the file has changed
+        folder.write(replace(good("a"), tags=frozenset(tags)))
+        async with folder.open() as engine:
+            assert list(engine.view.catalog.parts) == ["a"]
+
+
+@pytest.mark.requirement("FLT-31", "FLT-13")
+def test_servers_that_wait_for_approval_are_named_with_what_to_do(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    home = Discovery(tmp_path, forked)
+    (tmp_path / "discovery.yaml").write_text("servers: {time: {command: uvx, args: [time]}}\n")
+
+    worked = home("worker", "--once", DISCOVERY_CONFIG="")
+    status = home("fleet", "status", DISCOVERY_CONFIG="")
+
+    assert worked.out == ""
+    for found in (worked, status):
+        assert "note: time: the owner has not approved it yet (`discovery trust`" in found.err
+    assert re.search(r"time +disabled .* the owner has not approved it yet", status.out)

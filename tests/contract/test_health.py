@@ -227,7 +227,7 @@ def counts(health: ServerReport) -> dict[str, int]:
 
 async def eventually_counted(engine: Engine, server: str, counted: dict[str, int]) -> None:
     """Wait until what a server wrote behind its answer has been read."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while counts(by_name(await engine.health())[server]) != counted:  # noqa: ASYNC110
             await anyio.sleep(0.01)
 

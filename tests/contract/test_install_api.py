@@ -96,7 +96,7 @@ class Shop:
     async def events(self, last: str) -> list[dict[str, Any]]:
         """The events until the last one that is expected."""
         found: list[dict[str, Any]] = []
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not any(one["type"] == last for one in found):
                 frame = await self.feed.next()
                 assert frame is not None

@@ -64,6 +64,24 @@ async def waiting(host: Host, token: str = OWN) -> JSONObject:
             return question
 
 
+@pytest.mark.requirement("VIEW-22")
+async def test_a_call_over_the_api_ends_with_its_token(folder: Folder, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    async with hosted(folder, fault_server("awaits_file", name="slow")) as host:
+        value, token = host.tokens.create()
+        arguments = {"text": str(done)}
+        path = "/servers/slow/tools/echo"
+        async with calling(host, path, token=value, call_id="one", arguments=arguments) as made:
+            while not (await ask(host, "/calls")).json()["calls"]:
+                await anyio.lowlevel.checkpoint()
+            host.tokens.revoke(token.id)
+        running = (await ask(host, "/calls")).json()["calls"]
+
+    assert made.answer.status_code == 401
+    assert made.answer.json()["code"] == "UNAUTHORIZED"
+    assert running == []
+
+
 @pytest.mark.requirement("API-45")
 async def test_a_call_with_an_id_reports_its_progress_as_events(
     folder: Folder, tmp_path: Path

@@ -126,7 +126,7 @@ async def test_pages_have_every_result_once(tmp_path: Path) -> None:
     with (
         registry_server(*entries) as server,
         marketplace(tmp_path, registry(server.url)) as market,
-        anyio.fail_after(30),
+        anyio.fail_after(60),
     ):
         cursor = None
         while True:
@@ -439,7 +439,7 @@ async def test_what_is_shown_does_not_wait_for_a_registry_that_is_down(tmp_path:
     ):
         await market.sync()
         is_stuck = True
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             found = await market.show("io.github.acme/weather")
 
     assert found.entry.name == "io.github.acme/weather"

@@ -160,7 +160,7 @@ async def test_a_run_that_was_cut_goes_on_where_it_was(tmp_path: Path) -> None:
         registry_server(*numbered(45), page_size=10) as server,
         marketplace(tmp_path, registry(server.url)) as market,
     ):
-        with anyio.move_on_after(10) as scope:
+        with anyio.move_on_after(60) as scope:
             await market.sync(on_progress=lambda one: scope.cancel() if one.pages == 2 else None)
         assert scope.cancelled_caught
         partial = await everything(market, offline=True)
@@ -185,7 +185,7 @@ async def test_a_place_that_the_source_knows_no_more_is_not_gone_on_from(tmp_pat
         registry_server(*numbered(25), page_size=10, fault=fault) as server,
         marketplace(tmp_path, registry(server.url)) as market,
     ):
-        with anyio.move_on_after(10) as scope:
+        with anyio.move_on_after(60) as scope:
             await market.sync(on_progress=lambda one: scope.cancel() if one.pages == 2 else None)
         expired = True
         server.page_size = 15
@@ -258,7 +258,7 @@ async def test_a_source_that_fails_costs_only_itself_and_its_copy_serves(
         is_bad = True
         good.entries.append(listed("com.other/fresh", day=100))
         clock.now += 2 * HOUR
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             page = await market.search()
 
     assert names(page) == [
@@ -526,7 +526,7 @@ async def test_two_processes_do_not_copy_a_source_at_the_same_time(tmp_path: Pat
             async def other() -> None:
                 reports.extend(await second.sync(force=True))
 
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 [report] = await first.sync(on_progress=on_page)
 
     assert report.is_complete
@@ -702,7 +702,7 @@ async def test_a_copy_that_is_not_whole_is_said_by_each_search(tmp_path: Path) -
         marketplace(tmp_path, registry(server.url)) as market,
     ):
         none = await market.search("server 7", offline=True)
-        with anyio.move_on_after(10) as scope:
+        with anyio.move_on_after(60) as scope:
             await market.sync(on_progress=lambda one: scope.cancel() if one.pages == 2 else None)
         part = await market.search("server 7", offline=True)
         await market.sync()

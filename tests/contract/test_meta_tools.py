@@ -18,7 +18,8 @@ from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.resources import USAGE_GUIDE
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.config.settings import SearchSettings, ServeMode, ServeSettings, Settings
+from discovery_engine.config.serve_settings import ServeMode, ServeSettings
+from discovery_engine.config.settings import SearchSettings, Settings
 from discovery_engine.errors import InputRequiredError
 from discovery_server.gateway import Gateway
 from tests.factories import make_entry, make_part

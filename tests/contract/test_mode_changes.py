@@ -149,7 +149,7 @@ async def test_without_the_setting_there_are_no_steps_beside_the_tools(folder: F
         await engine.refresh()
         async with client_of(Gateway(engine)) as client:
             refused = await client.called("execute_steps", steps=[])
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 names = await client.tools()
 
     assert refused["error"]["code"] == -32602

@@ -14,12 +14,15 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.errors import ToolDisabledError, UnavailableError
+from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder
 from tests.factories import make_definition, tool_names
+from tests.postgres import PostgresServer
 from tests.told import Told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CAC-8")]
@@ -97,6 +100,36 @@ async def test_a_rule_that_came_since_the_last_run_is_noticed(folder: Folder) ->
     assert await usable(folder) == ["tool_0", "tool_2"]
 
 
+async def test_after_a_change_that_concerns_no_tool_all_are_known_to_be_judged(
+    folder: Folder,
+) -> None:
+    told = await filled(folder, 3)
+    folder.write(told.server(), log={"calls": "off"})
+    await usable(folder)
+
+    with open_sqlite(folder.data / "registry.db") as store:
+        stored = store.load(str(folder.config))
+        assert stored
+        assert stored.decided == store.newest_decision()
+
+
+async def test_tools_that_are_judged_anew_as_before_are_not_written(
+    folder: Folder, postgres_server: PostgresServer
+) -> None:
+    environ = {"DATABASE_URL": postgres_server.create_database()}
+    scope, told = str(folder.config), Told.beside(folder.path, make_definition("ping"))
+    folder.write(told.server(), registry={"url": "${DATABASE_URL}"})
+    async with folder.open(environ=environ) as engine:
+        await engine.refresh()
+    with closing(open_database(environ["DATABASE_URL"])) as registry:
+        stored = registry.load(scope)
+        assert stored
+        registry.save_settings(scope, replace(stored.settings, inputs=()))
+
+        async with folder.open(environ=environ):
+            assert registry.changed_parts(scope) == ()
+
+
 async def test_another_trust_policy_is_noticed(folder: Folder) -> None:
     told = await filled(folder, 3)
     folder.write(told.server(), trust="open")
@@ -157,14 +190,18 @@ async def test_listings_that_two_processes_saved_are_judged_anew(folder: Folder)
 
 OPEN = """
 import sys, anyio
+import discovery_server.app
 from discovery_engine.engine import open_engine
 from discovery_engine.agent.instructions import render_instructions
+
+SCANNER = "discovery_engine.scanner.detection"  # its patterns take long to load
 
 async def main(config, data):
     async with open_engine(config, data_dir=data) as engine:
         answer = await engine.search("tool 1")
         assert render_instructions(engine.view)
-        print(len(answer.hits), *sorted({"pydantic", "yaml", "ruamel"} & set(sys.modules)))
+        heavy = {"pydantic", "yaml", "ruamel", SCANNER}
+        print(len(answer.hits), *sorted(heavy & set(sys.modules)))
         result = await engine.execute("told", "tool_1", {})
         print(len(result), *sorted({"pydantic"} & set(sys.modules)))
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -15,20 +16,25 @@ import pytest
 from psycopg import Connection
 
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.registry.backends import open_registry
-from discovery_engine.registry.postgres.database_feed import database_changes, newest_change
+from discovery_engine.registry.postgres import postgres_database, postgres_registry
+from discovery_engine.registry.postgres.database_feed import (
+    database_changes,
+    newest_change,
+    reconnection_pauses,
+)
+from discovery_engine.registry.postgres.database_state import state_of
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
-from discovery_engine.registry.postgres.migrations import FOLDER
+from discovery_engine.registry.postgres.migrations import FOLDER, migrate
 from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres
 from tests.factories import make_part, make_settings
 from tests.fleet.fleet import wait_until
 from tests.postgres import PASSWORD, PostgresServer
+from tests.servers.programs import eventually
 from tests.tcp_proxy import TcpProxy, open_proxy
 
 SCOPE = "/etc/discovery.yaml"
@@ -80,6 +86,19 @@ def test_gateways_that_start_at_once_make_the_tables_once(url: str) -> None:
 
 
 @pytest.mark.requirement("PGS-2")
+def test_the_tables_may_take_longer_to_make_than_an_operation_may(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in FOLDER.glob("*.sql"):
+        (tmp_path / step.name).write_text(f"{step.read_text('utf-8')}\nSELECT pg_sleep(0.3);")
+    monkeypatch.setattr(postgres_database, "migrate", partial(migrate, folder=tmp_path))
+
+    with closing(registry_at(url, timeout=2.0)) as registry:
+        assert registry.newest_decision() == 0
+        assert registry.database.version == LATEST
+
+
+@pytest.mark.requirement("PGS-2")
 @pytest.mark.parametrize("is_made", [False, True])
 def test_a_role_without_rights_is_told_the_statement_that_gives_them(
     postgres_server: PostgresServer, is_made: bool
@@ -115,62 +134,34 @@ def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -
     assert "update the program" in caught.value.hint
 
 
-_DROP_SAVED = "ALTER TABLE discovery.servers DROP COLUMN saved"
-_BEFORE_ROLES = (
-    "DROP TABLE discovery.webhook_deliveries, discovery.webhooks",
-    "ALTER TABLE discovery.servers DROP COLUMN told_failing_at, DROP COLUMN told_well_at",
-    "DROP TABLE discovery.published_parts, discovery.publications, discovery.role_principals",
-    "DROP FUNCTION discovery.withdraw_server() CASCADE",
-    "DROP FUNCTION discovery.withdraw_servers() CASCADE",
-    "DROP POLICY all_roles ON discovery.schema_version",
-    "DROP TABLE discovery.search_vector_servers, discovery.search_spaces",
-)
-"""As if the step `row_policies` and those after it had not been taken."""
+@pytest.mark.requirement("PGS-6")
+def test_what_takes_longer_to_read_than_an_operation_may_is_read_in_parts(url: str) -> None:
+    query = "SELECT pg_sleep(0.5), number FROM generate_series(1, 5) AS number"
+
+    with closing(registry_at(url, timeout=2.0)) as registry:
+        found = registry.database.read(lambda db: [*db.rows(query, (), at_once=1)])
+
+    assert [number for _, number in found] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.requirement("PGS-3", "PGS-21")
-def test_a_database_of_the_step_before_keeps_what_it_has_and_learns_what_is_saved(url: str) -> None:
+@pytest.mark.requirement("PGS-6")
+def test_many_tools_are_saved_in_several_transactions_of_which_the_last_says_that_all_are_judged(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_registry, "_TOOLS_AT_ONCE", 2)
+    parts = [make_part(name, "get_file", "send_file") for name in ("a", "b", "c")]
+    transactions = "SELECT count(DISTINCT xmin::text) FROM discovery.listings"
     with closing(registry_at(url)) as registry:
-        registry.save_settings(SCOPE, make_settings("a", "b"))
-        registry.save_parts(SCOPE, [make_part("a", "x")], revision=1)
-        before = registry.load(SCOPE)
-        later = "refresh_jobs", "search_tools", "search_terms", "search_servers", "search_indexes"
-        dropped = [f"DROP TABLE discovery.{table}" for table in later]
-        for rest in (
-            *_BEFORE_ROLES,
-            *dropped,
-            "DROP SEQUENCE discovery.refresh_fences",
-            _DROP_SAVED,
-        ):
-            registry.database.write(lambda db, rest=rest: db.execute(rest))
-        step = "UPDATE discovery.schema_version SET version = 1, usable_from = 1"
-        registry.database.write(lambda db: db.execute(step))
+        registry.save_settings(SCOPE, make_settings("a", "b", "c"))
+        registry.load(SCOPE)
 
-    with closing(registry_at(url)) as registry, closing(registry_at(url)) as other:
-        assert registry.load(SCOPE) == other.load(SCOPE) == before
-        assert registry.database.version == LATEST
-        other.save_parts(SCOPE, [make_part("b", "y")], revision=2)
-        assert [part.server for part in registry.changed_parts(SCOPE)] == ["b"]
-        assert registry.changed_parts(SCOPE) == other.changed_parts(SCOPE) == ()
+        registry.save_parts(SCOPE, parts, revision=1, decided=7)
 
-
-@pytest.mark.requirement("PGS-3", "FLT-19")
-def test_a_queue_of_the_step_before_goes_on_with_higher_fences(url: str) -> None:
-    with closing(registry_at(url)) as registry:
-        registry.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
-        [first] = registry.claim_refreshes(SCOPE, "w", limit=1, lease=0.0)
-        for undo in (
-            *_BEFORE_ROLES,
-            "DROP SEQUENCE discovery.refresh_fences",
-            "ALTER TABLE discovery.refresh_jobs DROP COLUMN failing_since, DROP COLUMN losses",
-            "UPDATE discovery.refresh_jobs SET fence = 41",
-            "UPDATE discovery.schema_version SET version = 4, usable_from = 3",
-        ):
-            registry.database.write(lambda db, undo=undo: db.execute(undo))
-
-    with closing(registry_at(url)) as registry:
-        [again] = registry.claim_refreshes(SCOPE, "w", limit=1, lease=0.0)
-    assert (first.fence, again.fence, again.losses, again.failing_since) == (1, 42, 1, None)
+        count = registry.database.read(lambda db: db.execute(transactions).fetchone())
+        stored = registry.load(SCOPE)
+    assert count == (3,)
+    assert stored
+    assert (stored.decided, [*stored.catalog.parts.values()]) == (7, parts)
 
 
 @pytest.mark.requirement("PGS-1")
@@ -187,7 +178,13 @@ def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path
     searched = {"search_indexes", "search_servers", "search_terms", "search_tools"}
     restricted = {"publications", "published_parts", "role_principals"}  # a file has no roles
     searched |= {"search_spaces", "search_vector_servers"}
-    assert there - here == {"schema_version"} | searched | restricted
+    shared = {
+        "access_tokens",
+        "kept_results",
+        "relayed_requests",
+        "sealing_salt",
+    }  # gateways of a file are of one machine
+    assert there - here == {"schema_version"} | searched | restricted | shared
 
 
 @pytest.mark.requirement("PGS-3")
@@ -361,6 +358,20 @@ def test_a_database_that_does_not_answer_fails_a_call_in_bounded_time(
 
 
 @pytest.mark.requirement("PGS-6")
+def test_a_first_host_that_is_silent_leaves_time_for_the_second(
+    postgres_server: PostgresServer, proxy: TcpProxy
+) -> None:
+    name = postgres_server.create_database().rpartition("/")[2]
+    proxy.hold()
+    hosts = f"127.0.0.1:{proxy.port},127.0.0.1:{postgres_server.port}"
+    url = postgres_server.url(name).replace(f"127.0.0.1:{postgres_server.port}", hosts)
+
+    with closing(registry_at(url, timeout=6.0)) as registry:
+        registry.approve(SCOPE, [Approval("a", "1")], at=1.0)
+        assert registry.approvals(SCOPE) == {"a": {"1"}}
+
+
+@pytest.mark.requirement("PGS-6")
 def test_connections_that_are_cut_cost_a_read_nothing(
     postgres_server: PostgresServer, proxy: TcpProxy
 ) -> None:
@@ -449,3 +460,86 @@ async def test_a_decision_of_another_gateway_is_noticed(
             there.approve(SCOPE, [Approval("last", "1")], at=1.0)
             await anext(changes)
             assert len(here.approvals(SCOPE)) == 4
+
+
+@pytest.mark.requirement("PGS-8")
+@pytest.mark.anyio
+async def test_a_gateway_listens_again_soon_after_its_connection_was_lost(
+    postgres_server: PostgresServer, url: str
+) -> None:
+    """Nothing is looked for within an hour, so that what is noticed was notified."""
+    noticed = list[None]()
+
+    async def follow() -> None:
+        changes = database_changes(here.database, newest_change, look_every=3600.0)
+        async with aclosing(changes):
+            async for change in changes:
+                noticed.append(change)
+
+    def listeners() -> int:
+        query = "SELECT FROM pg_stat_activity WHERE datname = %s AND query LIKE 'LISTEN%%'"
+        with postgres_server.admin() as admin:
+            return admin.execute(query, (url.rpartition("/")[2],)).rowcount
+
+    with (
+        closing(registry_at(url)) as here,
+        closing(registry_at(url)) as there,
+        anyio.fail_after(60),
+    ):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            await eventually(lambda: len(noticed) == 1)
+            terminate(postgres_server, url)
+            await eventually(lambda: listeners() == 1)
+            there.approve(SCOPE, [Approval("s", "1")], at=1.0)
+            await eventually(lambda: len(noticed) == 2)
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("PGS-8")
+def test_a_database_that_is_gone_is_tried_ever_more_seldom() -> None:
+    pauses = reconnection_pauses(15.0, lambda: 1.0)
+
+    assert [next(pauses) for _ in range(8)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
+    assert next(reconnection_pauses(15.0, lambda: 0.0)) == 0.125  # gateways do not come together
+
+
+@pytest.mark.requirement("SRV-80")
+def test_gateways_derive_one_key_from_the_password_or_from_a_secret_of_their_own(
+    postgres_server: PostgresServer, url: str
+) -> None:
+    with (
+        closing(registry_at(url)) as one,
+        closing(registry_at(url)) as other,
+        closing(registry_at(postgres_server.create_database())) as elsewhere,
+    ):
+        key = one.gateways.sealing_key()
+        assert key == other.gateways.sealing_key() != elsewhere.gateways.sealing_key()
+        assert one.gateways.sealing_key("secret") == other.gateways.sealing_key("secret") != key
+
+
+@pytest.mark.requirement("SRV-81")
+def test_without_a_password_gateways_have_a_key_only_with_a_secret_of_their_own(
+    own_server: PostgresServer,
+) -> None:
+    url = own_server.create_database()
+    own_server.trust_all()
+    with closing(registry_at(url.replace(f":{PASSWORD.replace(' ', '%20')}@", "@"))) as registry:
+        assert registry.gateways.sealing_key() is None
+        assert registry.gateways.sealing_key("secret")
+        [advice] = state_of(registry.database).advice
+        assert "DISCOVERY_STATE_KEY" in advice
+        assert state_of(registry.database, has_secret=True).advice == ()
+
+
+@pytest.mark.requirement("PGS-7")
+@pytest.mark.parametrize(("password", "is_short"), [("p", True), ("5" * 8, False)])
+def test_another_password_is_advised_where_it_is_short(
+    own_server: PostgresServer, password: str, is_short: bool
+) -> None:
+    url = own_server.create_database()
+    own_server.trust_all()
+    with closing(registry_at(url.replace(PASSWORD.replace(" ", "%20"), password))) as registry:
+        advice = " ".join(state_of(registry.database).advice)
+
+    assert ("fewer than 8 characters" in advice) is is_short

@@ -32,7 +32,7 @@ def fleet(folder: Folder) -> None:
 async def test_every_server_is_asked_at_once_and_none_delays_the_others(folder: Folder) -> None:
     fleet(folder)
     async with folder.open() as engine:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             results = await engine.probe(max_wait=5)
         pings = await engine.call_log.entries(LogFilter(kinds=("ping",)))
         states = {one.name: one.state for one in await engine.health()}

@@ -14,14 +14,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from discovery_engine.errors import RegistryError
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
-from discovery_engine.registry.backends import open_registry
+from discovery_engine.registry.backends import open_database, open_registry
 from discovery_engine.registry.postgres import refresh_queries
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.refresh_queue import ClaimedPart
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
-from tests.factories import make_part, make_settings
+from tests.factories import make_part, make_settings, save_success
 from tests.fleet.fleet import wait_until
 from tests.postgres import PostgresServer
 
@@ -37,11 +39,14 @@ def accept(store: Registry, claim: RefreshClaim) -> bool:
 
 
 WRITES: dict[str, Write] = {
-    "a listing": lambda store, claim: (
-        store.save_claimed(claim, make_part("a", "x"), revision=1) != "lost"
+    "an unchanged listing": save_success,
+    "unchanged listings, written together": lambda store, claim: store.end_unchanged(
+        [ClaimedPart(claim, make_part("a", "x", listed_at=2.0), HOUR)]
+    ),
+    "a changed listing": lambda store, claim: (
+        store.save_claimed(claim, make_part("a", "y"), due_in=HOUR, revision=2) != "lost"
     ),
     "an acceptance": accept,
-    "a success": lambda store, claim: store.finish_refresh(claim, tool_count=1, due_in=HOUR),
     "a failure": lambda store, claim: store.fail_refresh(claim, "X", "broken", retry_in=1.0),
     "a heartbeat": lambda store, claim: store.extend_claims([claim], lease=HOUR),
     "a claim that is given back": lambda store, claim: store.return_claims([claim]),
@@ -50,6 +55,7 @@ WRITES: dict[str, Write] = {
 
 def held_for_no_time(store: Registry) -> RefreshClaim:
     store.save_settings(SCOPE, make_settings("a"))
+    store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
     store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
     [job] = store.claim_refreshes(SCOPE, "paused", limit=1, lease=0.0)
     return job.claim
@@ -72,6 +78,7 @@ def test_a_write_that_meets_a_take_over_waits_for_it_and_writes_nothing(
         ThreadPoolExecutor(1) as threads,
     ):
         paused = held_for_no_time(store)
+        before = store.load(SCOPE)
         [job] = refresh_queries.claim(other, SCOPE, "next", 1, HOUR)  # not committed yet
 
         written = threads.submit(WRITES[what], store, paused)
@@ -83,18 +90,55 @@ def test_a_write_that_meets_a_take_over_waits_for_it_and_writes_nothing(
 
         assert not written.result(60)
         assert store.refresh_jobs(SCOPE) == (job,)
-        snapshot = store.load(SCOPE)
-        assert snapshot
-        assert not list(snapshot.catalog)
+        assert store.load(SCOPE) == before
         assert store.decisions(SCOPE).accepted == {}
 
 
 @pytest.mark.requirement("FLT-4")
+def test_a_listing_is_saved_together_with_the_end_of_its_claim_or_not_at_all(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.create_database()
+    with closing(open_registry(url)) as store, psycopg.connect(url, autocommit=True) as admin:
+        claim = held_for_no_time(store)
+        before = store.load(SCOPE), store.refresh_jobs(SCOPE)
+        admin.execute("ALTER TABLE discovery.refresh_jobs ADD CHECK (state <> 'enabled') NOT VALID")
+
+        with pytest.raises(RegistryError):
+            WRITES["a changed listing"](store, claim)
+
+        assert (store.load(SCOPE), store.refresh_jobs(SCOPE)) == before
+
+
+@pytest.mark.requirement("FLT-8")
+def test_an_unchanged_listing_takes_one_transaction_and_waits_for_no_other_save(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_server.create_database()
+    with closing(open_database(url)) as store, psycopg.connect(url) as other:
+        claim = held_for_no_time(store)
+        acquired = store.database._acquired
+        transactions: list[float] = []
+
+        def counted(deadline: float) -> object:
+            transactions.append(deadline)
+            return acquired(deadline)
+
+        monkeypatch.setattr(store.database, "_acquired", counted)
+        other.execute("SELECT FROM discovery.scopes FOR UPDATE")
+
+        assert save_success(store, claim)
+        assert len(transactions) == 1
+
+
+@pytest.mark.requirement("FLT-4")
+@pytest.mark.parametrize("what", ["an unchanged listing", "a changed listing"])
 def test_a_claim_that_is_lost_after_the_first_look_at_it_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_sqlite(tmp_path / "registry.db") as store:
         paused = held_for_no_time(store)
+        before = store.load(SCOPE)
         save = store._save
 
         def save_after_a_pause(*given: object) -> None:
@@ -103,7 +147,6 @@ def test_a_claim_that_is_lost_after_the_first_look_at_it_writes_nothing(
 
         monkeypatch.setattr(store, "_save", save_after_a_pause)
 
-        assert store.save_claimed(paused, make_part("a", "x"), revision=1) == "lost"
-        snapshot = store.load(SCOPE)
-        assert snapshot
-        assert not list(snapshot.catalog)
+        assert not WRITES[what](store, paused)
+        assert store.load(SCOPE) == before
+        assert [job.holder for job in store.refresh_jobs(SCOPE)] == ["next"]

@@ -10,16 +10,21 @@ import pytest
 from msgspec.structs import replace
 from psycopg import Connection
 
-from discovery_engine.catalog import ServerPart
+from discovery_engine.catalog import OfferingEntry, RemovedTool, ServerPart
 from discovery_engine.fleet import schedule
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+from discovery_engine.fleet.schedule import NAMED_FOR
 from discovery_engine.registry.backends import open_database, open_registry, sqlite_url
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.refresh_queue import SaveOutcome
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.registry.transfer import copy_registry
+from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName
+from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.trust.decisions import Acceptance
-from tests.factories import make_part, make_settings
+from tests.contract.registry_stores import pass_time
+from tests.factories import make_part, make_settings, make_tool, save_success
 from tests.postgres import PostgresServer
 
 SCOPE = "/home/someone/discovery.yaml"
@@ -64,9 +69,39 @@ def test_a_scope_has_one_job_for_each_server_of_its_configuration(store: Registr
     jobs = {job.server: job.state for job in store.refresh_jobs(SCOPE)}
     assert jobs == {"a": "pending", "b": "pending", "\udc80": "pending"}
 
-    assert plan(store, "a") == 2
+    pass_time(store, NAMED_FOR)
+    store.save_settings(SCOPE, make_settings("a"))
     assert [job.server for job in store.refresh_jobs(SCOPE)] == ["a"]
     assert [job.server for job in store.refresh_jobs("other")] == ["a"]
+
+
+@pytest.mark.requirement("FLT-21")
+@pytest.mark.parametrize("keep_others", [True, False], ids=["worker", "gateway"])
+def test_a_job_is_dropped_by_no_process_with_an_older_configuration(
+    store: Registry, *, keep_others: bool
+) -> None:
+    store.save_settings(SCOPE, make_settings("a", "new"))
+    plan(store, "a", "new")
+    save_success(store, held(store))
+    store.fail_refresh(held(store), "X", "broken", retry_in=None)
+
+    store.save_settings(SCOPE, make_settings("a"), keep_others=keep_others)
+    assert plan(store, "a") == 0
+    assert (job_of(store, "new").state, job_of(store, "new").error_code) == ("dead", "X")
+
+
+@pytest.mark.requirement("FLT-21")
+def test_servers_that_a_worker_excludes_are_left_to_the_others(store: Registry) -> None:
+    plan(store, "new", "\udc80")
+    plan(store, "a")
+    excluded = frozenset({"new", "\udc80"})
+
+    jobs = store.claim_refreshes(SCOPE, "old", limit=3, lease=HOUR, excluded=excluded)
+    assert [job.server for job in jobs] == ["a"]
+    assert 0 < (store.seconds_until_refresh(SCOPE, excluded=excluded) or 0) <= HOUR
+    assert store.seconds_until_refresh(SCOPE, excluded={"a", *excluded}) is None
+    assert store.seconds_until_refresh(SCOPE) == 0
+    assert sorted(claim(store, "new", limit=3)) == ["new", "\udc80"]
 
 
 @pytest.mark.requirement("FLT-1")
@@ -79,7 +114,7 @@ def test_a_server_that_is_switched_off_is_disabled_until_it_is_switched_on(store
     assert store.plan_refreshes(SCOPE, [off]) == 0
     job = job_of(store, "a")
     assert (job.state, job.error_code, job.error_message) == ("disabled", off.code, off.reason)
-    assert not store.finish_refresh(running, tool_count=1, due_in=HOUR)
+    assert not save_success(store, running)
     assert store.hasten_refreshes(SCOPE) == store.retry_refreshes(SCOPE) == ()
     assert claim(store) == []
 
@@ -133,7 +168,7 @@ def test_of_what_is_due_the_highest_priority_comes_first_and_then_the_oldest(
 ) -> None:
     plan(store, "old")
     plan(store, "old", "urgent", "late")
-    store.finish_refresh(held(store), tool_count=0, due_in=0.0)  # of the oldest
+    save_success(store, held(store), due_in=0.0)  # of the oldest
     store.hasten_refreshes(SCOPE, ["urgent"], priority=schedule.REQUESTED)
 
     assert [claim(store) for _ in range(4)] == [["urgent"], ["late"], ["old"], []]
@@ -168,6 +203,30 @@ def test_a_claim_reads_the_queue_in_its_order_and_sorts_nothing(
     assert "TEMP B-TREE" not in found
 
 
+@pytest.mark.requirement("FLT-22")
+def test_what_concerns_many_servers_is_done_in_parts(store: Registry) -> None:
+    names = [f"s{number:04}" for number in range(2500)]
+
+    assert plan(store, *names) == 2500
+    assert plan(store, *names) == 0
+    assert store.hasten_refreshes(SCOPE, priority=1) == tuple(names)
+    assert store.hasten_refreshes(SCOPE, names, priority=1) == tuple(names)
+    assert {job.priority for job in store.refresh_jobs(SCOPE)} == {1}
+
+
+@pytest.mark.requirement("FLT-22")
+def test_no_transaction_of_a_plan_has_more_than_a_thousand_jobs(
+    postgres_server: PostgresServer,
+) -> None:
+    names = [f"s{number}" for number in range(2500)]
+    query = "SELECT count(DISTINCT xmin::text) FROM discovery.refresh_jobs"
+    with closing(open_database(postgres_server.create_database())) as database:
+        plan(database, *names)
+        assert database.database.read(lambda db: db.execute(query).fetchall()) == [(3,)]
+        database.hasten_refreshes(SCOPE, priority=1)
+        assert database.database.read(lambda db: db.execute(query).fetchall()) == [(3,)]
+
+
 @pytest.mark.requirement("FLT-3")
 def test_a_job_whose_lease_has_ended_is_claimed_by_another_worker(store: Registry) -> None:
     plan(store, "a")
@@ -178,6 +237,29 @@ def test_a_job_whose_lease_has_ended_is_claimed_by_another_worker(store: Registr
     assert second.fence > first.fence
     assert job_of(store, "a").holder == "two"
     assert claim(store, "three") == []
+
+
+@pytest.mark.requirement("FLT-3")
+@pytest.mark.parametrize("way", ["plan", "retry", "refresh"])
+def test_a_lease_of_a_clock_that_was_ahead_is_over_once_the_clock_is_right(
+    way: str, tmp_path: Path
+) -> None:
+    now = [86_400.0]
+    with open_sqlite(tmp_path / "registry.db", clock=lambda: now[0]) as store:
+        plan(store, "a", "b")
+        one, two = (job.server for job in claims(store, "killed", limit=2))
+        now[0] = 0.0
+        assert claim(store, "next", limit=2) == []
+
+        match way:
+            case "plan":
+                assert plan(store, one, two) == 2
+            case "retry":
+                assert store.retry_refreshes(SCOPE) == (one, two)
+            case _:
+                assert store.hasten_refreshes(SCOPE) == (one, two)
+
+        assert sorted(claim(store, "next", limit=2)) == [one, two]
 
 
 @pytest.mark.requirement("FLT-3")
@@ -196,13 +278,11 @@ def test_a_worker_that_lost_its_claim_can_write_nothing(store: Registry) -> None
     store.save_settings(SCOPE, make_settings("a"))
     plan(store, "a")
     paused = held(store, "one", lease=0.0)
-    part = make_part("a", "x")
     seen = Acceptance("a", "x", "meaning", "fingerprint", "{}")
     held(store, "two")
 
-    assert store.save_claimed(paused, part, revision=1) == "lost"
+    assert not save_success(store, paused)
     assert store.accept_claimed(paused, SCOPE, [seen], at=1.0) is None
-    assert not store.finish_refresh(paused, tool_count=1, due_in=HOUR)
     assert not store.fail_refresh(paused, "X", "broken", retry_in=1.0)
     assert store.return_claims([paused]) == 0
 
@@ -217,14 +297,16 @@ def test_a_claim_of_an_earlier_life_of_a_server_is_valid_for_no_later_one(store:
     plan(store, "a")
     earlier = held(store)
 
-    plan(store)  # it leaves the configuration, and comes back
+    pass_time(store, NAMED_FOR)
+    store.save_settings(SCOPE, make_settings())  # it leaves the configuration, and comes back
+    assert store.refresh_jobs(SCOPE) == ()
+    store.save_settings(SCOPE, make_settings("a"))
     plan(store, "a")
     later = held(store)  # by the same worker, whose first listing has not ended
 
     assert later.fence > earlier.fence
-    assert store.save_claimed(earlier, make_part("a", "old"), revision=1) == "lost"
-    assert not store.finish_refresh(earlier, tool_count=1, due_in=HOUR)
-    assert store.finish_refresh(later, tool_count=1, due_in=HOUR)
+    assert not save_success(store, earlier)
+    assert save_success(store, later)
 
 
 @pytest.mark.requirement("FLT-4")
@@ -234,9 +316,9 @@ def test_what_is_written_under_a_claim_is_written_as_without_one(store: Registry
     mine = held(store)
     seen = Acceptance("a", "x", "meaning", "fingerprint", "{}")
 
-    assert store.save_claimed(mine, make_part("a", "x"), revision=7) == "saved"
     assert store.accept_claimed(mine, "decisions", [seen], at=1.0) == 1
     assert store.accept_claimed(mine, "decisions", [seen], at=2.0) == 0
+    assert store.save_claimed(mine, make_part("a", "x"), due_in=HOUR, revision=7) == "saved"
 
     assert listed(store) == make_part("a", "x")
     assert store.history("decisions", "a") == (seen,)
@@ -252,18 +334,18 @@ def test_what_is_written_under_a_claim_stays_whatever_older_settings_are_saved(
     store.save_settings(SCOPE, make_settings("a", "b"))
     plan(store, "a", "b")
     first, second = (job.claim for job in claims(store, limit=2))
-    store.save_claimed(first, make_part("a", "x"), revision=1)
+    save_success(store, first)
 
     store.save_settings(SCOPE, make_settings("b"), keep_others=True)  # by a worker
     assert listed(store) == make_part("a", "x")
     kept = store.load(SCOPE)
     assert kept
     assert not list(kept.own.catalog)
-    store.save_settings(SCOPE, make_settings("a"))  # by a gateway
-    assert store.save_claimed(second, make_part("b", "y"), revision=2) == "saved"
+    store.save_settings(SCOPE, make_settings("a"), keep_others=True)
+    assert save_success(store, second)
 
     store.save_settings(SCOPE, make_settings("a", "b"))
-    assert (listed(store), listed(store, "b")) == (make_part("a", "x"), make_part("b", "y"))
+    assert (listed(store), listed(store, "b")) == (make_part("a", "x"), make_part("b", "x"))
 
 
 @pytest.mark.requirement("FLT-21")
@@ -282,33 +364,64 @@ def test_a_registry_in_which_workers_keep_servers_of_other_settings_can_be_copie
 def test_an_unchanged_listing_writes_no_listing(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     plan(store, "a")
-    mine, part = held(store), make_part("a", "x", "y")
-    assert store.save_claimed(mine, part, revision=1) == "saved"
+    part = make_part("a", "x", "y")
+    later = replace(part, listed_at=2000.0)
+
+    def save(part: ServerPart) -> SaveOutcome:
+        return store.save_claimed(held(store), part, due_in=0.0, revision=1)
+
+    assert save(part) == "saved"
     before = store.load(SCOPE)
 
-    later = replace(part, listed_at=2000.0)
-    assert store.save_claimed(mine, later, revision=2) == "unchanged"
+    assert save(later) == "unchanged"
     assert store.load(SCOPE) == before
 
-    assert store.save_claimed(mine, make_part("a", "x"), revision=3) == "saved"
-    assert store.save_claimed(mine, later, revision=4) == "saved"
+    assert save(make_part("a", "x")) == "saved"
+    assert save(later) == "saved"
     assert listed(store) == later
 
 
-@pytest.mark.requirement("FLT-5")
+@pytest.mark.requirement("FLT-8")
+def test_a_listing_in_which_any_field_is_different_is_saved(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    plan(store, "a")
+    part = make_part("a", "x", findings={})
+    [entry] = part.entries
+    offered = Offering.from_mcp(part.server, OfferingKind.PROMPT, {"name": "p"})
+    different = [
+        part,
+        make_part("a", make_tool("x", "a", description="another"), findings={}),
+        replace(part, entries=(replace(entry, verdict=Verdict(enabled=False, reason="rule")),)),
+        replace(part, instructions="another"),
+        replace(part, new_instructions="another"),
+        replace(part, offerings=(OfferingEntry(offered, Verdict()),)),
+        replace(part, connection="another"),
+        replace(part, ttl=60.0),
+        replace(part, removed=(RemovedTool("y", 1.0),)),
+    ]
+
+    for one in different:
+        assert store.save_claimed(held(store), one, due_in=0.0, revision=1) == "saved"
+        assert listed(store) == one
+
+
+@pytest.mark.requirement("FLT-5", "FLT-8")
 def test_a_success_ends_a_claim_and_is_due_again_later(store: Registry) -> None:
     plan(store, "a")
-    mine = held(store)
+    store.save_settings(SCOPE, make_settings("a"))
+    for expected in ("saved", "unchanged"):
+        mine = held(store)
 
-    assert store.finish_refresh(mine, tool_count=0, due_in=HOUR)
-    assert not store.finish_refresh(mine, tool_count=5, due_in=HOUR)
+        assert store.save_claimed(mine, make_part("a"), due_in=HOUR, revision=1) == expected
+        assert store.save_claimed(mine, make_part("a", "x"), due_in=HOUR, revision=1) == "lost"
 
-    job = job_of(store, "a")
-    assert (job.state, job.tool_count, job.attempts, job.holder) == ("enabled", 0, 0, "")
-    assert job.listed_at is not None
-    assert job.due_at == pytest.approx(job.listed_at + HOUR)
-    assert claim(store) == []
-    assert HOUR - 300 < (store.seconds_until_refresh(SCOPE) or 0) <= HOUR
+        job = job_of(store, "a")
+        assert (job.state, job.tool_count, job.attempts, job.holder) == ("enabled", 0, 0, "")
+        assert job.listed_at is not None
+        assert job.due_at == pytest.approx(job.listed_at + HOUR)
+        assert claim(store) == []
+        assert HOUR - 300 < (store.seconds_until_refresh(SCOPE) or 0) <= HOUR
+        store.hasten_refreshes(SCOPE)
 
 
 @pytest.mark.requirement("FLT-6")
@@ -335,7 +448,7 @@ def test_a_failure_is_tried_again_later_and_then_never_until_its_owner_says_so(
 @pytest.mark.requirement("FLT-7")
 def test_a_server_that_workers_are_lost_with_is_dead_in_the_end(store: Registry) -> None:
     plan(store, "a", "b")
-    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
+    save_success(store, held(store))
     for number in range(schedule.MOST_LOSSES):
         assert claim(store, f"w{number}", lease=0.0) == ["b"]
 
@@ -362,7 +475,7 @@ def test_since_when_a_server_fails_is_kept_until_it_is_listed_or_tried_again_by_
 
     store.retry_refreshes(SCOPE, ["a"])
     assert job_of(store, "a").failing_since is None
-    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
+    save_success(store, held(store))
     assert (job_of(store, "a").failing_since, job_of(store, "a").state) == (None, "enabled")
 
 
@@ -370,7 +483,7 @@ def test_since_when_a_server_fails_is_kept_until_it_is_listed_or_tried_again_by_
 def test_a_claim_that_is_given_back_is_claimed_at_once_and_was_no_attempt(store: Registry) -> None:
     plan(store, "a", "b", "c")
     one, two, three = (job.claim for job in claims(store, limit=3))
-    store.finish_refresh(two, tool_count=1, due_in=0.0)
+    save_success(store, two, due_in=0.0)
     store.fail_refresh(three, "X", "broken", retry_in=0.0)
     again = [job.claim for job in claims(store, "two", limit=2)]
 
@@ -386,15 +499,15 @@ def test_a_server_that_is_wanted_now_is_due_now_and_once_more_if_it_was_listed_m
     store: Registry,
 ) -> None:
     plan(store, "a", "b")
-    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)  # a
+    save_success(store, held(store))  # a
     mine = held(store)  # b
 
     assert store.hasten_refreshes(SCOPE, priority=schedule.REQUESTED) == ("a", "b")
     assert claim(store, limit=2) == ["a"]
-    store.finish_refresh(mine, tool_count=1, due_in=HOUR)
+    save_success(store, mine)
 
     assert job_of(store, "b").priority == schedule.REQUESTED
-    store.finish_refresh(held(store), tool_count=1, due_in=HOUR)
+    save_success(store, held(store))
     assert job_of(store, "b").priority == 0
     assert claim(store) == []
 
@@ -415,7 +528,7 @@ def test_workers_of_several_processes_see_one_queue(
             found: list[str] = []
             while jobs := claims(store, f"w{id(store)}", limit=2):
                 for job in jobs:
-                    assert store.finish_refresh(job.claim, tool_count=1, due_in=HOUR)
+                    assert save_success(store, job.claim)
                     found.append(job.server)
             return found
 
@@ -440,15 +553,15 @@ def test_what_a_worker_saves_other_processes_fetch_and_do_not_overwrite(
         gateway.load(SCOPE)
         plan(worker, "a")
         worker.load(SCOPE)
-        mine = held(worker)
-        assert worker.save_claimed(mine, new, revision=2) == "saved"
+        assert worker.save_claimed(held(worker), new, due_in=0.0, revision=2) == "saved"
 
         # It judges what it had listed before by other rules, and has not seen the new listing.
         gateway.save_parts(SCOPE, [old], revision=3, keep_newer=True)
         assert listed(worker) == new
         assert gateway.changed_parts(SCOPE) == (new,)
         assert gateway.changed_parts(SCOPE) == ()
-        assert worker.save_claimed(mine, replace(new, listed_at=9e9), revision=4) == "unchanged"
+        again = replace(new, listed_at=9e9)
+        assert worker.save_claimed(held(worker), again, due_in=0.0, revision=4) == "unchanged"
         assert gateway.changed_parts(SCOPE) == ()
 
         gateway.save_parts(SCOPE, [old], revision=5)  # a listing of its own
@@ -463,7 +576,7 @@ def test_a_server_is_tended_that_workers_may_claim_and_is_not_due_for_long(store
         if mine.server == "dead":
             store.fail_refresh(mine, "X", "broken", retry_in=None)
         else:
-            store.finish_refresh(mine, tool_count=1, due_in=HOUR)
+            save_success(store, mine)
 
     assert store.tended_servers(SCOPE, grace=0.0) == {"fresh"}
     assert store.tended_servers(SCOPE, grace=HOUR) == {"fresh", "late"}

@@ -25,10 +25,12 @@ from hypothesis.stateful import (
 
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.refresh_queue import ClaimedPart
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
-from tests.contract.registry_stores import BACK_ENDS
-from tests.factories import make_part, make_settings
+from tests.contract.registry_stores import BACK_ENDS, pass_time
+from tests.factories import make_part, make_settings, save_success
 
 SERVERS = [ServerName(name) for name in "abcd"]
 HOUR = 3600.0
@@ -48,6 +50,8 @@ class QueueLife(RuleBasedStateMachine):
         self.store.save_settings(self.scope, make_settings(*SERVERS))
         self.targets: dict[ServerName, str] = {}
         """The servers that are planned, with the reason if one is disabled."""
+        self.marks: dict[ServerName, float] = {}
+        """Hours for which they count as named."""
         self.valid: dict[ServerName, RefreshClaim] = {}
         self.leased: set[RefreshClaim] = set()
         """Claims that no other worker may take."""
@@ -55,18 +59,40 @@ class QueueLife(RuleBasedStateMachine):
         self.saved: dict[ServerName, str] = {}
         self.accepted: dict[ServerName, str] = {}
         self.versions = count()
+        self.seen: Snapshot | None = None
+        """As a worker has it, which knows what it has read."""
 
     @rule(
-        wanted=st.dictionaries(st.sampled_from(SERVERS), st.sampled_from(["", "", OFF]), min_size=2)
+        wanted=st.dictionaries(st.sampled_from(SERVERS), st.sampled_from(["", "", OFF]), min_size=1)
     )
     def plan(self, wanted: dict[ServerName, str]) -> None:
-        self.targets = wanted
+        self.marks |= {name: 2.5 for name in wanted if name not in self.targets}
+        self.targets |= wanted
         self.store.plan_refreshes(
             self.scope, [RefreshTarget(name, reason=reason) for name, reason in wanted.items()]
         )
-        for name in SERVERS:
-            if wanted.get(name, OFF):
+        for name, reason in wanted.items():
+            if reason:
                 self._end(name)
+
+    @rule(named=st.sets(st.sampled_from(SERVERS)), keep_others=st.booleans())
+    def start(self, named: set[ServerName], *, keep_others: bool) -> None:
+        """A worker or a gateway of any configuration starts, or reads it again."""
+        self.store.save_settings(self.scope, make_settings(*named), keep_others=keep_others)
+        self._name(named)
+
+    @rule(named=st.sets(st.sampled_from(SERVERS)))
+    def compare(self, named: set[ServerName]) -> None:
+        """A process of any configuration compares it with the jobs, as once an hour."""
+        self.store.name_servers(self.scope, named)
+        self._name(named)
+
+    @rule(hours=st.integers(1, 3))
+    def wait(self, hours: int) -> None:
+        """All leases end, since none is longer than an hour."""
+        pass_time(self.store, hours * HOUR)
+        self.marks = {name: left - hours for name, left in self.marks.items()}
+        self.leased.clear()
 
     @rule(target=claims, worker=st.sampled_from("xyz"), limit=st.integers(1, 3), lease=LEASES)
     def claim(self, worker: str, limit: int, lease: float) -> object:
@@ -91,14 +117,38 @@ class QueueLife(RuleBasedStateMachine):
         if found:
             (self.leased.add if lease else self.leased.discard)(claim)
 
-    @rule(claim=claims)
-    def save(self, claim: RefreshClaim) -> None:
-        name = f"tool{next(self.versions)}"
-        outcome = self.store.save_claimed(claim, make_part(claim.server, name), revision=1)
+    @rule(claim=claims, due_in=LEASES, name=st.sampled_from("xyz"))
+    def save(self, claim: RefreshClaim, due_in: float, name: str) -> None:
+        part = make_part(claim.server, name)
+        outcome = self.store.save_claimed(claim, part, due_in=due_in, revision=1)
 
-        assert outcome == ("saved" if self._is_valid(claim) else "lost")
-        if outcome == "saved":
+        is_same = self.saved.get(claim.server) == name
+        expected = "unchanged" if is_same else "saved"
+        assert outcome == (expected if self._is_valid(claim) else "lost")
+        if outcome != "lost":
             self.saved[claim.server] = name
+            self._end(claim.server)
+
+    @rule(
+        listed=st.lists(st.tuples(claims, st.sampled_from("xyz")), min_size=1, max_size=4),
+        due_in=LEASES,
+    )
+    def save_together(self, listed: list[tuple[RefreshClaim, str]], due_in: float) -> None:
+        """What is saved already is written at once, and nothing of all else."""
+        parts = [
+            ClaimedPart(claim, make_part(claim.server, name, listed_at=2000.0), due_in)
+            for claim, name in listed
+        ]
+        same = {claim for claim, name in listed if self.saved.get(claim.server) == name}
+
+        ended = self.store.end_unchanged(parts)
+
+        assert ended <= {claim for claim in same if self._is_valid(claim)}
+        for claim in ended:
+            self._end(claim.server)
+        for claim, name in listed:
+            if claim not in ended:
+                self.save(claim, due_in, name)
 
     @rule(claim=claims)
     def accept(self, claim: RefreshClaim) -> None:
@@ -109,14 +159,6 @@ class QueueLife(RuleBasedStateMachine):
         assert number == (int(is_first) if self._is_valid(claim) else None)
         if number:
             self.accepted[claim.server] = one.meaning
-
-    @rule(claim=claims, due_in=LEASES)
-    def finish(self, claim: RefreshClaim, due_in: float) -> None:
-        done = self.store.finish_refresh(claim, tool_count=1, due_in=due_in)
-
-        assert done is self._is_valid(claim)
-        if done:
-            self._end(claim.server)
 
     @rule(claim=claims, retry_in=st.sampled_from([0.0, HOUR, None]))
     def fail(self, claim: RefreshClaim, retry_in: float | None) -> None:
@@ -149,7 +191,7 @@ class QueueLife(RuleBasedStateMachine):
 
     @invariant()
     def only_valid_claims_have_written(self) -> None:
-        snapshot = self.store.load(self.scope)
+        self.seen = snapshot = self.store.load(self.scope)
         assert snapshot
         parts = snapshot.catalog.parts.items()
         listed = {name: part.entries[0].tool.name for name, part in parts if part.entries}
@@ -166,7 +208,7 @@ class QueueLife(RuleBasedStateMachine):
         self.store.hasten_refreshes(self.scope)
         for _ in range(3):  # what was wanted while it was processed is due once more
             for job in self.store.claim_refreshes(self.scope, "last", limit=9, lease=HOUR):
-                assert self.store.finish_refresh(job.claim, tool_count=1, due_in=HOUR)
+                assert save_success(self.store, job.claim)
             self.store.retry_refreshes(self.scope)  # those that were lost too often
         states = {job.server: job.state for job in self.store.refresh_jobs(self.scope)}
         expected = {name: "disabled" if why else "enabled" for name, why in self.targets.items()}
@@ -174,6 +216,19 @@ class QueueLife(RuleBasedStateMachine):
 
     def _is_valid(self, claim: RefreshClaim) -> bool:
         return self.valid.get(claim.server) == claim
+
+    def _name(self, named: set[ServerName]) -> None:
+        """What none has named for long goes, if no worker has it."""
+        for name in [*self.targets]:
+            if name in named and self.marks[name] < 2:
+                self.marks[name] = 2.5
+            if name not in named and self.marks[name] <= 0 and not self._is_leased(name):
+                del self.targets[name]
+                self.saved.pop(name, None)
+                self._end(name)
+
+    def _is_leased(self, server: ServerName) -> bool:
+        return self.valid.get(server) in self.leased
 
     def _end(self, server: ServerName) -> None:
         if claim := self.valid.pop(server, None):
@@ -187,7 +242,7 @@ class QueueLife(RuleBasedStateMachine):
                 self._end(job.server)
 
 
-@pytest.mark.requirement("FLT-4", "FLT-10")
+@pytest.mark.requirement("FLT-4", "FLT-10", "FLT-23")
 @pytest.mark.parametrize("back_end", ["memory", "sqlite", "postgresql"])
 def test_no_job_is_lost_or_stuck_and_no_fenced_worker_writes(
     back_end: str, request: pytest.FixtureRequest, tmp_path: Path

@@ -4,124 +4,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from discovery_engine.errors import RegistryError
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.preset_records import Preset
-from discovery_engine.registry.protocols import Snapshot
-from discovery_engine.registry.request_records import AgentRequest
-from discovery_engine.registry.server_records import RegisteredServer
-from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.registry.transfer import PortableRegistry, content_of, copy_registry
-from discovery_engine.search.examples.written import WrittenRequests
-from discovery_engine.search.usage import UseCount
-from discovery_engine.tools.model import ServerName, ToolKey, ToolName
-from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.attacks.reserved_rows import CANARY, OTHER_TEAM, filled
 from tests.contract.discovery import Discovery
-from tests.contract.worlds import worlds
-from tests.factories import make_part, make_settings
 from tests.forked import Preloaded
 from tests.postgres import PASSWORD, PostgresServer
-
-SCOPE = "/home/\udcff/discovery.yaml"
-ONE_OF_EACH = {
-    "decisions": 7, "settings": 1, "servers": 1, "uses": 1, "vectors": 1, "written requests": 1,
-    "presets": 1, "requests of agents": 1,
-}  # fmt: skip
 
 
 @pytest.fixture
 def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
     return Discovery(tmp_path, forked)
-
-
-def fill(store: PortableRegistry) -> None:
-    """Something of every kind, with names that are no UTF-8."""
-    strange = "s\udc80\0"
-    store.save_settings(SCOPE, make_settings("a", strange))
-    store.save_parts(SCOPE, [make_part(strange, "x", "y")], revision=3)
-    store.save_uses(SCOPE, {ToolKey(ServerName(strange), ToolName("x")): UseCount(1.5, 9.0)})
-    store.save_vectors(SCOPE, "m", {b"1": b"\x00one"})
-    store.approve(SCOPE, [Approval(strange, "1")], at=1.0)
-    for meaning in ("1", "2", "1"):
-        store.accept(SCOPE, [Acceptance(strange, "x", meaning, "f", '"\\u0000"')], at=2.0)
-    store.save_servers(SCOPE, [RegisteredServer(strange, {"url": "https://a.example"})])
-    store.save_servers("other", [RegisteredServer("b", {"url": "https://b.example"})])
-    store.set_switches(SCOPE, {strange: False, "gone": True}, at=4.0)
-    store.save_requests([WrittenRequests(strange, "x", "f", ("do it",), "m", 1, 5.0)])
-    store.save_preset(SCOPE, Preset(strange, "x", "usual", {"a": "\0"}, 6.0))
-    store.save_agent_request(SCOPE, AgentRequest("r1", "sync", arguments={"a": "\0"}))
-
-
-@pytest.mark.requirement("PGS-17")
-def test_a_copy_there_and_back_is_the_same_registry(
-    postgres_server: PostgresServer, tmp_path: Path
-) -> None:
-    url = postgres_server.create_database()
-    with (
-        open_sqlite(tmp_path / "one" / "registry.db") as original,
-        closing(open_database(url)) as database,
-        open_sqlite(tmp_path / "two" / "registry.db") as back,
-    ):
-        fill(original)
-        there = copy_registry(original, database)
-        again = copy_registry(database, back)
-
-        assert there == again == content_of(original)
-        assert {kind: one.count for kind, one in there.items()} == ONE_OF_EACH
-        for store in (database, back):
-            assert store.load(SCOPE) == original.load(SCOPE)
-            assert store.history(SCOPE, "s\udc80\0") == original.history(SCOPE, "s\udc80\0")
-            assert store.servers_mark(SCOPE) == original.servers_mark(SCOPE)
-            assert store.newest_decision() == original.newest_decision()
-            assert store.lost_at(SCOPE) is None
-    with open_sqlite(tmp_path / "two" / "registry.db") as reopened:  # its second copy agrees, too
-        assert content_of(reopened) == there
-
-
-@pytest.mark.requirement("PGS-17")
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(world=worlds(), scope=st.text(st.characters()))
-def test_any_catalog_is_copied_as_it_is(
-    postgres_server: PostgresServer, tmp_path: Path, world: Snapshot, scope: str
-) -> None:
-    name = f"{abs(hash((scope, id(world))))}.db"
-    with (
-        open_sqlite(tmp_path / name) as original,
-        closing(open_database(postgres_server.create_database())) as database,
-    ):
-        original.save_settings(scope, world.settings)
-        original.save_parts(scope, world.catalog.parts.values(), revision=7)
-
-        copy_registry(original, database)
-
-        assert database.load(scope) == original.load(scope)
-
-
-@pytest.mark.requirement("PGS-17")
-def test_what_is_there_is_never_written_over(
-    postgres_server: PostgresServer, tmp_path: Path
-) -> None:
-    with (
-        open_sqlite(tmp_path / "registry.db") as original,
-        closing(open_database(postgres_server.create_database())) as database,
-    ):
-        fill(original)
-        database.approve("mine", [Approval("a", "1")], at=1.0)
-
-        with pytest.raises(RegistryError, match="is not empty") as caught:
-            copy_registry(original, database)
-
-        assert "empty" in caught.value.hint
-        assert database.approvals("mine") == {"a": {"1"}}
-        assert not database.scopes()
 
 
 @pytest.mark.requirement("PGS-18")
@@ -150,6 +45,33 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
     assert back.code == 0
 
 
+@pytest.mark.requirement("PGS-17")
+def test_a_copy_shows_on_a_terminal_what_it_is_at(discovery: Discovery) -> None:
+    discovery.configure()
+    discovery("refresh")
+
+    copied = discovery.at_terminal("registry", "copy", "--to", f"sqlite:///{discovery.home}/new.db")
+
+    assert copied.code == 0
+    assert "comparing the copy with the original" in copied.shown
+    assert copied.shown.rstrip().endswith("its digests are those of the original")
+
+
+@pytest.mark.requirement("PGS-17")
+def test_a_copy_says_which_roles_are_to_be_granted_again(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    with filled(postgres_server) as rows:
+        role = rows.role(OTHER_TEAM)
+        discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\nname: company\n')
+        copied = discovery(
+            "registry", "copy", "--to", f"sqlite:///{discovery.home}/new.db", DATABASE_URL=rows.url
+        )
+
+    assert f"`discovery registry grant` in the copy, for {role.name}" in copied.err
+    assert "what waits for webhooks is in both" in copied.err
+
+
 @pytest.mark.requirement("PGS-18")
 def test_a_database_that_is_gone_is_exit_code_5_with_the_reason(
     postgres_server: PostgresServer, discovery: Discovery
@@ -166,7 +88,27 @@ def test_a_database_that_is_gone_is_exit_code_5_with_the_reason(
         assert bad.code == 5
         assert json.loads(bad.err or bad.out)["error"]["code"] == "REGISTRY_UNAVAILABLE"
         assert "password authentication failed" in bad.err + bad.out
+        assert "correct the role or its password" in bad.err + bad.out
+        assert "`${DATABASE_URL}`" in bad.err + bad.out
+        assert "registry check" not in bad.err + bad.out
         assert not any(secret in bad.err + bad.out for secret in (PASSWORD, "hor5e"))
+
+
+@pytest.mark.requirement("PGS-18")
+def test_a_registry_that_a_file_names_which_is_not_trusted_is_said_to_be_ignored(
+    discovery: Discovery,
+) -> None:
+    discovery.configure(rules='registry: {url: "postgresql://u@127.0.0.1:1/x"}\n')
+    (discovery.home / "discovery.yaml").chmod(0o666)
+
+    checked, shown = discovery("registry", "check"), discovery("registry", "info")
+    form = discovery("registry", "check", "--json").json
+
+    ignored = "registry.url: is ignored, because this file is not trusted"
+    assert ignored in checked.err
+    assert ignored in shown.err
+    assert form["ignored"] == [ignored]
+    assert "all is well" not in checked.err
 
 
 @pytest.mark.requirement("PGS-18")
@@ -183,6 +125,38 @@ def test_doctor_has_the_state_of_the_database(
     assert "pgvector is not installed: `CREATE EXTENSION vector`" in " ".join(healthy.out.split())
     assert "REGISTRY_UNAVAILABLE" in gone.out
     assert "decisions are refused" in gone.out
+    assert "correct the name of the host" in " ".join(gone.out.split())
+
+
+@pytest.mark.requirement("OWN-14")
+def test_a_switch_in_a_file_says_that_other_machines_have_files_of_their_own(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    url = postgres_server.create_database()
+    discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\n')
+
+    in_file, in_registry = (
+        discovery("disable", "demo", "--to", place, DATABASE_URL=url)
+        for place in ("file", "registry")
+    )
+
+    assert (in_file.code, in_registry.code) == (0, 0)
+    assert "`--to registry` switches it off on all of them" in in_file.err
+    assert "other machines" not in in_registry.err
+
+
+@pytest.mark.requirement("PGS-17")
+def test_a_database_to_copy_to_that_is_gone_is_not_looked_for_elsewhere(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    url = postgres_server.create_database().replace("horse", "hor5e")
+    discovery.configure()
+
+    refused = discovery("registry", "copy", "--to", "${NEW_URL}", NEW_URL=url)
+
+    assert refused.code == 5
+    assert "correct the role or its password; its address is that of `--to`" in refused.err
+    assert "`${NEW_URL}`" in refused.err
 
 
 @pytest.mark.requirement("PGS-16")
@@ -203,6 +177,7 @@ def test_a_file_needs_no_driver(discovery: Discovery) -> None:
     for word in ("check", "info", "migrate"):
         shown = discovery("registry", word)
         assert (shown.code, "registry.db" in shown.out) == (0, True)
+    assert "call log and metrics" in discovery("registry", "info").err
 
 
 @pytest.mark.requirement("SCP-26")
@@ -225,9 +200,37 @@ def test_roles_are_granted_shown_and_revoked_by_commands(
     assert (missing.code, granted.code, revoked.code) == (1, 0, 0)
     assert "CREATE ROLE" in missing.err
     assert "no `visibleTo` of the configuration names team:sales" in granted.err
-    assert json.loads(shown.out)["grants"] == [{"role": role, "principals": ["team:sales"]}]
+    assert json.loads(shown.out)["grants"] == [
+        {"role": role, "principals": ["team:sales"], "reads_everything": None}
+    ]
     assert json.loads(again.out)["revoked"] is False
     assert "0 roles" in listed.err
+
+
+@pytest.mark.requirement("SCP-26")
+def test_commands_show_a_role_from_which_nothing_is_kept_any_more(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    with filled(postgres_server) as rows:
+        role = rows.role(OTHER_TEAM)
+        with postgres_server.admin() as admin:
+            admin.execute(f"GRANT pg_read_all_data TO {role.name}")
+        discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\nname: company\n')
+        listed, as_json, checked, examined = (
+            discovery(*words, DATABASE_URL=rows.url)
+            for words in (
+                ("registry", "grants"),
+                ("registry", "grants", "--json"),
+                ("registry", "check"),
+                ("doctor",),
+            )
+        )
+
+    reason = "it is a member of pg_read_all_data"
+    assert f"reads everything: {reason}" in " ".join(listed.out.split())
+    assert json.loads(as_json.out)["grants"][0]["reads_everything"] == reason
+    assert f"nothing is kept from the role {role.name!r}" in checked.err
+    assert reason in " ".join(examined.out.split())
 
 
 @pytest.mark.requirement("SCP-26", "SCP-28")

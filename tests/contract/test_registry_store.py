@@ -20,14 +20,15 @@ from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_u
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.postgres import request_queries
-from discovery_engine.registry.protocols import Registry, Snapshot
+from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.registry.sqlite import request_table
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from tests.contract.registry_stores import BACK_ENDS
+from tests.contract.registry_stores import BACK_ENDS, kept_vector, pass_period
 from tests.contract.worlds import worlds
 from tests.factories import (
     make_catalog,
@@ -364,17 +365,49 @@ def test_a_text_has_one_vector_under_a_model(store: Registry) -> None:
 
 
 @pytest.mark.requirement("REG-16")
-def test_a_vector_goes_when_the_last_scope_that_used_it_lets_it_go(store: Registry) -> None:
+def test_a_vector_goes_when_no_scope_has_used_it_for_long(store: Registry) -> None:
     for scope in ("one", "two"):
         store.save_settings(scope, make_settings("a"))
     store.save_vectors("one", "m", {b"1": b"one", b"2": b"two"})
+    store.save_vectors("one", "n", {b"1": b"uno"})
 
+    assert store.keep_vectors("two", "m", [b"1", b"3"]) == 0
+    assert [store.vector_count(scope) for scope in ("one", "two", "three")] == [3, 1, 0]
+    pass_period(store)
     assert store.keep_vectors("two", "m", [b"1"]) == 0
-    assert [store.vector_count(scope) for scope in ("one", "two", "three")] == [2, 1, 0]
-    assert store.keep_vectors("one", "n", []) == 1
-    assert store.vectors("m", [b"1", b"2"]) == {b"1": b"one"}
+    assert store.keep_vectors("one", "n", [b"1"]) == 0
+    assert [store.vector_count(scope) for scope in ("one", "two")] == [1, 1]
+    pass_period(store)
     assert store.keep_vectors("two", "m", []) == 1
-    assert store.vectors("m", [b"1"]) == {}
+    assert store.vectors("m", [b"1", b"2"]) == {b"1": b"one"}
+    pass_period(store)
+    assert store.keep_vectors("two", "m", []) == 2
+    assert store.vectors("m", [b"1"]) == store.vectors("n", [b"1"]) == {}
+
+
+@pytest.mark.requirement("REG-16")
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
+def test_many_unused_vectors_are_dropped_a_part_at_a_time_and_whoever_comes_goes_on(
+    store: Registry,
+) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    unused = {number.to_bytes(4, "big"): b"unused" for number in range(5000)}
+    used = {number.to_bytes(4, "big"): b"used" for number in range(5000, 8000)}
+    store.save_vectors(SCOPE, "m", unused | used)
+    store.keep_vectors(SCOPE, "m", [])
+    pass_period(store)
+    assert store.keep_vectors(SCOPE, "m", used) == 0
+    pass_period(store)
+
+    with kept_vector(store, max(unused)), pytest.raises(RegistryError, match="kept"):
+        store.keep_vectors(SCOPE, "m", used)
+    left = store.vectors("m", unused)
+    assert 0 < len(left) < len(unused)
+    assert store.keep_vectors(SCOPE, "m", used) == len(left)
+    assert store.keep_vectors(SCOPE, "m", used) == 0
+
+    assert store.vectors("m", unused | used) == used
+    assert store.vector_count(SCOPE) == len(used)
 
 
 def accepted(tool: str, meaning: str, server: str = "a") -> Acceptance:

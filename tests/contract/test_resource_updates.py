@@ -51,7 +51,7 @@ async def test_an_update_has_the_address_that_was_subscribed_to(
     async with folder.open() as engine:
         await engine.refresh()
         feed = EngineFeed(engine)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             for address in ("x:/1", named, "y:/7"):
                 await feed.watch(address)
             assert feed.addresses_of(ResourceUpdated(DOCS, "x:/1")) == ["x:/1", named]
@@ -73,7 +73,7 @@ async def test_an_update_of_what_is_hidden_by_now_is_dropped(folder: Folder, wor
     async with folder.open() as engine:
         await engine.refresh()
         feed = EngineFeed(engine)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await feed.watch("x:/1")
             world.offer(resources=[resource("x:/1", description="changed")])
             await engine.refresh()
@@ -108,7 +108,7 @@ async def test_changes_of_lists_and_resources_are_passed_on(folder: Folder, worl
     noted = Notes()
     async with folder.open() as engine:
         await engine.refresh()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with open_notifications(engine) as notifications:
                 subscriptions = notifications.of(engine)
                 subscriber = subscriptions.add("client", LISTS, lambda: noted)

@@ -14,7 +14,8 @@ import pytest
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.results.cutting import result_tokens
 from discovery_engine.agent.results.presentation import shortened
-from discovery_engine.config.settings import Limits, ServeSettings, TruncateSettings
+from discovery_engine.config.serve_settings import ServeSettings, TruncateSettings
+from discovery_engine.config.settings import Limits
 from discovery_engine.runtime.result_store import ResultNotFoundError, ResultStore
 from tests.factories import make_server, make_settings
 from tests.result_agents import Agent, agent_of, fields

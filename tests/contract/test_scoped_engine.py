@@ -63,6 +63,7 @@ OWN = {
     "roots",
     "registry_file",
     "registry_health",
+    "gateway_store",
     "reset_errors",
     "refresh",
     "restart",

@@ -232,7 +232,7 @@ def test_where_others_could_see_it_a_program_is_refused(
 def test_what_cannot_be_a_value_is_none_with_a_reason_that_quotes_nothing(
     code: str, reason: str
 ) -> None:
-    outputs = CommandOutputs(os.environ, timeout=2.0)
+    outputs = CommandOutputs(os.environ, timeout=2.0 if "took more" in reason else 60.0)
     code = f"import sys; sys.stderr.write({VALUE!r})\n{code}"
 
     outputs.run(command(code), None)
@@ -251,7 +251,7 @@ async def test_a_program_that_leaves_another_behind_is_ended_with_it(tmp_path: P
         "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         f"pathlib.Path({str(pid)!r}).write_text(str(left.pid))\nprint('a')"
     )
-    outputs = CommandOutputs(os.environ, timeout=2.0)
+    outputs = CommandOutputs(os.environ, timeout=5.0)  # two interpreters start meanwhile
 
     outputs.run(command(code), None)
 
@@ -270,7 +270,7 @@ def test_a_daemon_that_keeps_the_pipe_open_holds_up_nobody(tmp_path: Path) -> No
         " start_new_session=True)\n"
         f"pathlib.Path({str(pid)!r}).write_text(str(left.pid))\nprint('a')"
     )
-    outputs = CommandOutputs(os.environ, timeout=2.0)
+    outputs = CommandOutputs(os.environ, timeout=5.0)  # two interpreters start meanwhile
 
     outputs.run(command(code), None)
 

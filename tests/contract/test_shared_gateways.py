@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,13 @@ import pytest
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.leader_race import race
+from tests.servers.programs import HERE, eventually
 from tests.shared_gateways import Gateways
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc"),
+]
 
 
 @pytest.fixture
@@ -53,6 +59,39 @@ def test_one_gateway_serves_http_and_another_one_when_it_is_killed(gateways: Gat
     assert all("result" in gateway.ask("tools/list", {}) for gateway in left)
 
 
+@pytest.mark.requirement("SRV-70", "SRV-71")
+async def test_whenever_a_leader_is_killed_one_other_leads_without_waiting_for_its_lease(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "leaders"
+    log.touch()
+    with ExitStack() as at_end:
+
+        def start() -> None:
+            command = [sys.executable, str(HERE / "leader.py"), str(tmp_path)]
+            process = at_end.enter_context(subprocess.Popen(command))
+            at_end.callback(process.kill)
+            running[process.pid] = process
+
+        running: dict[int, subprocess.Popen[bytes]] = {}
+        for _ in range(3):
+            start()
+        for kills in range(20):
+            await eventually(lambda kills=kills: len(leaders(log)) > kills)
+            *_, leader = leaders(log)
+            running[leader].kill()
+            running.pop(leader).wait()
+            start()
+
+    led = leaders(log)
+    assert len(set(led)) == len(led)
+    assert 20 <= len(led) <= 21  # the last one may not have had the time
+
+
+def leaders(log: Path) -> list[int]:
+    return [int(line) for line in log.read_text().split()]
+
+
 @pytest.mark.requirement("SRV-71")
 def test_a_gateway_whose_client_leaves_hands_over(gateways: Gateways) -> None:
     for _ in range(2):
@@ -86,7 +125,7 @@ def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(gateways: Gatew
     assert after.holder.startswith(f"{second}-")
     assert gateways.ask().status_code == 200
     assert "result" in gateways.running[first].ask("tools/list", {})
-    assert "by now" in gateways.log()
+    gateways.wait_logged("by now")
 
 
 @pytest.mark.requirement("SRV-73")
@@ -118,7 +157,7 @@ def test_the_token_stands_in_no_log_of_a_client(gateways: Gateways) -> None:
     gateways.serving()
     gateways.ask()
 
-    assert "Serving MCP at http://127.0.0.1" in gateways.log()
+    gateways.wait_logged("Serving MCP at http://127.0.0.1")
     assert "a-token-of" not in gateways.log()
 
 

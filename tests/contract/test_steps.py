@@ -15,7 +15,7 @@ from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import ALL_META_TOOLS, meta_tools
 from discovery_engine.agent.dispatch import call
 from discovery_engine.agent.token_estimate import estimated_tokens
-from discovery_engine.config.settings import ServeSettings
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.engine import Engine
 from tests.factories import make_settings
 from tests.result_agents import Agent, agent_of, fields

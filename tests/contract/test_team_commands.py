@@ -57,6 +57,15 @@ def test_list_shows_for_whom_servers_are_reserved(discovery: Discovery) -> None:
     assert [one["principals"] for one in forms["demo"]] == [["team:b"]]
 
 
+@pytest.mark.requirement("SCP-31")
+def test_list_shows_a_server_with_a_misspelt_reservation_as_its_owners_alone(
+    discovery: Discovery,
+) -> None:
+    discovery.configure(rules=RULES, wrong={"command": "false", "visibelTo": "user:c"})
+
+    assert "wrong: visible to its owner alone" in discovery("list").err.splitlines()
+
+
 @pytest.mark.requirement("SCP-32")
 def test_doctor_names_teams_and_users_for_whom_no_token_stands(discovery: Discovery) -> None:
     before = " ".join(discovery("doctor", "--exit-zero").out.split())

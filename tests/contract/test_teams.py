@@ -123,7 +123,7 @@ def test_those_from_whom_nothing_is_hidden_share_what_the_owner_has() -> None:
 
     assert everything.catalog is whole.catalog
     assert everything.open_searcher is whole.open_searcher
-    assert not everything.reports_rejection
+    assert not everything.is_for_owner
     assert views.view(frozenset({"team:farmers"})).catalog is not whole.catalog
 
 

@@ -117,6 +117,7 @@ async def test_what_is_remembered_is_shown_and_forgotten(folder: Folder) -> None
     async with served(folder) as api:
         shown = await api.get("/cache")
         printed = await anyio.to_thread.run_sync(command_line, folder, "cache", "info")
+        reindexed = (await api.ask("/cache/reindex", "POST", json={})).json()
         one = (await api.ask("/cache?server=good", "DELETE")).json()
         unknown = await api.ask("/cache?server=nobody", "DELETE")
         every = (await api.ask("/cache", "DELETE")).json()
@@ -125,6 +126,7 @@ async def test_what_is_remembered_is_shown_and_forgotten(folder: Folder) -> None
     ages = [server.pop("age_seconds") for server in (*shown["servers"], *printed["servers"])]
     assert shown == printed
     assert all(age >= 0 for age in ages)
+    assert (reindexed["tool_count"], reindexed["vector_count"]) == (shown["tool_count"], None)
     assert one["forgotten"] == every["forgotten"] == 3
     assert unknown.status_code == 404
     assert left["tool_count"] == 0

@@ -20,7 +20,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.content import MediaPart, ResultContent, TextPart
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.portable_schema import PortableSchema
-from discovery_engine.config.settings import ServeSettings
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.engine import Engine
 from discovery_engine.errors import (
     DiscoveryError,

@@ -192,14 +192,14 @@ async def test_nothing_is_left_of_it(folder: Folder, way: str) -> None:
             ended = await api.ask(f"/transient/{made['handle']}", "DELETE")
             assert ended.json() == {"ended": True}
             assert (await api.ask(one)).status_code == 404
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await eventually(lambda: not is_alive(pid))
             assert (await api.ask(f"/transient/{made['handle']}", "DELETE")).status_code == 404
             logged = json.dumps(await api.get("/logs"))
             assert made["handle"] not in logged
         else:
             assert is_alive(pid)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await eventually(lambda: not is_alive(pid))
 
     after = content(folder.data)
@@ -227,7 +227,7 @@ async def test_it_ends_when_it_was_not_used_for_its_time(folder: Folder) -> None
             for _ in range(3):
                 await own.refresh()
             assert transient.has(server.handle)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await ended.wait()
         assert not transient.has(server.handle)
         tasks.cancel_scope.cancel()
@@ -270,7 +270,7 @@ async def test_one_that_ends_during_a_call_answers_with_an_error_and_the_others_
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while not (await api.get("/calls"))["calls"]:
                     await anyio.lowlevel.checkpoint()
             ended = await api.ask(f"/transient/{made['handle']}", "DELETE")

@@ -118,7 +118,7 @@ def test_agents_read_no_name_of_a_hidden_tool_and_no_path() -> None:
 def test_an_agent_that_names_a_hidden_tool_reads_that_a_rule_hides_it() -> None:
     text = agents_read(guarded(), "execute_tool", tool="git:git_reset")
 
-    assert "TOOL_DISABLED: tool 'git:git_reset' is disabled: rule 1 of the owner" in text
+    assert "TOOL_DISABLED: tool 'git:git_reset' is disabled: a rule of the owner" in text
     assert "git_commit" not in text
     assert "ann" not in text
 

@@ -106,7 +106,7 @@ class TestNotices:
     ) -> None:
         hidden, *_ = VIEW.search("drop_page", **within).notices
 
-        assert hidden.message == "1 tool that matches is disabled: rule 1 of the owner"
+        assert hidden.message == "1 tool that matches is disabled: a rule of the owner"
         assert hidden.to_owner == "alpha:drop_page is disabled: rule 1"
 
     @pytest.mark.parametrize("within", [{"server": "beta"}, {"tags": ["mail"]}])
@@ -138,7 +138,7 @@ class TestNotices:
             "server 'beta' has no enabled tool"
         ]
         [notice] = bare.list_tools("bare").notices
-        assert notice.message == "1 tool that matches is disabled: rule 1 of the owner"
+        assert notice.message == "1 tool that matches is disabled: a rule of the owner"
 
     def test_where_every_server_is_off_only_that_is_said(self) -> None:
         settings = make_settings("beta", enabled=False)
@@ -190,7 +190,7 @@ class TestSeeing:
         assert raised.value.command == command
 
     def test_a_tool_that_is_disabled_says_which_rule_it_is(self) -> None:
-        with pytest.raises(ToolDisabledError, match="rule 1 of the owner") as raised:
+        with pytest.raises(ToolDisabledError, match="a rule of the owner") as raised:
             VIEW.details(None, "alpha:drop_page")
 
         assert (raised.value.server, raised.value.tool) == ("alpha", "drop_page")

@@ -85,7 +85,7 @@ async def test_a_call_that_is_under_way_finishes_on_its_old_session(
 
         with engine.subscribe() as events:
             tasks.start_soon(work)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await begun.wait()
             folder.write(good("same"), *([] if is_removed else [moved(slow)]))
             await heard(events, ConfigurationReloaded)
@@ -213,7 +213,7 @@ async def test_a_storm_of_changes_leaves_the_calls_of_others_as_they_are(folder:
 
     assert pids == {pid}
     assert tool_names(engine.view, "stormy") == ["announce", "newest"]
-    assert listings <= 3
+    assert listings < 8
 
 
 @pytest.mark.requirement("WAT-20", "WAT-21")

@@ -16,13 +16,17 @@ from discovery_engine.catalog import Entry, Failure, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
-from discovery_engine.fleet.schedule import MOST_LOSSES
+from discovery_engine.fleet.schedule import MOST_LOSSES, NAMED_FOR
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.refresh_queue import ClaimedPart
+from discovery_engine.registry.webhook_rows import address_of
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.webhooks.delivery import Delivery
-from tests.factories import make_entry, make_part, make_server, make_settings
+from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER
+from tests.contract.registry_stores import pass_time
+from tests.factories import make_entry, make_part, make_server, make_settings, save_together
 from tests.postgres import PostgresServer
 
 SCOPE = "/home/someone/discovery.yaml"
@@ -78,6 +82,23 @@ def test_servers_that_come_and_go_are_told_of_once(store: Registry) -> None:
 
     assert told(store) == [("server.removed", {"server": "a"})]
     assert sent(store) == []
+
+
+@pytest.mark.requirement("WHK-3", "FLT-24")
+def test_a_server_that_workers_list_is_removed_once_no_process_names_it(store: Registry) -> None:
+    store.save_settings(SCOPE, settings("a", "b"))
+    store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
+    store.save_parts(SCOPE, [make_part("a", "one")], revision=1)
+    sent(store)
+
+    store.save_settings(SCOPE, settings("b"))  # as while a configuration is rolled out
+    store.save_settings(SCOPE, settings("a", "b"))
+    store.save_settings(SCOPE, settings("b"))
+    assert told(store) == []
+
+    pass_time(store, NAMED_FOR)
+    store.name_servers(SCOPE, ["b"])
+    assert told(store) == [("server.removed", {"server": "a"})]
 
 
 @pytest.mark.requirement("WHK-3", "WHK-4")
@@ -182,6 +203,31 @@ def test_a_failure_is_told_of_once_until_the_server_is_well_again(store: Registr
 
 
 @pytest.mark.requirement("WHK-5")
+@pytest.mark.parametrize("pause", ["left out", "disabled"])
+def test_what_was_sent_of_a_failure_before_a_time_without_webhooks_counts_no_more(
+    store: Registry, pause: str
+) -> None:
+    store.save_settings(SCOPE, settings("a", "b"))
+    parts = [make_part("a", "one"), make_part("b", "two")]
+    store.save_parts(SCOPE, parts, revision=1)
+    ill = [failing(part, 2000.0) for part in parts]
+    store.save_parts(SCOPE, ill, revision=1, keep_newer=True)
+    assert types(store).count("server.failing") == 2
+
+    if pause == "left out":
+        store.save_settings(SCOPE, settings("a", "b", webhooks=()))
+        store.save_settings(SCOPE, settings("a", "b"))
+    else:
+        store.disable_webhook(SCOPE, "ops", "HTTP 410", address=address_of(OPS))
+        store.retry_deliveries(SCOPE)
+    sent(store)
+    store.save_parts(SCOPE, [replace(parts[0], listed_at=3000.0)], revision=1)
+    assert sent(store) == []  # no `server.recovered` without a `server.failing`
+    store.save_parts(SCOPE, [failing(parts[1], 4000.0)], revision=1, keep_newer=True)
+    assert [(kind, data["server"]) for kind, data in told(store)] == [("server.failing", "b")]
+
+
+@pytest.mark.requirement("WHK-5")
 def test_what_a_worker_finds_out_is_told_of_as_well(store: Registry) -> None:
     store.save_settings(SCOPE, settings("a"))
     sent(store)
@@ -194,13 +240,34 @@ def test_what_a_worker_finds_out_is_told_of_as_well(store: Registry) -> None:
 
     claim = claimed(store)
     part = make_part("a", "one", listed_at=3000.0)
-    assert store.save_claimed(claim, part, revision=2) == "saved"
-    assert store.finish_refresh(claim, tool_count=1, due_in=HOUR)
-    claim = claimed(store)
-    assert store.save_claimed(claim, replace(part, listed_at=4e3), revision=2) == "unchanged"
-    assert store.finish_refresh(claim, tool_count=1, due_in=HOUR)
+    assert store.save_claimed(claim, part, due_in=HOUR, revision=2) == "saved"
+    again = replace(part, listed_at=4e3)
+    assert store.save_claimed(claimed(store), again, due_in=HOUR, revision=2) == "unchanged"
 
     assert sorted(types(store)) == ["server.recovered", "tool.added"]
+
+
+@pytest.mark.requirement("WHK-5", "FLT-26")
+def test_a_server_that_recovers_with_a_listing_as_before_is_told_of_among_others(
+    store: Registry,
+) -> None:
+    store.save_settings(SCOPE, settings("a", "b"))
+    parts = {name: make_part(name, "one") for name in "ab"}
+    store.save_parts(SCOPE, parts.values(), revision=1)
+    read = store.load(SCOPE)
+    store.plan_refreshes(SCOPE, [RefreshTarget(ServerName(name)) for name in parts])
+    [failed] = store.claim_refreshes(SCOPE, "w", limit=1, lease=HOUR)
+    assert store.fail_refresh(failed.claim, "TIMEOUT", "it did not answer", retry_in=0.0)
+    sent(store)
+
+    jobs = store.claim_refreshes(SCOPE, "w", limit=2, lease=HOUR)
+    listed = [
+        ClaimedPart(job.claim, replace(parts[job.server], listed_at=2e3), HOUR) for job in jobs
+    ]
+
+    assert save_together(store, listed) == ["unchanged", "unchanged"]
+    assert [(kind, data["server"]) for kind, data in told(store)] == [("server.recovered", "a")]
+    assert store.load(SCOPE) == read
 
 
 @pytest.mark.requirement("WHK-5")
@@ -224,7 +291,8 @@ def test_a_write_that_was_refused_stores_no_event(store: Registry) -> None:
     store.return_claims([lost])
     claimed(store)
 
-    assert store.save_claimed(lost, make_part("a", "one"), revision=1) == "lost"
+    part = make_part("a", "one")
+    assert store.save_claimed(lost, part, due_in=HOUR, revision=1) == "lost"
     assert not store.fail_refresh(lost, "TIMEOUT", "late", retry_in=HOUR)
     store.save_parts(SCOPE, [make_part("unknown", "one")], revision=1)
 
@@ -275,7 +343,7 @@ def test_a_webhook_that_is_gone_stores_nothing_until_it_is_retried_or_moved(
     store.save_settings(SCOPE, settings("a"))
     [claim] = store.claim_deliveries(SCOPE, "ops", limit=9, lease=HOUR)
 
-    assert store.disable_webhook(SCOPE, "ops", "HTTP 410") == 1
+    assert store.disable_webhook(SCOPE, "ops", "HTTP 410", address=address_of(OPS)) == 1
     assert not store.finish_delivery(claim)
     store.save_settings(SCOPE, settings("a", "b"))
     [state] = store.webhook_states(SCOPE)
@@ -286,10 +354,22 @@ def test_a_webhook_that_is_gone_stores_nothing_until_it_is_retried_or_moved(
     store.save_settings(SCOPE, settings("a", "b", "c"))
     assert [data["server"] for _, data in told(store)] == ["a", "c"]
 
-    store.disable_webhook(SCOPE, "ops", "HTTP 410")
+    store.disable_webhook(SCOPE, "ops", "HTTP 410", address=address_of(OPS))
     moved = replace(OPS, url="https://new.example.com/hook")
     store.save_settings(SCOPE, settings("a", webhooks=(moved,)))
     assert types(store) == ["server.removed", "server.removed"]
+
+
+@pytest.mark.requirement("WHK-10")
+def test_that_an_earlier_address_is_gone_says_nothing_of_the_present_one(store: Registry) -> None:
+    store.save_settings(SCOPE, settings("a"))
+    moved = replace(OPS, url="https://new.example.com/hook")
+    store.save_settings(SCOPE, settings("a", webhooks=(moved,)))
+
+    assert store.disable_webhook(SCOPE, "ops", "HTTP 410", address=address_of(OPS)) == 0
+
+    [state] = store.webhook_states(SCOPE)
+    assert (state.pending, state.dead, state.disabled_at, state.failure) == (1, 0, None, "")
 
 
 @pytest.mark.requirement("WHK-11")
@@ -315,6 +395,22 @@ def test_what_waits_for_a_webhook_outlives_a_configuration_without_it(store: Reg
 
     store.save_settings(SCOPE, settings("a", "b", "c"))
     assert told(store) == [("server.added", {"server": "c"})]
+
+
+@pytest.mark.requirement("WHK-12")
+def test_what_waits_for_a_webhook_that_was_left_out_is_dropped_after_three_days(
+    store: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out = settings("a", webhooks=())
+    store.save_settings(SCOPE, settings("a"))
+    store.save_settings(SCOPE, left_out)
+    for module in ("postgres.webhook_queries", "sqlite.webhook_table", "memory_webhooks"):
+        monkeypatch.setattr(f"discovery_engine.registry.{module}.GIVE_UP_AFTER", -1.0)
+
+    store.save_settings(SCOPE, left_out)  # by any start of a gateway
+
+    assert GIVE_UP_AFTER == 3 * 24 * HOUR
+    assert store.claim_deliveries(SCOPE, "ops", limit=9, lease=HOUR) == ()
 
 
 @pytest.mark.requirement("WHK-7")

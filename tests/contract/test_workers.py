@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+import psycopg
 import pytest
 
 from discovery_engine._util.tasks import open_task_group
@@ -19,13 +21,16 @@ from discovery_engine.catalog import RemovedTool
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import RegistryError, ToolNotFoundError
 from discovery_engine.fleet import schedule
+from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
 from discovery_engine.tools.model import ServerName
+from tests.contract.registry_stores import pass_time
 from tests.engines import Folder, entry
 from tests.factories import make_definition
 from tests.postgres import PostgresServer
 from tests.servers import changing_server
 from tests.servers.programs import eventually
+from tests.tcp_proxy import open_proxy
 from tests.told import Told
 from tests.unit.search.embedders.test_http import served
 
@@ -45,6 +50,10 @@ class Machines:
         self._url = url
         self._environ = {"DATABASE_URL": url, **(environ or {})}
         self.told = Told.beside(folder, make_definition("ping", "Answer at once."))
+
+    @property
+    def registry(self) -> str:
+        return self._url or sqlite_url(self.folder / "data" / "registry.db")
 
     def write(self, **sections: object) -> None:
         content = {"name": "fleet", "servers": {"told": entry(self.told.server())}, **sections}
@@ -227,6 +236,25 @@ async def test_without_a_registry_there_is_no_queue_and_the_error_says_why(
     assert caught.value.hint == "set it to true"
 
 
+@pytest.mark.requirement("FLT-11")
+async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    name = postgres_server.create_database().rpartition("/")[2]
+    reports: list[WorkerReport] = []
+    with open_proxy(postgres_server.port) as proxy:
+        machines = Machines(tmp_path, postgres_server.url(name, port=proxy.port))
+        machines.write()
+        async with machines.open("worker", worker=True) as engine, open_task_group() as tasks:
+            proxy.refuse()
+            before = proxy.accepted
+            tasks.start_soon(engine.work, WorkerOptions(), reports.append)
+            await eventually(lambda: proxy.accepted > before + 1)
+            proxy.release()
+            await eventually(lambda: [one.outcome for one in reports] == ["claimed", "changed"])
+            tasks.cancel_scope.cancel()
+
+
 @pytest.mark.requirement("FLT-9")
 async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machines) -> None:
     held = {"command": "/bin/sh", "args": ["-c", "sleep 600"], "timeouts": {"connect": 600}}
@@ -245,7 +273,7 @@ async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machin
 
 
 @pytest.mark.requirement("FLT-21")
-async def test_a_worker_with_an_older_configuration_takes_nothing_away_from_the_others(
+async def test_a_process_with_an_older_configuration_takes_nothing_away_from_the_others(
     machines: Machines,
 ) -> None:
     (machines.folder / "new").mkdir()
@@ -264,10 +292,151 @@ async def test_a_worker_with_an_older_configuration_takes_nothing_away_from_the_
     assert new.starts == starts
 
     machines.write(servers=older)
-    async with machines.open("gateway") as gateway:  # one that serves says what there is
-        snapshot = gateway._core.store.load(_scope(machines))
-    assert snapshot
-    assert [str(entry.key) for entry in snapshot.catalog] == ["told:ping"]
+    async with machines.open("gateway") as gateway:
+        assert shown(gateway) == ["told:ping"]
+        assert [job.server for job in (await gateway.fleet.status()).jobs] == ["told"]
+    machines.write(servers=newer)
+    async with machines.open("gateway") as gateway:
+        assert shown(gateway) == ["new:ping", "told:ping"]
+    assert new.starts == starts
+
+
+@pytest.mark.requirement("FLT-23")
+async def test_where_only_workers_run_a_server_that_was_removed_goes_with_its_tools(
+    machines: Machines,
+) -> None:
+    (machines.folder / "gone").mkdir()
+    gone = Told.beside(machines.folder / "gone", make_definition("ping"))
+    kept = {"told": entry(machines.told.server())}
+    machines.write(servers={**kept, "gone": entry(gone.server())})
+    assert len(await machines.work()) == 2
+
+    machines.write(servers=kept)
+    now = [100.0]
+    async with machines.open("worker", worker=True) as engine:
+        worker = RefreshWorker(engine._core, WorkerOptions(), lambda _: None, clock=lambda: now[0])
+        await worker._look_again()
+        with closing(open_registry(machines.registry)) as store:
+            for is_kept in (True, True, True, False):
+                jobs = [job.server for job in store.refresh_jobs(_scope(machines))]
+                snapshot = store.load(_scope(machines))
+                assert snapshot
+                assert ("gone" in jobs) is ("gone" in snapshot.catalog.parts) is is_kept
+                assert "told" in jobs
+                assert [job.server for job in (await engine.fleet.status()).jobs] == ["told"]
+                pass_time(store, 3600)
+                now[0] += 3600
+                await worker._look_again()
+
+
+@pytest.mark.requirement("FLT-23")
+async def test_a_gateway_names_its_servers_when_it_starts_to_serve(machines: Machines) -> None:
+    await machines.work()
+    with closing(open_registry(machines.registry)) as store:
+        pass_time(store, 3600)
+        async with machines.open("gateway") as gateway, open_task_group() as tasks:
+            pass_time(store, 3600)
+            tasks.start_soon(gateway.run_maintenance)
+            await eventually(lambda: not store._name_marks(_scope(machines)))  # type: ignore[attr-defined]
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("FLT-21")
+async def test_a_worker_takes_up_once_what_only_a_newer_configuration_names_and_leaves_it_there(
+    machines: Machines,
+) -> None:
+    (machines.folder / "new").mkdir()
+    new = Told.beside(machines.folder / "new", make_definition("ping"))
+    older = {"told": entry(machines.told.server())}
+    machines.write(servers={**older, "new": entry(new.server())})
+    await machines.work("one")
+
+    machines.write(servers=older)
+    async with machines.open("late", worker=True) as late:
+        store, scope = late._core.store, _scope(machines)
+        store.hasten_refreshes(scope)
+        with anyio.fail_after(60):
+            reports = await results(late)
+        jobs = {job.server: (job.state, job.attempts) for job in store.refresh_jobs(scope)}
+        due_in = store.seconds_until_refresh(scope)
+
+    assert sorted((one.server, one.outcome) for one in reports) == [
+        ("new", "returned"),
+        ("told", "unchanged"),
+    ]
+    assert jobs == {"new": ("enabled", 0), "told": ("enabled", 0)}
+    assert due_in == 0
+
+
+@pytest.mark.requirement("FLT-1")
+async def test_a_server_that_is_reached_in_another_way_while_it_is_listed_is_listed_anew_at_once(
+    machines: Machines,
+) -> None:
+    go = machines.folder / "go"
+    wait = f'while [ ! -e "{go}" ]; do sleep 0.05; done; exec "$@"'
+    told = entry(machines.told.server())
+    held = {"command": "/bin/sh", "args": ["-c", wait, "sh", *machines.told.command]}
+    machines.write(servers={"told": {**held, "timeouts": {"connect": 600}}})
+    reports: list[WorkerReport] = []
+
+    async with machines.open("worker", worker=True) as engine, open_task_group() as tasks:
+        ticks = count(step=10)
+        options = WorkerOptions()
+        worker = RefreshWorker(engine._core, options, reports.append, clock=lambda: next(ticks))
+        tasks.start_soon(worker.run)
+        await eventually(lambda: bool(reports))
+        machines.write(servers={"told": told})
+        await engine.reload()
+        await worker._synchronize()  # its jobs are planned before the first listing ends
+        go.touch()
+        await eventually(lambda: bool(reports) and reports[-1].outcome in ("changed", "unchanged"))
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("FLT-6")
+async def test_a_listing_that_the_registry_refuses_is_a_failure_of_its_server_alone(
+    machines: Machines,
+) -> None:
+    (machines.folder / "other").mkdir()
+    other = Told.beside(machines.folder / "other", make_definition("refused"))
+    machines.write(servers={"other": entry(other.server()), "told": entry(machines.told.server())})
+    async with machines.open("worker", worker=True) as worker:
+        _refuse_listings(machines)
+        reports = await results(worker, WorkerOptions(is_once=True, slots=1))
+        jobs = {job.server: job for job in worker._core.store.refresh_jobs(_scope(machines))}
+
+    assert sorted((one.server, one.outcome) for one in reports) == [
+        ("other", "failed"),
+        ("told", "changed"),
+    ]
+    assert other.starts == 1
+    assert (jobs["other"].state, jobs["other"].error_code) == ("error", "REGISTRY_ERROR")
+    assert "listings are checked" in jobs["other"].error_message
+    assert jobs["other"].failing_since is not None
+
+
+@pytest.mark.requirement("FLT-6")
+async def test_a_listing_that_takes_too_long_to_store_is_a_failure_of_its_server(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    machines = Machines(tmp_path, postgres_server.create_database())
+    machines.write()
+    async with machines.open("worker", worker=True) as worker:
+        with psycopg.connect(machines._url) as database:
+            database.execute(
+                """
+                CREATE FUNCTION discovery.wait() RETURNS trigger LANGUAGE plpgsql
+                AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END';
+                CREATE TRIGGER slow BEFORE INSERT ON discovery.listings
+                FOR EACH ROW EXECUTE FUNCTION discovery.wait();
+                """
+            )
+        with anyio.fail_after(120):
+            [report] = await results(worker)
+        [job] = worker._core.store.refresh_jobs(_scope(machines))
+
+    assert (report.outcome, machines.told.starts) == ("failed", 1)
+    assert (job.state, job.error_code) == ("error", "REGISTRY_TIMEOUT")
 
 
 @pytest.mark.requirement("FLT-20")
@@ -309,8 +478,8 @@ async def test_a_worker_makes_its_plan_anew_once_an_hour_or_when_something_is_di
         store, scope = engine._core.store, _scope(machines)
 
         async def look_after(seconds: float) -> list[str]:
-            """The states of the jobs after another worker dropped all, and this one looked."""
-            store.plan_refreshes(scope, [])
+            """The states of the jobs after others dropped all, and this worker looked."""
+            _drop_jobs(machines)
             now[0] += seconds
             await worker._look_again()
             return [job.state for job in store.refresh_jobs(scope)]
@@ -336,7 +505,7 @@ async def test_a_gateway_leaves_a_server_to_workers_as_long_as_they_list_it_in_t
         report = await gateway.refresh(only_due=True)
         assert (report.servers, shown(gateway)) == ((), ["told:ping"])
 
-        gateway._core.store.plan_refreshes(_scope(machines), [])  # no worker has it any more
+        _drop_jobs(machines)
         assert (await gateway.refresh(only_due=True)).servers == ()  # it looked just before
         now[0] += 61.0
         report = await gateway.refresh(only_due=True)
@@ -418,6 +587,60 @@ async def test_workers_embed_what_is_new_and_no_text_twice(machines: Machines) -
     texts = [text for batch in batches for text in batch]
     assert len(texts) == len(set(texts)) == 6
     assert max(map(len, batches)) == 4
+
+
+@pytest.mark.requirement("FLT-16")
+async def test_workers_and_gateways_that_embed_at_the_same_time_embed_no_text_twice(
+    machines: Machines,
+) -> None:
+    machines.told.says(*[make_definition(f"tool_{number}", "Does it.") for number in range(40)])
+    await machines.work("lister")
+    with served(_any_vectors) as (url, asked):
+        embeddings = {"provider": "http", "url": url, "batch": 4}
+        machines.write(search={"embeddings": embeddings})
+        async with (
+            machines.open("one", worker=True) as one,
+            machines.open("two", worker=True) as two,
+            machines.gateway() as gateway,
+            open_task_group() as tasks,
+        ):
+            for engine in (one, two, gateway):
+                tasks.start_soon(_embedded, engine)
+
+    texts = [text for *_, request in asked for text in request["input"] if "Does" in text]
+    assert len(texts) == len(set(texts)) == 40
+
+
+async def _embedded(engine: Engine) -> None:
+    await eventually(lambda: len(engine.view.catalog) == len(engine.view.vectors or ()) == 40)
+
+
+def _drop_jobs(machines: Machines) -> None:
+    """As if no process had named any server for long."""
+    with closing(open_registry(machines.registry)) as store:
+        pass_time(store, schedule.NAMED_FOR)
+        store.name_servers(_scope(machines), [])
+        assert not store.refresh_jobs(_scope(machines))
+
+
+def _refuse_listings(machines: Machines) -> None:
+    """Have the registry store no list with a tool named `refused`."""
+    if machines._url:
+        with psycopg.connect(machines._url) as database:
+            database.execute(
+                """
+                ALTER TABLE discovery.listings
+                ADD CONSTRAINT "listings are checked" CHECK (names NOT LIKE '%refused%')
+                """
+            )
+        return
+    with closing(sqlite3.connect(machines.folder / "data" / "registry.db")) as file:
+        file.execute(
+            """
+            CREATE TRIGGER checked BEFORE INSERT ON listings WHEN NEW.names LIKE '%refused%'
+            BEGIN SELECT RAISE(ABORT, 'listings are checked'); END
+            """
+        )
 
 
 def _any_vectors(request: dict[str, Any]) -> tuple[int, bytes]:

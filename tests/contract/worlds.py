@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, DroppedTool, Entry, Failure, RemovedTool, ServerPart
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.config.settings import (
     CacheSettings,
     InputFile,
@@ -14,7 +15,6 @@ from discovery_engine.config.settings import (
     RemoteTransport,
     SearchSettings,
     ServerSettings,
-    ServeSettings,
     Settings,
     Source,
     StdioTransport,
@@ -23,7 +23,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
-from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.scanner import Finding, FindingKind, Severity
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName

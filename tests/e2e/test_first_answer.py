@@ -11,7 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.e2e.commands import Shell
 from tests.e2e.serving import Home, fault_entry
+from tests.forked import Preloaded
 from tests.servers.programs import eventually
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE
 
@@ -21,9 +23,11 @@ LIST = {"jsonrpc": "2.0", "id": 99, "method": "tools/list"}
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, forked: Preloaded) -> Home:
+    """Its server is known, so that no answer is out of date when a gateway has listed it."""
     home = Home(tmp_path)
-    home.write({"one": fault_entry()})
+    home.write({"one": fault_entry()}, cache={"ttl": 86400})
+    assert Shell(home.config, home.folder, forked).run(["refresh"]).code == 0
     return home
 
 

@@ -37,7 +37,7 @@ async def test_agents_list_search_and_execute_side_by_side(home: Home, mode: str
     heard: list[str] = []
 
     async def work(address: str, number: int) -> None:
-        async with Client(address, mode=mode, read_timeout_seconds=30) as client:
+        async with Client(address, mode=mode, read_timeout_seconds=60) as client:
             assert await lists_tools(client)
             await text_of(client, "search_tools", query="echo")
             arguments = {"text": str(number)}
@@ -65,7 +65,7 @@ async def test_progress_reaches_the_client(home: Home, mode: str) -> None:
             finished.set()
 
     with home.http() as address, anyio.fail_after(60):
-        async with Client(address, mode=mode, read_timeout_seconds=30) as client:
+        async with Client(address, mode=mode, read_timeout_seconds=60) as client:
             arguments = {"tool": "slow:echo"}
             await client.call_tool("execute_tool", arguments, progress_callback=on_progress)
             await finished.wait()
@@ -103,7 +103,7 @@ async def test_other_machines_call_it_by_its_names_and_pages_by_none(home: Home)
         port = httpx2.URL(address).port
         async with httpx2.AsyncClient(headers=home.authorization) as client:
             transport = streamable_http_client(address, http_client=client)
-            async with Client(transport, read_timeout_seconds=30) as agent:
+            async with Client(transport, read_timeout_seconds=60) as agent:
                 assert await lists_tools(agent)
             answers = {
                 name: (await client.post(address, headers={"host": f"{name}:{port}"})).status_code
@@ -119,7 +119,7 @@ def test_other_machines_are_not_served(home: Home) -> None:
     home.write({})
 
     with home.process("--http", "0.0.0.0:0") as process:
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 2
     assert "can be reached from other machines" in errors.decode()
@@ -138,7 +138,7 @@ async def test_the_entry_that_is_printed_is_all_that_a_client_needs(home: Home) 
         async with httpx2.AsyncClient(headers=entry["headers"]) as client:
             transport = streamable_http_client(entry["url"], http_client=client)
             with anyio.fail_after(60):
-                async with Client(transport, mode="legacy", read_timeout_seconds=30) as agent:
+                async with Client(transport, mode="legacy", read_timeout_seconds=60) as agent:
                     is_listed = await lists_tools(agent)
 
     assert entry["url"] == address
@@ -163,7 +163,7 @@ def test_a_token_that_its_owner_gave_is_printed_nowhere(home: Home) -> None:
             for token in (secret, "another-token-of-some-length")
         ]
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
 
     assert answers == [400, 401]  # let in, and without a message; refused
     assert str(file) in entry["headers"]["Authorization"]
@@ -176,7 +176,7 @@ def test_no_token_means_this_machine_alone(home: Home) -> None:
     home.write({})
 
     with home.process("--http", "0.0.0.0:0", "--allow-remote", "--no-token") as process:
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 2
     assert "without a token every client that reaches it can call every tool" in errors.decode()
@@ -253,12 +253,12 @@ async def test_half_requests_by_the_hundred_hold_up_nobody(home: Home) -> None:
             held.push_async_callback(anyio.aclose_forcefully, stream)
             with suppress(anyio.BrokenResourceError):
                 await stream.send(half)
-        with anyio.fail_after(30):
-            async with Client(address, mode="legacy", read_timeout_seconds=20) as client:
+        with anyio.fail_after(60):
+            async with Client(address, mode="legacy", read_timeout_seconds=60) as client:
                 arguments = {"text": "still here"}
                 text = await text_of(client, "execute_tool", tool="good:echo", arguments=arguments)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
 
     assert json.loads(text)["text"] == "still here"
     assert process.returncode == 0

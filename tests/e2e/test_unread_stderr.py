@@ -21,6 +21,7 @@ import httpx2
 import pytest
 
 from tests.e2e.serving import Home, fault_entry, listening_at
+from tests.servers.programs import eventually
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -129,6 +130,7 @@ async def test_who_reads_late_reads_how_many_lines_are_missing_and_the_file_has_
     async with gateway(home) as process:
         await within(60, partial(shake_hands, process))
         await within(100, partial(call_many, process, UNKNOWN))
+        await eventually(lambda: len(calls_in(log)) == CALLS)  # a call is logged after its answer
         assert process.stderr is not None
         late: list[bytes] = []
 
@@ -145,10 +147,13 @@ async def test_who_reads_late_reads_how_many_lines_are_missing_and_the_file_has_
         rest = await within(60, process.stderr.read)
         await within(60, process.wait)
 
-    in_file = [line for line in log.read_bytes().splitlines() if b"event_log: Call of" in line]
-    assert len(in_file) == CALLS + AT_ONCE
+    assert len(calls_in(log)) == CALLS + AT_ONCE
     assert sum(b": Call of" in line for line in late) + dropped == CALLS
     assert rest.count(b": Call of good:pid") == AT_ONCE
+
+
+def calls_in(log: Path) -> list[bytes]:
+    return [line for line in log.read_bytes().splitlines() if b"event_log: Call of" in line]
 
 
 @pytest.mark.requirement("SRV-42")

@@ -56,7 +56,7 @@ class SessionLife(RuleBasedStateMachine):
 
     def ask(self, tool: str, server: ServerSettings = SERVER, **arguments: Any) -> Any:
         async def ask() -> Any:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 return await self.opened.call(server, tool, arguments)
 
         try:

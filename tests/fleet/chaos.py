@@ -8,7 +8,8 @@
 It kills workers in the middle of their work, stops them until others have what they held and lets
 them go on, restarts the database, cuts and holds connections to it, starts workers whose clocks are
 wrong by an hour, and changes, breaks and slows servers. After each action it waits until workers
-have got on with their work, so that a busy machine gets as many actions as it can take.
+have claimed all that is due, so that a busy machine gets as many actions as it can take, and a
+server waits for the fleet alone, not for a machine that is too slow.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 SCOPE = "name:fleet"
 HOUR = 3600
 _SLOTS = 4
+_LONG = 1800.0  # seconds for all servers, on a busy machine
 
 
 class World(Struct, frozen=True):
@@ -58,12 +60,14 @@ class World(Struct, frozen=True):
 
 
 class Chaos:
-    """Made with its workers started."""
+    """Made with its workers started, which have listed every server once."""
 
     def __init__(self, world: World, *, workers: int, seed: int) -> None:
         self.done: Counter[str] = Counter()
         self.outages: list[tuple[float, float]] = []
         """Times in which no worker could reach the database: Unix times of its clock."""
+        self.began = 0.0
+        """When all servers had been listed for the first time."""
         self.calmed = 0.0, 0.0
         """When all servers were due at once at the end, and when all were listed."""
         self.workers: list[Process] = []
@@ -82,6 +86,8 @@ class Chaos:
         }
         for _ in range(workers):
             self._start_worker()
+        self._wait_all_listed(0.0)
+        self.began = self._world.audit.now()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,6 +105,7 @@ class Chaos:
         before = self._world.audit.results()
         self._hasten(self._some(4))
         wait_until(lambda: self._world.audit.results() > before, "workers go on working")
+        wait_until(self._is_all_claimed, "all that is due is claimed", patience=_LONG)
         return chosen
 
     def calm(self) -> None:
@@ -108,11 +115,7 @@ class Chaos:
         began = self._world.audit.now()
         self._world.store.retry_refreshes(SCOPE)
         self._hasten(list(self._world.servers))
-        wait_until(
-            lambda: all((job.listed_at or 0.0) > began for job in self.jobs()),
-            "every server is listed anew",
-            patience=1800,
-        )
+        self._wait_all_listed(began)
         self.calmed = began, self._world.audit.now()
 
     def jobs(self) -> tuple[RefreshJob, ...]:
@@ -121,6 +124,18 @@ class Chaos:
     def stop(self) -> list[int]:
         """End all workers in order; returns their exit codes."""
         return [worker.stop() for worker in self.workers]
+
+    def _wait_all_listed(self, since: float) -> None:
+        def are_listed() -> bool:
+            jobs = self.jobs()
+            return bool(jobs) and all((job.listed_at or 0.0) > since for job in jobs)
+
+        wait_until(are_listed, "every server is listed", patience=_LONG)
+
+    def _is_all_claimed(self) -> bool:
+        now = self._world.audit.now()
+        waiting = (job.claimable_at for job in self.jobs() if job.state != "processing")
+        return all(at is None or at > now for at in waiting)
 
     def _start_worker(self) -> None:
         self._started += 1

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from bisect import bisect_left, bisect_right
-from functools import partial
-from itertools import pairwise, starmap
 
 from msgspec import Struct
 
@@ -19,17 +16,14 @@ class Judgement(Struct, frozen=True):
     claims: int
     taken_over: int
     """Claims that ended with another worker's claim of the same server."""
-    waits: list[Wait]
+    waits: list[float]
+    """Seconds from when a server could be claimed to its claim, less those without a database.
+
+    Those of the first listing and of the last, when all servers are due at once, are left out:
+    they depend on how many servers the machine can list.
+    """
     capacity: float
     """Servers that all workers listed in a second while all servers were due at once."""
-
-
-class Wait(Struct, frozen=True):
-    seconds: float
-    """From when a server could be claimed to its claim, less those without a database."""
-    pause: float
-    """The longest part of it in which no worker claimed anything, less as above: a fleet that is
-    slower than what is due lets servers wait, but claims all the time."""
 
 
 def quantiles(values: list[float]) -> tuple[float, float, float]:
@@ -40,10 +34,10 @@ def quantiles(values: list[float]) -> tuple[float, float, float]:
 def judge(world: World, chaos: Chaos) -> Judgement:
     """Of a fleet that is calm."""
     steps, writes = world.audit.steps(), world.audit.writes()
-    claimed_at = [one.at for one in steps if one.is_claim]
     waits = [
-        Wait(_worked(chaos, due, claimed), _longest_pause(chaos, claimed_at, due, claimed))
+        _worked(chaos, due, claimed)
         for _, due, claimed in delays(steps)
+        if chaos.began < due < chaos.calmed[0]
     ]
     wrong = [
         *(f"written without a claim: {one}" for one in fenced_writes(steps, writes)),
@@ -51,7 +45,8 @@ def judge(world: World, chaos: Chaos) -> Judgement:
         *_lost_servers(world, chaos),
         *_outdated_listings(world),
     ]
-    return Judgement(wrong, len(claimed_at), lost_claims(steps), waits, _capacity(chaos, steps))
+    claims = sum(one.is_claim for one in steps)
+    return Judgement(wrong, claims, lost_claims(steps), waits, _capacity(chaos, steps))
 
 
 def _capacity(chaos: Chaos, steps: list[Step]) -> float:
@@ -76,11 +71,6 @@ def _outdated_listings(world: World) -> list[str]:
         for name, server in world.servers.items()
         if set(server.tools) != listed[name]
     ]
-
-
-def _longest_pause(chaos: Chaos, claims: list[float], began: float, ended: float) -> float:
-    meanwhile = claims[bisect_right(claims, began) : bisect_left(claims, ended)]
-    return max(starmap(partial(_worked, chaos), pairwise([began, *meanwhile, ended])))
 
 
 def _worked(chaos: Chaos, began: float, ended: float) -> float:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -31,6 +31,10 @@ class LoopbackServer:
         self.url = url
         self.tools: Mapping[str, str] = {"ping": f"Say whether {name} is well"}
         """Descriptions by names."""
+        self.questions: Mapping[str, str] = {}
+        """What tools ask their caller before they answer, by names."""
+        self.texts: Mapping[str, str] = {}
+        """What tools answer, by names; the others answer with their names."""
         self.state: Literal["well", "down", "silent"] = "well"
         """`down` answers with status 503, `silent` holds every answer until the state changes."""
         self.ttl_ms: int | None = None
@@ -48,12 +52,26 @@ class LoopbackServer:
                 return self._result(message, known | kept)
             case {"method": "tools/list"}:
                 return self._result(message, self._list())
-            case {"method": "tools/call", "params": {"name": name}} if name in self.tools:
-                self.calls += 1
-                text = {"type": "text", "text": f"{self.name}: {name}"}
-                return self._result(message, {"content": [text]})
+            case {"method": "tools/call", "params": {"name": name} as params} if name in self.tools:
+                return self._result(message, self._called(name, params))
         error = {"code": _METHOD_NOT_FOUND, "message": "Method not found"}
         return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+
+    def _called(self, name: str, params: Message) -> Message:
+        text = self.texts.get(name, f"{self.name}: {name}")
+        if question := self.questions.get(name):
+            if params.get("requestState") != f"{name} asks":
+                schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+                form = {"mode": "form", "message": question, "requestedSchema": schema}
+                asked = {"question": {"method": "elicitation/create", "params": form}}
+                state = f"{name} asks"
+                return {
+                    "resultType": "input_required",
+                    "inputRequests": asked,
+                    "requestState": state,
+                }
+            text = params["inputResponses"]["question"]["content"]["answer"]
+        return {"content": [{"type": "text", "text": text}]}
 
     def _list(self) -> Message:
         tools = [
@@ -74,6 +92,7 @@ class LoopbackServers(dict[str, LoopbackServer]):
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
         self._loop = asyncio.new_event_loop()
+        self._connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(tuple(names),), daemon=True)
         self._thread.start()
@@ -90,7 +109,7 @@ class LoopbackServers(dict[str, LoopbackServer]):
     def _run(self, names: Sequence[str]) -> None:
         asyncio.set_event_loop(self._loop)
         listening = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+            asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1024)
         )
         port = listening.sockets[0].getsockname()[1]
         for name in names:
@@ -98,19 +117,31 @@ class LoopbackServers(dict[str, LoopbackServer]):
         self._is_up.set()
         self._loop.run_forever()
         listening.close()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(self._end())
         self._loop.close()
 
+    async def _end(self) -> None:
+        """Close every connection, also one that is being accepted."""
+        accepting = asyncio.all_tasks() - {*self._connections.values(), asyncio.current_task()}
+        await asyncio.gather(*accepting, return_exceptions=True)
+        left = dict(self._connections)
+        for writer, task in left.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*left.values(), return_exceptions=True)
+        await asyncio.sleep(0)  # sockets are closed in the turn after the one that closes them
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._serve(reader, writer))
+        self._connections[writer] = task
+        task.add_done_callback(lambda _: self._connections.pop(writer))
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
+        with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
             while request := await _request(reader):
                 method, path, body = request
                 writer.write(await self._answer(method, path, body))
                 await writer.drain()
-        writer.close()
 
     async def _answer(self, method: str, path: str, body: bytes) -> bytes:
         server = self.get(path.split("/")[1])
@@ -121,6 +152,8 @@ class LoopbackServers(dict[str, LoopbackServer]):
         message = json.loads(body)
         if message.get("method") == "tools/list":
             server.listings += 1
+        if message.get("method") == "tools/call":
+            server.calls += 1
         while server.state == "silent":  # noqa: ASYNC110 - it is set from another thread
             await asyncio.sleep(0.02)
         if server.state == "down":

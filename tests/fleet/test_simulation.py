@@ -72,4 +72,4 @@ def test_what_an_operation_costs_is_measured_on_a_real_database(
 
     assert set().union(*OPERATIONS.values()) <= set(costs)
     assert costs[f"accept {TOOLS} new tools"].log > TOOLS * 400
-    assert costs["save, unchanged"].log < costs["save, one tool changed"].log
+    assert costs["save, one tool changed"].log > 1_000  # others that write at that time add to it

@@ -29,6 +29,11 @@ NO_NETWORK = (
 )
 _PATIENCE = 60_000  # milliseconds: on a busy machine a browser may stand still for long
 expect.set_options(timeout=_PATIENCE)
+_DRAW = """async () => {
+  // An address is shown in the frame after it was opened, and what it shows begins to load then.
+  for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+  await new Promise((resolve) => setTimeout(resolve));
+}"""
 _ADDRESS = re.compile(rb"page at (http://[^/]+)/\?code=(\S+)")
 
 
@@ -51,7 +56,9 @@ class Opened:
     faults: list[str] = field(default_factory=list)
 
     def go(self, area: str) -> None:
+        """Open an area; nothing of the one before is there any more."""
         self.page.goto(f"{self.origin}/#/{area}")
+        draw(self.page)
 
     def watch(self) -> None:
         page = self.page
@@ -87,6 +94,11 @@ class Gateway:
             assert opened.faults == []
         finally:
             made.close()
+
+
+def draw(page: Page) -> None:
+    """Wait until the page shows what was last asked for; that may still be loading."""
+    page.evaluate(_DRAW)
 
 
 @contextmanager

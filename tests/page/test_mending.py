@@ -40,7 +40,7 @@ def test_servers_that_wait_are_shown_in_full_and_approved_on_the_page(
         waiting.get_by_role("button", name="Approve other").click()
         expect(waiting).not_to_be_visible()
         opened.go("servers")
-        expect(page.get_by_role("row", name="good")).to_contain_text("ready", timeout=20_000)
+        expect(page.get_by_role("row", name="good")).to_contain_text("ready")
 
 
 @pytest.mark.requirement("PAGE-38")
@@ -56,12 +56,12 @@ def test_a_missing_secret_is_stored_under_the_name_that_the_entry_has(
         item.get_by_role("button", name="Give it a value").click()
         page.get_by_label("Value").fill("s3cr3t-value")
         page.get_by_role("button", name="Store").click()
-        expect(page.get_by_text("The server is connected.")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("The server is connected.")).to_be_visible()
         expect(item).to_contain_text("stored")
         assert "s3cr3t" not in page.content()
         assert violations(page) == []
         opened.go("")
-        expect(page.get_by_text("Nothing. Every server answers")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Nothing. Every server answers")).to_be_visible()
 
 
 @pytest.mark.requirement("PAGE-2")

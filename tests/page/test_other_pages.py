@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
-import socket
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.serving import Home, fault_entry
 from tests.page.conftest import gateway
 from tests.page.test_page import settled
+from tests.ports import free_port
 from tests.servers.web_server import WebAnswer, WebRequest, web_server
 
 # What a page of another origin can try; each answers with what it read, or why it could not.
@@ -114,17 +111,6 @@ def test_another_page_of_the_same_browser_reads_and_changes_nothing(
         expect(page.get_by_text("Connected")).to_be_visible()  # its session has not been ended
 
 
-def lasting_port() -> int:
-    """A port that is free, and is given to no connection while its gateway is away."""
-    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    first = int(given.read_text("ascii").split()[0]) if given.exists() else 32_768
-    for port in random.sample(range(min(10_000, first - 1_000), first), 100):
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError(f"no port below {first} is free")
-
-
 def log_in(page: Page, home: Home) -> None:
     page.get_by_label("Token").fill(
         (home.folder / "data" / "http-token").read_text("ascii").strip()
@@ -143,7 +129,7 @@ def test_a_gateway_that_was_killed_comes_back_and_the_page_is_whole_after_the_to
     loads: list[str] = []
     alerts: list[int] = []
     page.on("domcontentloaded", lambda loaded: loads.append(loaded.url))
-    port = lasting_port()
+    port = free_port()
     with gateway(home, port) as first:
         page.goto(f"{first.origin}/?code={first.code}")
         page.get_by_text("Connected").wait_for()
@@ -152,7 +138,7 @@ def test_a_gateway_that_was_killed_comes_back_and_the_page_is_whole_after_the_to
         loads.clear()
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-        expect(page.get_by_text("Connection lost")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Connection lost")).to_be_visible()
         page.get_by_role("button", name="Call", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
         expect(page.get_by_label("text")).to_have_value("kept while it is away")
@@ -160,7 +146,7 @@ def test_a_gateway_that_was_killed_comes_back_and_the_page_is_whole_after_the_to
     assert loads == []
     assert alerts == [1]
     with gateway(home, port):
-        expect(page.get_by_label("Token")).to_be_visible(timeout=60_000)
+        expect(page.get_by_label("Token")).to_be_visible()
         assert len(loads) == 1  # once, to the form
         log_in(page, home)
         settled(page)

@@ -18,7 +18,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Response, expect
 
 from tests.e2e.serving import FAULT_SERVER, Home, fault_entry
-from tests.page.conftest import Gateway, Opened, gateway
+from tests.page.conftest import Gateway, Opened, draw, gateway
+from tests.ports import free_port
 from tests.servers.mcp_registry_server import listed, registry_server
 
 THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
@@ -72,6 +73,8 @@ def violations(page: Page) -> list[str]:
 
 
 def settled(page: Page) -> None:
+    """Wait until the page shows what was last asked for, and nothing of it is loading."""
+    draw(page)
     page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
 
 
@@ -298,7 +301,7 @@ def test_charts_show_calls_over_time_with_a_table_of_the_same_figures(
         expect(row.locator("td").first).to_have_text("1")
         call(opened, "echo", text="second")
         twice = page.get_by_role("img", name="Calls over time: 2 calls")
-        expect(twice).to_be_visible(timeout=20_000)
+        expect(twice).to_be_visible()
         page.get_by_role("link", name="week").click()
         expect(twice).to_be_visible()
         page.emulate_media(color_scheme="dark")
@@ -314,14 +317,12 @@ def test_the_overview_has_the_last_hour_the_tokens_that_are_spared_and_the_last_
         page = opened.page
         call(opened, "echo", text="first")
         hour = page.get_by_role("region", name="The last hour")
-        expect(hour.get_by_role("img", name="Calls over time: 1 call")).to_be_visible(
-            timeout=20_000
-        )
+        expect(hour.get_by_role("img", name="Calls over time: 1 call")).to_be_visible()
         page.locator("summary", has_text=re.compile(r"^of \d+$")).click()
         expect(page.get_by_text("Tokens are estimated.")).to_be_visible()
         home.config.write_text("servers:\n  good: {command: 5}\nnonsense: 1\n", "utf-8")
         attention = page.get_by_role("region", name="Needs attention")
-        expect(attention).to_contain_text("discovery.yaml:3:1", timeout=15_000)
+        expect(attention).to_contain_text("discovery.yaml:3:1")
         assert violations(page) == []
 
 
@@ -395,7 +396,8 @@ def test_settings_name_problems_of_the_configuration_with_their_line(
         page = opened.page
         opened.go("settings")
         home.config.write_text("servers:\n  good: {command: 5}\nnonsense: 1\n", "utf-8")
-        page.get_by_role("button", name="Read it again").click()
+        # What loads above it may move a button away from the mouse; it cannot from the keyboard.
+        page.get_by_role("button", name="Read it again").press("Enter")
         section = page.get_by_role("region", name="Configuration")
         expect(section).to_contain_text("line 3, column 1")
         opened.faults.clear()  # the browser reports a refusal as an error of its own
@@ -437,16 +439,16 @@ def test_a_server_is_switched_and_shows_resources_and_prompts(
 @pytest.mark.requirement("PAGE-6")
 def test_a_lost_connection_is_shown_and_mends_itself(home: Home, chromium: Browser) -> None:
     write(home)
-    with gateway(home) as first:
-        port = int(first.origin.rpartition(":")[2])
+    port = free_port()
+    with gateway(home, port) as first:
         context = chromium.new_context()
         page = context.new_page()
         page.goto(f"{first.origin}/?code={first.code}")
         page.get_by_text("Connected").wait_for()
-    expect(page.get_by_text("Connection lost")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("Connection lost")).to_be_visible()
     with gateway(home, port):
         # Sessions end with their gateway: the new one asks for its token.
-        expect(page.get_by_label("Token")).to_be_visible(timeout=40_000)
+        expect(page.get_by_label("Token")).to_be_visible()
     context.close()
 
 

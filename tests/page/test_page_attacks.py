@@ -158,7 +158,7 @@ def test_markup_and_hidden_characters_of_a_server_act_nowhere_and_are_shown(
             (home.folder / "world.json.done").touch()
             call(opened, "ask")
             question = page.get_by_role("form", name="Question of odd")
-            expect(question).to_contain_text("question", timeout=20_000)
+            expect(question).to_contain_text("question")
             unstrange(page, "question")
             question.get_by_role("button", name="Decline").click()
             expect(page.get_by_text("The tool answered:")).to_be_visible()
@@ -217,7 +217,7 @@ def test_markup_of_a_marketplace_acts_nowhere_and_is_shown(home: Home, chromium:
             dialog.get_by_role("button", name="Install …").click()
             expect(
                 dialog.get_by_label("ODD_KEY").or_(dialog.get_by_role("alert")).first
-            ).to_be_visible(timeout=60_000)
+            ).to_be_visible()
             unstrange(page, "plan")
             look(opened, "settings")
 

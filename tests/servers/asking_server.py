@@ -34,6 +34,7 @@ SEVERAL = {
 }
 MODES = {
     "asks": "asks once and answers with what came back",
+    "asks_and_works": "asks, then logs and tells its progress fifty times",
     "asks_outside": "asks when it is initialized, and after each call",
     "asks_again": "asks 1,000 times, one after another",
     "asks_at_once": "asks 1,000 times at once",
@@ -115,6 +116,16 @@ class AskingServer(Server):
     def call_asks(self, message: Message, name: str) -> None:
         self.ask(f"q{len(self.answers)}")
         self.until(len(self.answers) + 1)
+        self.told(message)
+
+    def call_asks_and_works(self, message: Message, name: str) -> None:
+        token = message["params"]["_meta"]["progressToken"]
+        self.ask("first")
+        self.until(1)
+        notify("notifications/message", {"level": "info", "data": "begun"})
+        for step in range(1, 51):
+            notify("notifications/progress", {"progressToken": token, "progress": step})
+        notify("notifications/message", {"level": "info", "data": "done"})
         self.told(message)
 
     def call_asks_outside(self, message: Message, name: str) -> None:

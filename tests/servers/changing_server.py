@@ -3,10 +3,10 @@
     python changing_server.py FILE
 
 FILE contains the names of its tools, one on each line; `name!argument` is a tool with a required
-argument. Every `tools/list` that it answers adds a
-line to FILE.asked. Its tools answer with its process id; `announce` first says that the tools
-are not what they were, and `hang` never answers. With a tool `restless` it says so at each start.
-Standard library only, so that it starts at once.
+argument. Every `tools/list` that it answers adds a line to FILE.asked. Its tools answer with its
+process id; `announce` first says that the tools are not what they were, and `hang` never answers,
+but makes FILE.hanging. With a tool `restless` it says so at each start. Standard library only, so
+that it starts at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def main(file: Path) -> None:
             case {"id": _, "method": "tools/call", "params": {"name": name}}:
                 if name == "announce":
                     send({"method": "notifications/tools/list_changed"})
-                if name != "hang":
+                if name == "hang":
+                    file.with_suffix(".hanging").touch()
+                else:
                     answer(message, {"content": [{"type": "text", "text": str(os.getpid())}]})
             case {"id": number, "method": _}:
                 send({"id": number, "error": {"code": -32601, "message": "Method not found"}})

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import anyio
 
-from discovery_engine.config.settings import SandboxSettings, ServerSettings, StdioTransport
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.tools.model import ServerName
 from tests.servers.programs import HERE, call, upstreams
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import anyio
 
-from discovery_engine.config.settings import SandboxSettings, ServerSettings, StdioTransport
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.stdio.sandbox import confinement
 from tests.servers.programs import HERE, call, upstreams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import anyio
 import anyio.to_thread
@@ -14,6 +15,8 @@ from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.ingestion.listing_result import ListingResult
+from discovery_engine.search.usage import UseCount
+from discovery_engine.tools.model import ToolKey
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.view.view import View
@@ -46,11 +49,11 @@ def found(view: View, word: str) -> set[str]:
 
 
 class HeldStore(MemoryRegistry):
-    """A registry whose writes take as long as the test wants."""
+    """A registry whose writes, and reads of uses, take as long as the test wants."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_let = {"accept": threading.Event(), "save_parts": threading.Event()}
+        self._is_let = {name: threading.Event() for name in ("accept", "save_parts", "uses")}
         self._is_asked = {name: threading.Event() for name in self._is_let}
         for free in self._is_let.values():
             free.set()
@@ -62,9 +65,15 @@ class HeldStore(MemoryRegistry):
     def release(self, write: str = "save_parts") -> None:
         self._is_let[write].set()
 
+    def let_others(self, write: str = "save_parts") -> threading.Event:
+        """Hold only those that are held by now, until the event that is returned is set."""
+        held, self._is_let[write] = self._is_let[write], threading.Event()
+        self._is_let[write].set()
+        return held
+
     async def is_held(self, write: str = "save_parts") -> None:
         asked = self._is_asked[write]
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await anyio.to_thread.run_sync(asked.wait, abandon_on_cancel=True)
 
     def save_parts(
@@ -76,6 +85,11 @@ class HeldStore(MemoryRegistry):
     def accept(self, scope: str, found: object, *, at: float, if_new: bool = False) -> int:
         self._wait("accept")
         return super().accept(scope, found, at=at, if_new=if_new)  # type: ignore[arg-type]
+
+    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
+        read = super().uses(scope)
+        self._wait("uses")
+        return read
 
     def _wait(self, write: str) -> None:
         self._is_asked[write].set()

@@ -44,6 +44,7 @@ from discovery_engine.errors import (
     PromptNotFoundError,
     RateLimitedError,
     RegistryError,
+    RegistryTimeoutError,
     RegistryUnavailableError,
     ResourceAmbiguousError,
     ResourceDisabledError,
@@ -143,8 +144,8 @@ ERRORS = [
         "did you mean 'a:x' or 'b:x'?",
     ),
     (
-        ResourceDisabledError("docs", "x:/1", "rule 2 of the owner"),
-        "resource 'x:/1' of server 'docs' is disabled: rule 2 of the owner",
+        ResourceDisabledError("docs", "x:/1", "a rule of the owner"),
+        "resource 'x:/1' of server 'docs' is disabled: a rule of the owner",
         "the owner of the configuration decides this; use another one",
     ),
     (
@@ -330,6 +331,7 @@ ERRORS = [
     ),
     (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),
     (RegistryUnavailableError("it is gone", hint="wait"), "it is gone", "wait"),
+    (RegistryTimeoutError("it is slow", hint="again"), "it is slow", "again"),
     (
         LoginError("files", "it was refused", hint="again"),
         "the login to server 'files' failed: it was refused",

@@ -13,7 +13,7 @@ FIRST, SECOND, THIRD = (ServerConnecting(ServerName(name)) for name in "abc")
 
 
 async def take(subscription: Subscription, count: int) -> list[Event]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return [await anext(subscription) for _ in range(count)]
 
 
@@ -52,7 +52,7 @@ async def test_a_listener_that_waits_is_woken_for_each_event() -> None:
             if event == THIRD:
                 return
 
-    with anyio.fail_after(20), bus.subscribe() as subscription:
+    with anyio.fail_after(60), bus.subscribe() as subscription:
         async with open_task_group() as tasks:
             tasks.start_soon(listen, subscription)
             for event in (FIRST, SECOND, THIRD):

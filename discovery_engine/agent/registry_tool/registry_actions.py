@@ -114,8 +114,7 @@ async def _get_schema(engine: ScopedEngine, arguments: MetaArguments, _: Caller)
 
 
 async def _proxy_call(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:
-    server = arguments.optional_name("server")
-    tool = arguments.optional_name("call_as") or arguments.text("tool")
+    server, tool = arguments.called_tool()
     given = arguments.mapping("arguments")
     await wait_for_first_listing(engine, server)
     result = await call_tool(engine, server, tool, given, caller)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from discovery_engine import scanner
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.scanner import alarms, scan_text
 from discovery_engine.view.search_answers import Decision
 
 if TYPE_CHECKING:
@@ -167,4 +167,4 @@ def _short(text: str) -> str:
 
 def _harmless(text: str) -> str:
     """A text that a stranger may have published; nothing of one that is suspicious."""
-    return "" if alarms(scan_text(text, where="description")) else _short(text)
+    return "" if scanner.alarms(scanner.scan_text(text, where="description")) else _short(text)

@@ -31,7 +31,8 @@ from discovery_engine.agent.results.reading import (
     read,
     whole_part,
 )
-from discovery_engine.config.settings import MAX_RESULT_TOKENS, MIN_RESULT_TOKENS, Settings
+from discovery_engine.config.settings import Settings
+from discovery_engine.config.settings_section import MAX_RESULT_TOKENS, MIN_RESULT_TOKENS
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.tools.model import Tool
 
@@ -93,9 +94,9 @@ async def read_on(
     most = engine.settings.server.max_result_tokens or MAX_RESULT_TOKENS
 
     def run() -> JSONObject:
-        kept, data = engine.results.get(handle, owner=caller.client_id)
+        part, data = engine.results.get(handle, owner=caller.client_id)
         tokens = max(min(limit or most, most), MIN_RESULT_TOKENS)
-        asked = Asked(handle, kept.path, tokens, path=path, offset=offset, search=search)
+        asked = Asked(handle, part, tokens, path=path, offset=offset, search=search)
         answer = read(data, asked)
         blocks = [{"type": "text", "text": text} for text in answer.texts]
         return {"content": blocks, "isError": False, "_meta": {ANSWER: answer.fields}}

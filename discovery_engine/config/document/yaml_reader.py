@@ -22,6 +22,7 @@ from discovery_engine.config.document.tree import FAULT_LIMIT, Document, Fault, 
 
 SIZE_LIMIT = 1024 * 1024  # bytes; a thousand servers with all their rules take a third
 _DEPTH_LIMIT = 64
+_TOO_DEEP = f"is nested more than {_DEPTH_LIMIT} levels deep"
 _VALUE_LIMIT = 100_000  # keys count as well; a thousand servers have half of that
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]")
@@ -135,7 +136,7 @@ class _Reader:
         if self._wants_key:
             self._fail(event, "a key must be text", "put it in quotes")
         if len(self._open) == _DEPTH_LIMIT:
-            self._fail(event, f"is nested more than {_DEPTH_LIMIT} levels deep")
+            self._fail(event, _TOO_DEEP)
         node = Node(value, self._place(event.start_mark), self._place(event.end_mark))
         way = self._path()
         self._attach(node)
@@ -223,9 +224,20 @@ class _Reader:
             hint = "indent with spaces, not with tabs"
         if any(line.lstrip().startswith(("//", "/*")) for line in self._document.lines[: at.line]):
             hint = "a comment begins with '#', in JSON too"
-        text = f"is not valid YAML: {message}"
+        text = _TOO_DEEP if self._is_too_deep(error) else f"is not valid YAML: {message}"
         self._document.faults.append(Fault("CONFIG_SYNTAX", (), at, text, hint))
         self._document.is_broken = True
+
+    def _is_too_deep(self, error: yaml.YAMLError) -> bool:
+        """Whether the parser stopped inside more open brackets than may be nested.
+
+        A bracket may begin a key, so the parser reads on to a limit of its own before it reports
+        the first event. Its words for that differ between versions; the brackets do not.
+        """
+        mark = getattr(error, "problem_mark", None)
+        before = self._text[: mark.index] if mark else ""
+        opened, closed = (sum(map(before.count, brackets)) for brackets in ("[{", "]}"))
+        return opened - closed > _DEPTH_LIMIT
 
     def _where(self, error: yaml.YAMLError, message: str) -> Position:
         problem = getattr(error, "problem_mark", None)

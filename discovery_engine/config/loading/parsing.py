@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from discovery_engine._util.suggestions import closest
 from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.key_redaction import redact_keys, redacted_path
 from discovery_engine.config.document.tree import Document, Fault, Node, Path
@@ -26,6 +27,7 @@ from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.model.rules import RuleEntry
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
 from discovery_engine.config.model.views import ViewEntry
+from discovery_engine.config.serve_settings import ServeSettings, ViewSettings
 from discovery_engine.config.settings import (
     CacheSettings,
     EnrichSettings,
@@ -33,14 +35,12 @@ from discovery_engine.config.settings import (
     RegistrySettings,
     SearchSettings,
     ServerSettings,
-    ServeSettings,
     Settings,
     Source,
-    ViewSettings,
 )
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.rule import NOBODY, Rule
 from discovery_engine.tools.model import ServerName
 
 _SECTION = "discovery"
@@ -52,6 +52,8 @@ _VIEW_RULES = {
     "prompt_rules": "promptRules",
 }
 """The keys under which a view has rules, by the fields that have them."""
+_VISIBLE_TO = "visibleTo"
+_ALIKE = 0.7  # of 1: `visable_to` and `visibleFor` mean it, too, and no other key is so like it
 _ENTRY_DEPTH = 2  # steps that lead to an entry: `servers`, and its name
 
 
@@ -199,8 +201,10 @@ class _Parser:
         origin = Origin(self._file, at.line, at.column)
         if valid and entry.path not in problems:
             return valid.to_server(entry.name, origin)
+        visible_to = (NOBODY,) if _is_reserved(entry) else ()
         problem = problems[entry.path][0]
-        return ServerSettings(ServerName(entry.name), None, origin=origin, problem=problem)
+        name = ServerName(entry.name)
+        return ServerSettings(name, None, visible_to=visible_to, origin=origin, problem=problem)
 
     def _all_but_servers(self, root: Node) -> Settings:
         found = Settings(path=self._file)
@@ -253,6 +257,14 @@ class _Parser:
         """Where each item of a list stands."""
         places = [child.start for _, child in node.children()] if node else []
         return [Origin(self._file, at.line, at.column) for at in places]
+
+
+def _is_reserved(entry: _Entry) -> bool:
+    """Whether an entry with mistakes is meant for some alone, though it may not say so rightly."""
+    if entry.node.child(_VISIBLE_TO):
+        return True
+    wrong = [str(fault.path[-1]) for fault in entry.faults if len(fault.path) > _ENTRY_DEPTH]
+    return any(closest(key, (_VISIBLE_TO,), least=_ALIKE) for key in wrong)
 
 
 def _in_file_order(problems: Mapping[Path, list[Diagnostic]]) -> tuple[Diagnostic, ...]:

@@ -6,12 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import (
-    SandboxSettings,
-    ServerSettings,
-    Settings,
-    StdioTransport,
-)
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 
 
 def with_default_sandbox(settings: Settings) -> Settings:

@@ -17,7 +17,8 @@ from msgspec.structs import asdict, fields, replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.files.location import VARIABLE, Location
 from discovery_engine.config.files.permissions import writable_by_others
-from discovery_engine.config.settings import Permission, Settings
+from discovery_engine.config.settings import Settings
+from discovery_engine.config.settings_section import Permission
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.tools.model import canonical_json, fingerprint

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.settings import MIN_RESULT_TOKENS
+from discovery_engine.config.settings_section import MIN_RESULT_TOKENS
 from discovery_engine.config.syntax import is_file_address, is_header_name
 from discovery_engine.rules.patterns import Pattern
 from discovery_engine.rules.principals import PrincipalError, parse_principal

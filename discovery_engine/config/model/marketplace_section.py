@@ -114,8 +114,7 @@ class MarketplaceSourceEntry(Section):
     )
     private: Flag = Field(
         default=_SOURCE.private,
-        description="Whether the address may lead into your private network, although its name "
-        "does not say so.",
+        description="Allow an address in your private network.",
         examples=[True],
     )
     enabled: Flag = Field(

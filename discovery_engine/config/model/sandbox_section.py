@@ -19,7 +19,7 @@ from discovery_engine.config.model.field_types import (
     one_or_many,
 )
 from discovery_engine.config.model.section import Section
-from discovery_engine.config.settings import SandboxKind, SandboxSettings
+from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
 
 _DEFAULTS = SandboxSettings("auto")
 

@@ -21,7 +21,8 @@ from discovery_engine.config.model.field_types import (
 )
 from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import Section
-from discovery_engine.config.settings import LONGEST_TIMEOUT, RegistryTool, ServeMode, ServeSettings
+from discovery_engine.config.serve_settings import RegistryTool, ServeMode, ServeSettings
+from discovery_engine.config.settings import LONGEST_TIMEOUT
 from discovery_engine.tools.client_names import Style
 
 _DEFAULTS = ServeSettings()

@@ -31,11 +31,11 @@ from discovery_engine.config.model.field_types import (
 from discovery_engine.config.model.oauth import OAuthSection
 from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import Section
+from discovery_engine.config.sandbox_settings import SandboxSettings
 from discovery_engine.config.settings import (
     LONGEST_TIMEOUT,
     OAuthSettings,
     RemoteTransport,
-    SandboxSettings,
     ServerSettings,
     StdioTransport,
     TrustPolicy,

@@ -25,7 +25,7 @@ from discovery_engine.config.model.rules import (
     ToolRuleEntry,
 )
 from discovery_engine.config.model.section import Section
-from discovery_engine.config.settings import ServeMode, ViewSettings
+from discovery_engine.config.serve_settings import ServeMode, ViewSettings
 
 if TYPE_CHECKING:
     from discovery_engine.rules.rule import Rule

@@ -111,8 +111,7 @@ class WebhookEntry(Section):
     )
     private: Flag = Field(
         default=_DEFAULTS.private,
-        description="Whether the address may lead into your private network, although its name "
-        "does not say so.",
+        description="Allow an address in your private network, and `http://` to it.",
         examples=[True],
     )
     timeout: Annotated[Number, Field(gt=0, le=60)] = Field(

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+import random
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
 import psycopg
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.postgres import request_queries, snapshot_queries, trust_queries
+from discovery_engine.registry.postgres import (
+    gateway_queries,
+    request_queries,
+    snapshot_queries,
+    trust_queries,
+)
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import Connection, Notify
 
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CHANNEL = "discovery"
+RELAY_CHANNEL = "discovery_relay"
 _LOOK_EVERY = 15.0  # seconds between two looks, for poolers that pass no notification on
-_TIMEOUT = 5.0  # seconds to drain what has arrived
+_FIRST_PAUSE = 0.25  # seconds until a connection that was lost is opened anew; doubled each time
 
 
 async def database_changes(
@@ -32,19 +41,35 @@ async def database_changes(
     newest: Callable[[Connection], object],
     *,
     look_every: float = _LOOK_EVERY,
+    on_relayed: Callable[[str], None] = lambda _: None,
 ) -> AsyncGenerator[None]:
-    """Yield once at first, and then soon after `newest` is something else."""
+    """Yield once at first, and then soon after `newest` is something else.
+
+    `on_relayed` is called with the name of each gateway for which a request or an answer was left.
+    """
     listener: TimedConnection | None = None
     known: object = None
+    pauses = reconnection_pauses(look_every)
     try:
         while True:
             # It listens before it looks, so that nothing is missed between.
-            listener = await anyio.to_thread.run_sync(_listening, database, listener)
-            now = await anyio.to_thread.run_sync(_newest, database, newest)
-            if now != known:
-                known = now
-                yield
+            was_open = listener is not None
+            listener, notes = await anyio.to_thread.run_sync(_listening, database, listener)
+            relayed = [note.payload for note in notes if note.channel == RELAY_CHANNEL]
+            for instance in relayed:
+                on_relayed(instance)
+            # What is left for one gateway is no change for all.
+            if not (was_open and relayed and len(relayed) == len(notes)):
+                now = await anyio.to_thread.run_sync(_newest, database, newest)
+                if now != known:
+                    known = now
+                    yield
+                    continue
+            if listener is None:
+                await anyio.sleep(next(pauses))
                 continue
+            if was_open:  # one that is lost as soon as it is opened is not opened all the time
+                pauses = reconnection_pauses(look_every)
             with anyio.move_on_after(look_every):
                 await _notified(listener)
     finally:
@@ -60,38 +85,66 @@ def notify(connection: Connection) -> None:
     connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
 
 
-async def _notified(listener: TimedConnection | None) -> None:
-    if listener is None:
-        await anyio.sleep_forever()  # until it is time to look again
-        return
+def notify_relayed(connection: Connection, instance: str) -> None:
+    """Let one gateway look for what others left for it; its name is a random one."""
+    connection.execute("SELECT pg_notify(%s, %s)", (RELAY_CHANNEL, instance))
+
+
+def announced(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    """`work`, after which the other gateways look for changes."""
+
+    def do(connection: Connection) -> T:
+        result = work(connection)
+        notify(connection)
+        return result
+
+    return do
+
+
+def reconnection_pauses(
+    longest: float, randomness: Callable[[], float] = random.random
+) -> Iterator[float]:
+    """Seconds to wait before each attempt to listen again.
+
+    Gateways that lose a database together do not come back to it together.
+    """
+    pause = min(_FIRST_PAUSE, longest)
+    while True:
+        yield pause * (1.0 + randomness()) / 2.0
+        pause = min(2.0 * pause, longest)
+
+
+async def _notified(listener: TimedConnection) -> None:
     with suppress(psycopg.Error):  # it was closed; the next look opens another
         await anyio.wait_readable(listener.pgconn.socket)
 
 
 def _listening(
     database: PostgresDatabase, listener: TimedConnection | None
-) -> TimedConnection | None:
-    """A connection that listens, with nothing left to read; None where there can be none."""
+) -> tuple[TimedConnection | None, list[Notify]]:
+    """A connection that listens, and what it has read; None where there can be none."""
     try:
         if listener is None:
             listener = database.open_listener()
-            listener.execute(f"LISTEN {CHANNEL}")
+            listener.execute(f"LISTEN {CHANNEL}; LISTEN {RELAY_CHANNEL}")
         listener.deadline = None
-        for _ in listener.notifies(timeout=0):
-            pass
+        return listener, list(listener.notifies(timeout=0))
     except (RegistryError, psycopg.Error) as error:
         logger.debug("The database does not notify, and is polled: %s", error)
         if listener is not None:
             with suppress(psycopg.Error):
                 listener.close()
-        return None
-    return listener
+        return None, []
 
 
 def newest_change(connection: Connection) -> object:
     """Something else after each change that gateways look for."""
-    saves = snapshot_queries.saves(connection)
-    return trust_queries.number(connection), request_queries.mark(connection), saves
+    return (
+        trust_queries.number(connection),
+        request_queries.mark(connection),
+        snapshot_queries.saves(connection),
+        gateway_queries.tokens_mark(connection),
+    )
 
 
 def _newest(database: PostgresDatabase, newest: Callable[[Connection], object]) -> object:

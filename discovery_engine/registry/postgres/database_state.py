@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.registry.postgres import publication_queries, trust_queries
+from discovery_engine.registry.gateway_store import SHARES_NOTHING, STATE_KEY
+from discovery_engine.registry.postgres import publication_queries, role_rights, trust_queries
 from discovery_engine.registry.postgres.search_vector_queries import is_recent
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
+
+_SHORTEST_PASSWORD = 8  # characters
 
 
 class DatabaseState(Struct, frozen=True):
@@ -34,8 +37,13 @@ class DatabaseState(Struct, frozen=True):
     vectors: int
     size: int
     """Of the tables, in bytes."""
+    has_secret: bool = True
+    """Whether gateways can derive a key that they share."""
     principals: tuple[str, ...] | None = None
     """For whom a restricted role stands, which sees no decision and no vector; None for another."""
+    unrestricted: dict[str, str] = {}
+    """Roles that were granted a part and read everything, with the reason."""
+    has_short_password: bool = False
 
     @property
     def vector_note(self) -> str:
@@ -72,13 +80,31 @@ class DatabaseState(Struct, frozen=True):
                 "the connection is not encrypted: add `sslmode=verify-full&sslrootcert=system` to "
                 "the address"
             )
+        if not self.has_secret:
+            found.append(
+                f"{SHARES_NOTHING}: set the same `{STATE_KEY}` for all (`openssl rand -hex 32` "
+                "makes one)"
+            )
+        if self.has_short_password:
+            found.append(
+                f"the password of the role has fewer than {_SHORTEST_PASSWORD} characters: it can "
+                "be guessed, and occurs in other text by chance; give the role a random one "
+                "(`openssl rand -hex 32` makes one)"
+            )
         if self.is_superuser:
             found.append("the role is a superuser: one that owns the schema `discovery` is enough")
+        found += (
+            f"nothing is kept from the role {role!r}, to which a part was granted: {reason}; take "
+            "that from it, as an administrator of the database"
+            for role, reason in self.unrestricted.items()
+        )
         return tuple(found)
 
 
-def state_of(database: PostgresDatabase) -> DatabaseState:
+def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> DatabaseState:
     """Reach the database and read its state.
+
+    `has_secret` says that gateways share one besides the password of the database.
 
     Raises:
         RegistryError: If it cannot be used.
@@ -88,13 +114,14 @@ def state_of(database: PostgresDatabase) -> DatabaseState:
         row = db.execute(_STATE).fetchone()
         assert row is not None  # noqa: S101 - a SELECT of scalars has one row
         server, is_standby, default, is_super, installed, available, size = row
-        principals = None
+        principals, unrestricted = None, dict[str, str]()
         if publication_queries.is_restricted(db):
             principals = publication_queries.own_grant(db)
             [scopes], vectors, decisions = db.execute(_GRANTED).fetchone() or (0,), 0, 0
         else:
             scopes, vectors = db.execute(_COUNTS).fetchone() or (0, 0)
             decisions = trust_queries.number(db)
+            unrestricted = role_rights.unrestricted(db)
         return DatabaseState(
             str(server),
             database.version,
@@ -108,7 +135,10 @@ def state_of(database: PostgresDatabase) -> DatabaseState:
             decisions,
             vectors,
             int(size or 0),
+            has_secret or bool(db.pgconn.password) or principals is not None,
             principals,
+            unrestricted,
+            0 < len(db.pgconn.password) < _SHORTEST_PASSWORD,
         )
 
     return database.read(read)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 from psycopg import conninfo
 from psycopg.errors import ProgrammingError
 
 from discovery_engine.errors import RegistryError
+from discovery_engine.redaction.redactor import SHORTEST, Redactor, forms
+from discovery_engine.secrets.references import REDACTED
 
 SCHEMES = ("postgresql://", "postgres://")
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
@@ -56,8 +60,15 @@ class DatabaseAddress(Struct, frozen=True):
         return all(host in _LOCAL or host.startswith("/") for host in hosts)
 
     def redact(self, text: str) -> str:
-        """The text without the secrets of the address."""
-        for key in _SECRETS:
-            if secret := self.parameters.get(key):
-                text = text.replace(secret, "***")
+        """The text without the secrets of the address, in whatever way they are encoded.
+
+        One of fewer than four characters occurs in any text. It is redacted where it stands alone:
+        between blanks or quotes, and wherever an address has it.
+        """
+        secrets = [secret for key in _SECRETS if (secret := self.parameters.get(key))]
+        text = Redactor(secrets).redact(text)
+        for secret in secrets:
+            if len(secret) < SHORTEST:
+                found = "|".join(map(re.escape, sorted(forms(secret), key=len, reverse=True)))
+                text = re.sub(rf"(?<!\w)(?:{found})(?!\w)", REDACTED, text)
         return text

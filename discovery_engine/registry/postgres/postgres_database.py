@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 from psycopg import errors
 
-from discovery_engine.errors import RegistryError, RegistryUnavailableError
+from discovery_engine.errors import (
+    RegistryError,
+    RegistryTimeoutError,
+    RegistryUnavailableError,
+)
 from discovery_engine.registry.postgres.migrations import migrate
-from discovery_engine.registry.postgres.timed_connection import TimedConnection, open_connection
+from discovery_engine.registry.postgres.timed_connection import (
+    DeadlineError,
+    TimedConnection,
+    open_connection,
+)
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.database_url import DatabaseAddress
@@ -30,10 +38,21 @@ TIMEOUT = 5.0  # seconds
 _ATTEMPTS = 3
 # Another transaction was in the way: the same again has every chance.
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
-# The server ended a transaction whose process had stopped in the middle of it.
-_ABANDONED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
+# Of one operation: the database may answer others. The last two end a transaction whose process
+# had stopped in the middle of it.
+_TIMEOUTS = (
+    DeadlineError,
+    errors.LockNotAvailable,
+    errors.QueryCanceled,
+    errors.IdleInTransactionSessionTimeout,
+    errors.TransactionTimeout,
+)
 _GRACE = 1.0  # seconds: a process that runs gives up by itself before the server does
-_WAIT = "try again once it is reached; `discovery registry check` shows why it is not"
+_WAIT = "`discovery registry check` shows why, and what to do"
+_TOO_SLOW = (
+    "try again; `discovery registry check` shows whether the database answers, and "
+    "`registry.timeout` in discovery.yaml gives each operation longer"
+)
 
 
 class PostgresDatabase:
@@ -46,6 +65,7 @@ class PostgresDatabase:
 
     Raises:
         RegistryUnavailableError: From all methods, if the database does not answer.
+        RegistryTimeoutError: If an operation takes longer; others may not.
         RegistryError: If it refuses what was asked of it.
     """
 
@@ -57,7 +77,8 @@ class PostgresDatabase:
         timeout: float = TIMEOUT,
     ) -> None:
         self.address = address
-        self._timeout = timeout
+        self.max_connections = max_connections
+        self.timeout = timeout
         self._idle: list[TimedConnection] = []
         self._free = threading.Semaphore(max_connections)
         self._turn = threading.Lock()
@@ -65,9 +86,9 @@ class PostgresDatabase:
         self.version = 0
         """The step of the migrations that the database is at; 0 before it is first used."""
 
-    def read(self, work: Callable[[TimedConnection], T]) -> T:
+    def read(self, work: Callable[[TimedConnection], T], *, timeout: float | None = None) -> T:
         """What `work` finds; all it reads is of one moment. It may be run twice."""
-        return self._retried(work, is_read=True)
+        return self._retried(work, is_read=True, timeout=timeout)
 
     def write(self, work: Callable[[TimedConnection], T]) -> T:
         """Keep all that `work` does, or none. It may be run several times."""
@@ -76,11 +97,11 @@ class PostgresDatabase:
     def open_listener(self) -> TimedConnection:
         """A connection of the caller's own, beside the others; the caller closes it."""
         with self._errors():
-            return self._connected(self._timeout)
+            return self._connected(self.timeout)
 
     def run_alone(self, work: Callable[[TimedConnection], T]) -> T:
         """Run on a connection of its own, in no transaction, for as long as it takes."""
-        with self._errors(), closing(self._connected(self._timeout)) as connection:
+        with self._errors(), closing(self._connected(self.timeout)) as connection:
             connection.deadline = None
             return work(connection)
 
@@ -96,14 +117,20 @@ class PostgresDatabase:
         for connection in idle:
             connection.close()
 
-    def _retried(self, work: Callable[[TimedConnection], T], *, is_read: bool) -> T:
-        deadline = time.monotonic() + self._timeout
+    def _retried(
+        self,
+        work: Callable[[TimedConnection], T],
+        *,
+        is_read: bool,
+        timeout: float | None = None,
+    ) -> T:
+        deadline = time.monotonic() + (timeout or self.timeout)
         for attempt in range(1, _ATTEMPTS + 1):
             with self._errors():
                 connection, is_new = self._acquired(deadline)
                 is_committing = False
                 try:
-                    connection.begin(is_read=is_read, limit=self._timeout + _GRACE)
+                    connection.begin(is_read=is_read, limit=self.timeout + _GRACE)
                     result = work(connection)
                     is_committing = True
                     connection.execute("COMMIT")
@@ -112,6 +139,11 @@ class PostgresDatabase:
                     if attempt == _ATTEMPTS:
                         raise
                     continue
+                except DeadlineError:
+                    # The network may have dropped it, and the idle ones with it.
+                    connection.close()
+                    self._drop_idle()
+                    raise
                 except errors.OperationalError:
                     connection.close()
                     # An idle connection may have been closed by the server since it was last used.
@@ -138,9 +170,10 @@ class PostgresDatabase:
         if self._is_closed:
             raise RegistryError("the registry is closed")
         if not self._free.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
-            raise RegistryUnavailableError(
-                f"all connections to {self.address.name} are in use", hint=_WAIT
+            raise RegistryTimeoutError(
+                f"all connections to {self.address.name} are in use", hint=_TOO_SLOW
             )
+        is_first = not self.version
         try:
             with self._turn:
                 connection = self._idle.pop() if self._idle else None
@@ -149,7 +182,9 @@ class PostgresDatabase:
         except BaseException:
             self._free.release()
             raise
-        connection.deadline = deadline
+        if is_first:  # the tables were perhaps made, each step of which has that time
+            deadline = max(deadline, time.monotonic() + self.timeout)
+        connection.deadline, connection.patience = deadline, self.timeout
         return connection, is_new
 
     def _release(self, connection: TimedConnection) -> None:
@@ -169,9 +204,13 @@ class PostgresDatabase:
 
     def _connected(self, timeout: float) -> TimedConnection:
         connection = open_connection(self.address.parameters, timeout=timeout)
+
+        def extend() -> None:
+            connection.deadline = time.monotonic() + self.timeout
+
         try:
             if not self.version:
-                self.version = migrate(connection)
+                self.version = migrate(connection, on_step=extend)
         except BaseException:
             connection.close()
             raise
@@ -202,7 +241,12 @@ class PostgresDatabase:
                 hint="wait until the failover has ended, or name all hosts and "
                 "`target_session_attrs=read-write` in its address",
             ) from exc
-        except (psycopg.OperationalError, psycopg.InterfaceError, *_ABANDONED) as exc:
+        except _TIMEOUTS as exc:
+            raise RegistryTimeoutError(
+                f"an operation of the database {name} took too long: {_reason(self.address, exc)}",
+                hint=_TOO_SLOW,
+            ) from exc
+        except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
             raise RegistryUnavailableError(
                 f"the database {name} cannot be used: {_reason(self.address, exc)}", hint=_WAIT
             ) from exc

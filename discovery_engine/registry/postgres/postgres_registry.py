@@ -7,9 +7,11 @@ same in both, how a part, settings or a server become text, is in `codec` and th
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
+from discovery_engine._util.batches import batches
 from discovery_engine.registry.codec import (
     is_same_listing,
     part_to_row,
@@ -21,25 +23,28 @@ from discovery_engine.registry.postgres import (
     lease_queries,
     preset_queries,
     refresh_queries,
-    registered_queries,
     request_queries,
     snapshot_queries,
     trust_queries,
     use_queries,
-    vector_queries,
     webhook_queries,
 )
 from discovery_engine.registry.postgres.database_feed import (
+    announced,
     database_changes,
     newest_change,
     notify,
 )
-from discovery_engine.registry.postgres.postgres_queue import PostgresQueue
+from discovery_engine.registry.postgres.postgres_decisions import PostgresDecisions
+from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
+from discovery_engine.registry.postgres.postgres_queue import PostgresQueue, take_step
+from discovery_engine.registry.postgres.postgres_vectors import PostgresVectors
 from discovery_engine.registry.postgres.postgres_webhook_writer import event_writer
 from discovery_engine.registry.postgres.postgres_webhooks import PostgresWebhooks
 from discovery_engine.registry.postgres.restricted_roles import RestrictedRoles
+from discovery_engine.registry.postgres.saved_listings import SavedListings
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
-from discovery_engine.registry.records import EVERY_SCOPE
+from discovery_engine.registry.refresh_steps import success
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 
 if TYPE_CHECKING:
@@ -51,24 +56,29 @@ if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.registry.postgres.saved_listings import SaveMark
     from discovery_engine.registry.preset_records import Preset
-    from discovery_engine.registry.protocols import SaveOutcome, Snapshot
-    from discovery_engine.registry.records import DecisionExport
+    from discovery_engine.registry.refresh_queue import SaveOutcome
     from discovery_engine.registry.request_records import AgentRequest
-    from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
+    from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
-    from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 T = TypeVar("T")
 
 _UNKNOWN = -1  # the number of no save
+_PING_TIMEOUT = 2.0  # seconds
+# Tools that are saved at once. All that a changed rule concerns may be more than can be saved in
+# the time of an operation: 100,000 take five seconds on a busy machine.
+_TOOLS_AT_ONCE = 5_000
+_SERVERS_AT_ONCE = 10_000  # that are added, and dropped
 
 
-class PostgresRegistry(PostgresQueue, PostgresWebhooks):
+class PostgresRegistry(PostgresDecisions, PostgresQueue, PostgresVectors, PostgresWebhooks):
     """Opens the database with the first call; `close` it."""
 
+    most_scopes = snapshot_queries.SCOPES_KEPT
     indexes = None
     """An index is read with `marshal`: see `protocols.IndexStore`."""
     health = None
@@ -78,17 +88,22 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
         self.database = database
         self.search = PostgresSearchStore(database)
         self.roles = RestrictedRoles(database)
+        self.gateways = PostgresGateways(database)
+        self._listings = SavedListings()
         self._saves: dict[str, int | None] = {}
         """The last save of each scope after which this object knew all that is saved of it."""
         self._fetched: dict[str, int | None] = {}
         """The save of each scope up to which this object knows what others saved of servers."""
 
     def load(self, scope: str) -> Snapshot | None:
-        stored = self.database.read(lambda db: snapshot_queries.load(db, scope))
-        if stored is None:
+        found = self.database.read(lambda db: snapshot_queries.load(db, scope))
+        if found is None:
             return None
+        stored, marks = found
         self._saves[scope] = self._fetched[scope] = stored.saved
-        return stored.read(scope)
+        if snapshot := stored.read(scope):
+            self._listings.note_read(scope, snapshot.catalog.parts.values(), marks)
+        return snapshot
 
     def load_settings(self, scope: str) -> Settings | None:
         text = self.database.read(lambda db: snapshot_queries.settings(db, scope))
@@ -97,15 +112,23 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
+        self.name_servers(scope, names)
 
-        def save(db: Connection, _: bool) -> None:  # noqa: FBT001 - called by `_save`
-            webhook_queries.replace_all(db, scope, settings.webhooks, keep_others=keep_others)
-            changed = snapshot_queries.save_settings(
-                db, scope, text, names, keep_others=keep_others
+        def change_servers(db: Connection) -> bool:
+            changed, is_more = snapshot_queries.change_servers(
+                db, scope, names, keep_others=keep_others, most=_SERVERS_AT_ONCE
             )
             event_writer(db, scope).note_servers(changed.added, changed.removed)
+            return is_more
 
-        self._save(scope, save)
+        def save(db: Connection) -> bool:
+            webhook_queries.replace_all(db, scope, settings.webhooks, keep_others=keep_others)
+            snapshot_queries.save_settings(db, scope, text)
+            return change_servers(db)
+
+        is_more = self._save(scope, lambda db, _: save(db))
+        while is_more:
+            is_more = self._save(scope, lambda db, _: change_servers(db))
 
     def save_parts(
         self,
@@ -116,17 +139,32 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
         decided: int | None = None,
         keep_newer: bool = False,
     ) -> None:
-        new = {part.server: part for part in parts}
-        kept = {name: part_to_row(part) for name, part in new.items()}
+        new = {part.server: part for part in parts}.values()
+        some = [*batches(new, lambda part: len(part.entries), most=_TOOLS_AT_ONCE)]
+        for batch in some[:-1]:
+            self._save_parts(scope, batch, revision, None, keep_newer=keep_newer)
+        last = some[-1] if some else []
+        self._save_parts(scope, last, revision, decided, keep_newer=keep_newer)
+
+    def _save_parts(
+        self,
+        scope: str,
+        parts: Sequence[ServerPart],
+        revision: int,
+        decided: int | None,
+        *,
+        keep_newer: bool,
+    ) -> None:
+        kept = {part.server: part_to_row(part) for part in parts}
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
             events = event_writer(db, scope)
-            events.note_health(new.values(), are_new_listings=not keep_newer)
+            events.note_health(parts, are_new_listings=not keep_newer)
             if keep_newer:
                 known = self._fetched.get(scope) or 0
                 for name in snapshot_queries.servers_since(db, scope, known):
                     kept.pop(name, None)
-            events.note_listings(new[name] for name in kept)
+            events.note_listings(part for part in parts if part.server in kept)
             snapshot_queries.save_parts(db, scope, kept, revision, decided if is_known else None)
             if kept:
                 notify(db)
@@ -135,9 +173,11 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         known = self._fetched.get(scope) or 0
-        last, rows = self.database.read(lambda db: snapshot_queries.parts_since(db, scope, known))
-        self._fetched[scope] = last
-        return stored_parts(scope, rows)
+        found = self.database.read(lambda db: snapshot_queries.parts_since(db, scope, known))
+        self._fetched[scope], rows, marks = found
+        parts = stored_parts(scope, rows)
+        self._listings.note_read(scope, parts, marks)
+        return parts
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
@@ -149,102 +189,21 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
     def save_era(self, connection: str, era: JSONObject | None) -> None:
         self.database.write(lambda db: era_queries.save(db, connection, era))
 
-    def newest_decision(self) -> int:
-        return self.database.read(trust_queries.number)
+    def ping(self) -> None:
+        """Read the number of the newest decision, and wait for it only briefly.
 
-    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        return self.database.read(lambda db: trust_queries.approvals(db, scope))
+        Raises:
+            RegistryError: If it cannot be read.
+        """
+        self.database.read(trust_queries.number, timeout=_PING_TIMEOUT)
 
-    def accepted(self, scope: str, server: str) -> AcceptedTools:
-        return self.database.read(lambda db: trust_queries.accepted(db, scope, server))
-
-    def decisions(self, scope: str) -> Decisions:
-        return self.database.read(lambda db: trust_queries.decisions(db, scope))
-
-    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
-        new = tuple(approvals)
-
-        def approve(db: Connection, number: int) -> tuple[None, int]:
-            return None, trust_queries.approve(db, scope, new, at, number)
-
-        self._decide(approve)
-
-    def revoke(self, scope: str, servers: Iterable[str]) -> int:
-        names = tuple(servers)
-        return self._decide(lambda db, _: trust_queries.revoke(db, scope, names))
-
-    def accept(
-        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
-    ) -> int:
-        new = tuple(found)
-
-        def accept(db: Connection, number: int) -> tuple[int, int]:
-            count = trust_queries.accept(db, scope, new, at, number, if_new=if_new)
-            return count, count
-
-        return self._decide(accept) if new else 0
-
-    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return self.database.read(lambda db: trust_queries.history(db, scope, server))
-
-    def lost_at(self, scope: str) -> float | None:
-        return self.database.read(lambda db: trust_queries.lost_at(db, scope))
-
-    def acknowledge_loss(self, scope: str, *, at: float) -> None:
-        def acknowledge(db: Connection, _: int) -> tuple[None, int]:
-            if (lost := trust_queries.lost_at(db, scope)) is None:
-                return None, 0
-            trust_queries.save_loss(db, scope, lost, at)
-            return None, 1
-
-        self._decide(acknowledge)
-
-    def servers_mark(self, scope: str) -> str:
-        return self.database.read(lambda db: registered_queries.mark(db, scope))
-
-    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
-        return self.database.read(lambda db: registered_queries.servers(db, scope))
-
-    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
-        kept = tuple(servers)
-
-        def save(db: Connection, number: int) -> tuple[None, int]:
-            return None, registered_queries.save(db, scope, kept, number)
-
-        self._decide(save)
-
-    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
-        gone = tuple(names)
-
-        def delete(db: Connection, _: int) -> tuple[int, int]:
-            count = registered_queries.delete(db, scope, gone)
-            return count, count
-
-        return self._decide(delete)
-
-    def switches(self, scope: str) -> ServerSwitches:
-        return self.database.read(lambda db: registered_queries.switches(db, scope))
-
-    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
-        def switch(db: Connection, _: int) -> tuple[None, int]:
-            return None, registered_queries.switch(db, scope, wanted, at)
-
-        self._decide(switch)
-
-    def changes(self) -> AsyncGenerator[None]:
-        return database_changes(self.database, newest_change)
-
-    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
-        return self.database.read(lambda db: vector_queries.vectors(db, model, digests))
-
-    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        self.database.write(lambda db: vector_queries.save(db, scope, model, vectors))
-
-    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
-        return self.database.write(lambda db: vector_queries.keep(db, scope, model, digests))
-
-    def vector_count(self, scope: str) -> int:
-        return self.database.read(lambda db: vector_queries.count(db, scope))
+    async def changes(self) -> AsyncGenerator[None]:
+        relayed = self.gateways.note_relayed
+        changes = database_changes(self.database, newest_change, on_relayed=relayed)
+        async with aclosing(changes):
+            async for _ in changes:
+                self.gateways.note_change()
+                yield
 
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return self.database.read(lambda db: use_queries.uses(db, scope))
@@ -260,10 +219,10 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
 
     def save_requests(self, written: Iterable[WrittenRequests]) -> None:
         kept = tuple(written)
-        self._announced(lambda db: request_queries.save(db, kept))
+        self.database.write(announced(lambda db: request_queries.save(db, kept)))
 
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
-        return self._announced(lambda db: request_queries.forget(db, tools))
+        return self.database.write(announced(lambda db: request_queries.forget(db, tools)))
 
     def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
         return self.database.read(lambda db: agent_request_queries.load(db, scope))
@@ -285,6 +244,10 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
     def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
         return self.database.write(lambda db: preset_queries.delete(db, scope, key))
 
+    @property
+    def shared_leases(self) -> PostgresRegistry:
+        return self
+
     def lease(self, name: str) -> Lease | None:
         return self.database.read(lambda db: lease_queries.load(db, name))
 
@@ -300,47 +263,48 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
         self.database.write(lambda db: lease_queries.release(db, lease))
 
     def save_claimed(
-        self, claim: RefreshClaim, part: ServerPart, *, revision: int, decided: int | None = None
+        self,
+        claim: RefreshClaim,
+        part: ServerPart,
+        *,
+        due_in: float,
+        revision: int,
+        decided: int | None = None,
     ) -> SaveOutcome:
         row = part_to_row(part)
+        jobs, succeed = success(claim, part, due_in)
+        mark: SaveMark | None = None
 
-        def outcome(db: Connection, *, lock: bool) -> SaveOutcome:
-            if not refresh_queries.is_held(db, claim, lock=lock):
-                return "lost"
-            stored = snapshot_queries.row_of(db, claim.scope, part.server)
-            return "unchanged" if stored and is_same_listing(stored, row) else "saved"
+        def end_unchanged(db: Connection) -> SaveOutcome:
+            nonlocal mark
+            stored = snapshot_queries.compared_row(db, claim.scope, part.server)
+            if not (stored and is_same_listing(stored[1], row)):
+                return "saved"
+            mark = stored[0]
+            return "unchanged" if take_step(db, jobs, succeed) else "lost"
 
-        # Where nothing has changed no row is locked either: that would be written.
-        found = self.database.read(lambda db: outcome(db, lock=False))
-        if found != "saved":
-            return found
+        # First without the lock of the scope, which is written, and which savers wait for.
+        found = self.database.write(end_unchanged)
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
-            nonlocal found
-            if (found := outcome(db, lock=True)) == "saved":
+            nonlocal found, mark
+            found = end_unchanged(db) if refresh_queries.is_held(db, claim) else "lost"
+            if found == "saved":
                 judged = decided if is_known else None
                 rows = {part.server: row}
                 events = event_writer(db, claim.scope)
                 events.note_servers(snapshot_queries.add_servers(db, claim.scope, rows), ())
                 events.note_listings([part])
-                snapshot_queries.save_parts(db, claim.scope, rows, revision, judged)
+                marks = snapshot_queries.save_parts(db, claim.scope, rows, revision, judged)
+                mark = marks.get(part.server)
+                take_step(db, jobs, succeed)
                 notify(db)
 
-        self._save(claim.scope, save)
+        if found == "saved":
+            self._save(claim.scope, save)
+        if mark:
+            self._listings.note(claim.scope, part, mark)
         return found
-
-    def accept_claimed(
-        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
-    ) -> int | None:
-        new = tuple(found)
-
-        def accept(db: Connection, number: int) -> tuple[int | None, int]:
-            if not refresh_queries.is_held(db, claim, lock=True):
-                return None, 0
-            count = trust_queries.accept(db, scope, new, at, number, if_new=True)
-            return count, count
-
-        return self._decide(accept)
 
     def scopes(self) -> frozenset[str]:
         return frozenset(self.database.read(snapshot_queries.scopes))
@@ -348,64 +312,26 @@ class PostgresRegistry(PostgresQueue, PostgresWebhooks):
     def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
         self.database.write(lambda db: use_queries.save_all(db, scope, uses))
 
-    def used_vectors(self, scope: str) -> Mapping[tuple[str, bytes], bytes]:
-        return self.database.read(lambda db: vector_queries.used(db, scope))
-
-    def export_decisions(self) -> DecisionExport:
-        return self.database.read(trust_queries.export)
-
-    def import_decisions(self, decisions: DecisionExport) -> None:
-        self._announced(lambda db: trust_queries.replace(db, decisions))
-
-    def report_loss(self, *, at: float) -> None:
-        """Withhold, in every scope, what is not known to be accepted, until its owner agrees."""
-
-        def report(db: Connection, _: int) -> tuple[None, int]:
-            trust_queries.save_loss(db, EVERY_SCOPE, at, None)
-            return None, 1
-
-        self._decide(report)
-
     def close(self) -> None:
         self.database.close()
 
-    def _save(self, scope: str, work: Callable[[Connection, bool], None]) -> None:
+    def _save(self, scope: str, work: Callable[[Connection, bool], T]) -> T:
         """Save with `work`, which is given whether all that is saved of the scope is known."""
 
-        def save(db: Connection) -> tuple[int | None, int | None, bool]:
+        def save(db: Connection) -> tuple[T, int | None, int | None, bool]:
             before = snapshot_queries.locked_save(db, scope)
-            work(db, before == self._saves.get(scope))
+            result = work(db, before == self._saves.get(scope))
             after, is_published = snapshot_queries.present_save(db, scope)
             if not is_published:
-                return before, after, False
+                return result, before, after, False
             notify(db)
-            return before, after, self.roles.publish(db, scope)
+            return result, before, after, self.roles.publish(db, scope)
 
-        before, after, is_more = self.database.write(save)
+        result, before, after, is_more = self.database.write(save)
         if is_more:
             self.roles.publish_rest(scope)
         # What others have saved since must be fetched still, and is not known until then.
         if before == self._fetched.get(scope):
             self._fetched[scope] = after
         self._saves[scope] = after if before == self._saves.get(scope) else _UNKNOWN
-
-    def _decide(self, work: Callable[[Connection, int], tuple[T, int]]) -> T:
-        """Do `work`, given the number of the newest decision; it returns how many it made."""
-
-        def decide(db: Connection) -> T:
-            newest = trust_queries.lock_number(db)
-            result, count = work(db, newest)
-            if count:
-                trust_queries.set_number(db, newest + count)
-                notify(db)
-            return result
-
-        return self.database.write(decide)
-
-    def _announced(self, work: Callable[[Connection], T]) -> T:
-        def announced(db: Connection) -> T:
-            result = work(db)
-            notify(db)
-            return result
-
-        return self.database.write(announced)
+        return result

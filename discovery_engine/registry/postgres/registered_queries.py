@@ -38,8 +38,7 @@ def mark(connection: Connection, scope: str) -> str:
 def save(connection: Connection, scope: str, kept: Sequence[RegisteredServer], number: int) -> int:
     """Add servers, or put them in the place of those of their names; returns how many."""
     for place, one in enumerate(kept, 1):
-        row = to_column(scope), to_column(one.name), to_column(one.to_text()), key_of(scope)
-        connection.execute(_SAVE, (key_of(scope, one.name), number + place, *row))
+        connection.execute(_SAVE, _server_row(scope, one, number + place))
     set_mark(connection, scope, is_changed=bool(kept))
     return len(kept)
 
@@ -65,8 +64,7 @@ def switch(connection: Connection, scope: str, wanted: Mapping[str, bool | None]
             query = "DELETE FROM discovery.switches WHERE key = %s"
             connection.execute(query, (key_of(scope, server),))
         else:
-            row = to_column(scope), to_column(server), is_wanted, at, key_of(scope)
-            connection.execute(_SWITCH, (key_of(scope, server), *row))
+            connection.execute(_SWITCH, _switch_row(scope, server, is_wanted, at))
     set_mark(connection, scope, is_changed=bool(changed))
     return len(changed)
 
@@ -92,12 +90,32 @@ def replace(connection: Connection, decisions: DecisionExport) -> None:
     """Hold these servers and switches, and no others."""
     for table in ("registered_servers", "switches", "server_marks"):
         connection.execute(f"DELETE FROM discovery.{table}")  # noqa: S608 - one of three words
-    for place, kept in enumerate(decisions.effective.servers.values()):
-        save(connection, kept.scope, [kept.server], place - len(decisions.effective.servers))
-    for one in decisions.effective.switches.values():
-        switch(connection, one.scope, {one.server: one.is_wanted}, one.at)
-    for scope, mark in decisions.marks.items():
-        connection.execute(_MARK, (key_of(scope), to_column(scope), mark))
+    servers, switches = decisions.effective.servers.values(), decisions.effective.switches.values()
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            _SAVE,
+            [
+                _server_row(one.scope, one.server, number)
+                for number, one in enumerate(servers, 1 - len(servers))
+            ],
+        )
+        cursor.executemany(
+            _SWITCH, [_switch_row(one.scope, one.server, one.is_wanted, one.at) for one in switches]
+        )
+        cursor.executemany(
+            _MARK,
+            [(key_of(scope), to_column(scope), mark) for scope, mark in decisions.marks.items()],
+        )
+
+
+def _server_row(scope: str, one: RegisteredServer, number: int) -> tuple[object, ...]:
+    texts = map(to_column, (scope, one.name, one.to_text()))
+    return key_of(scope, one.name), number, *texts, key_of(scope)
+
+
+def _switch_row(scope: str, server: str, is_wanted: bool | None, at: float) -> tuple[object, ...]:  # noqa: FBT001
+    texts = map(to_column, (scope, server))
+    return key_of(scope, server), *texts, is_wanted, at, key_of(scope)
 
 
 def set_mark(connection: Connection, scope: str, *, is_changed: bool) -> None:

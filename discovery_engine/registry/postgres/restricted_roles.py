@@ -13,7 +13,11 @@ from psycopg import sql
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.codec import settings_from_text
-from discovery_engine.registry.postgres import publication_queries, snapshot_queries
+from discovery_engine.registry.postgres import (
+    publication_queries,
+    role_rights,
+    snapshot_queries,
+)
 from discovery_engine.registry.postgres.database_feed import notify
 from discovery_engine.registry.postgres.publication_queries import RoleGrant
 
@@ -80,6 +84,10 @@ class RestrictedRoles:
     def grants(self) -> list[RoleGrant]:
         return self._database.read(publication_queries.grants)
 
+    def unrestricted(self) -> dict[str, str]:
+        """The roles with a grant that read everything nevertheless, with the reason."""
+        return self._database.read(role_rights.unrestricted)
+
     def grant(self, one: RoleGrant) -> None:
         """Let a role read what these principals may see of a scope, and nothing else of it.
 
@@ -112,7 +120,8 @@ class RestrictedRoles:
             was_granted = publication_queries.forget_grant(db, role, scope)
             if not publication_queries.has_grant(db, scope=scope):
                 publication_queries.withdraw(db, scope)
-            if was_granted and not publication_queries.has_grant(db, role=role):
+            is_last = was_granted and not publication_queries.has_grant(db, role=role)
+            if is_last and _exists(db, role):
                 _set_rights(db, role, readable=False)
             notify(db)
             return was_granted
@@ -160,27 +169,24 @@ def _require_owner(connection: Connection) -> None:
 
 
 def _require_restrictable(connection: Connection, role: str) -> None:
-    row = connection.execute(
-        """
-        SELECT rolsuper OR rolbypassrls OR pg_has_role(oid, (
-            SELECT relowner FROM pg_class
-            WHERE relnamespace = 'discovery'::regnamespace AND relname = 'scopes'
-        ), 'MEMBER') FROM pg_roles WHERE rolname = %s
-        """,
-        (role,),
-    ).fetchone()
-    if row is None:
+    if not _exists(connection, role):
         name = sql.Identifier(role).as_string(connection)
         raise RegistryError(
             f"the database has no role {role!r}",
             hint=f"as its administrator: `CREATE ROLE {name} LOGIN PASSWORD '...'`",
         )
-    if row[0]:
+    if reason := role_rights.unrestrictable(connection, [role]).get(role):
         raise RegistryError(
-            f"nothing can be kept from the role {role!r}: it has the rights of the role that owns "
-            "the tables, or row-level policies do not hold for it",
-            hint="name a role that is no superuser, has no BYPASSRLS, and is no member of that one",
+            f"nothing can be kept from the role {role!r}: {reason}",
+            hint="name one that has neither BYPASSRLS, CREATEROLE nor REPLICATION, and is a member "
+            "of no other role that has, that owns the tables, or that is predefined (`pg_...`)",
         )
+
+
+def _exists(connection: Connection, role: str) -> bool:
+    """Whether it was not dropped, and its rights with it."""
+    query = "SELECT FROM pg_roles WHERE rolname = %s"
+    return connection.execute(query, (role,)).fetchone() is not None
 
 
 def _set_rights(connection: Connection, role: str, *, readable: bool) -> None:

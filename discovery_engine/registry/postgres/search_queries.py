@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FOUND_FOR = timedelta(seconds=60)  # how long documents that were replaced stay
 _KEPT_FOR = timedelta(days=7)  # an index that no gateway uses
-_NOTED_EACH = timedelta(days=1)  # that it is used
+NOTED_EACH = timedelta(days=1)  # that it is used
 
 
 def find(connection: Connection, scope: str, recipe: bytes, since: int) -> StoredIndex | None:
@@ -57,8 +57,6 @@ def find(connection: Connection, scope: str, recipe: bytes, since: int) -> Store
 
 def use(connection: Connection, scope: str, recipe: bytes) -> None:
     """Make an index, or note that it is used; indexes that no gateway uses are dropped."""
-    query = "DELETE FROM discovery.search_indexes WHERE used_at < clock_timestamp() - %s"
-    connection.execute(query, (_KEPT_FOR,))
     connection.execute(
         """
         INSERT INTO discovery.search_indexes (scope, recipe)
@@ -66,11 +64,28 @@ def use(connection: Connection, scope: str, recipe: bytes) -> None:
         ON CONFLICT (scope, recipe) DO UPDATE SET used_at = excluded.used_at
         WHERE search_indexes.used_at < excluded.used_at - %s
         """,
-        (recipe, key_of(scope), _NOTED_EACH),
+        (recipe, key_of(scope), NOTED_EACH),
     )
+    # This one was noted just now, however long ago it was used before.
+    query = "DELETE FROM discovery.search_indexes WHERE used_at < clock_timestamp() - %s"
+    connection.execute(query, (_KEPT_FOR,))
 
 
-def save(connection: Connection, index: int, servers: Sequence[ServerDocuments]) -> None:
+def note_use(connection: Connection, index: int) -> None:
+    """As `use`, of an index that is known."""
+    query = """
+        UPDATE discovery.search_indexes SET used_at = clock_timestamp()
+        WHERE id = %s AND used_at < clock_timestamp() - %s
+        """
+    connection.execute(query, (index, NOTED_EACH))
+
+
+def save(
+    connection: Connection,
+    index: int,
+    servers: Sequence[ServerDocuments],
+    unlisted: Collection[ServerName],
+) -> None:
     revision = _next_revision(connection, index)
     if revision is None:
         return
@@ -82,7 +97,7 @@ def save(connection: Connection, index: int, servers: Sequence[ServerDocuments])
     stored: dict[bytes, bytes] = dict(connection.execute(query, (index, [*keys])).fetchall())
     # Another gateway may have stored the same meanwhile.
     new = {key: one for key, one in keys.items() if stored.get(key) != one.content}
-    _end(connection, index, [*new], revision)
+    _end(connection, index, [*new, *_gone(connection, index, unlisted)], revision)
     numbers = _add_servers(connection, index, new, revision)
     with (
         connection.cursor() as cursor,
@@ -92,7 +107,8 @@ def save(connection: Connection, index: int, servers: Sequence[ServerDocuments])
     ):
         for key, server in new.items():
             for position, one in enumerate(server.documents):
-                copy.write_row((numbers[key], position, one.profile, [*one.keys], one.impacts))
+                row = numbers[key], position, one.profile, _array(one.keys), one.impacts
+                copy.write_row(row)
     _count(connection, index, new.values(), revision)
 
 
@@ -168,8 +184,20 @@ def _next_revision(connection: Connection, index: int) -> int | None:
     return row[0] if row else None
 
 
+def _gone(connection: Connection, index: int, servers: Collection[ServerName]) -> list[bytes]:
+    """The keys of those that list no tools by now."""
+    query = """
+        SELECT key FROM unnest(%s::bytea[]) AS named(key) WHERE NOT EXISTS (
+            SELECT FROM discovery.search_indexes JOIN discovery.servers USING (scope)
+            JOIN discovery.listings ON listings.server = servers.id
+            WHERE search_indexes.id = %s AND servers.key = named.key AND listings.names <> '[]'
+        )
+        """
+    return [key for (key,) in connection.execute(query, ([*map(key_of, servers)], index))]
+
+
 def _end(connection: Connection, index: int, keys: list[bytes], revision: int) -> None:
-    """End the documents of servers, and of all that list no tools by now."""
+    """End the documents of servers."""
     query = """
         DELETE FROM discovery.search_servers
         WHERE search_index = %s AND ended_at < clock_timestamp() - %s
@@ -177,13 +205,7 @@ def _end(connection: Connection, index: int, keys: list[bytes], revision: int) -
     connection.execute(query, (index, _FOUND_FOR))
     query = """
         UPDATE discovery.search_servers SET ended_at = clock_timestamp(), revision = %s
-        WHERE search_index = %s AND ended_at IS NULL AND (key = ANY(%s) OR NOT EXISTS (
-            SELECT FROM discovery.search_indexes JOIN discovery.servers USING (scope)
-            JOIN discovery.listings ON listings.server = servers.id
-            WHERE search_indexes.id = search_index AND servers.key = search_servers.key
-            AND listings.names <> '[]'
-        ))
-        RETURNING id
+        WHERE search_index = %s AND ended_at IS NULL AND key = ANY(%s) RETURNING id
         """
     ended = [row[0] for row in connection.execute(query, (revision, index, keys))]
     connection.execute(
@@ -237,8 +259,13 @@ def _count(
         (
             index,
             revision,
-            [key for key, _ in counts],
+            _array(key for key, _ in counts),
             [to_column(term) for _, term in counts],
-            [*counts.values()],
+            _array(counts.values()),
         ),
     )
+
+
+def _array(numbers: Iterable[int]) -> str:
+    """An array as PostgreSQL reads it: the driver takes ten times as long for a list."""
+    return "{" + ",".join(map(str, numbers)) + "}"

@@ -10,7 +10,9 @@ from psycopg import errors, sql
 from psycopg.types.numeric import Int4, Int8
 
 from discovery_engine.registry.postgres.halfvec import as_text, of_binary, to_binary
+from discovery_engine.registry.postgres.search_queries import NOTED_EACH, note_use
 from discovery_engine.registry.postgres.storable_text import key_of, to_column
+from discovery_engine.registry.postgres.timed_connection import SET_PATH
 from discovery_engine.search.database.document_place import DocumentPlace
 from discovery_engine.search.database.vector_store import (
     MOST_DIMENSIONS,
@@ -28,19 +30,19 @@ if TYPE_CHECKING:
 _OLDEST = (0, 8)  # the first version whose index finds more and more, until enough are visible
 _LOCK = 0x646973636F766563  # of making the table: "discovec"
 _KEPT_FOR = timedelta(days=7)  # the space of a model that no gateway uses
-_NOTED_EACH = timedelta(days=1)  # that it is used
 _MOST_LOOKED_AT = 1_000  # at once in the index: the most of pgvector
 
 
-def open_space(connection: Connection, index: int, model: str, dimensions: int) -> VectorSpace:
+def open_space(
+    connection: Connection, index: int, model: str, dimensions: int
+) -> VectorSpace | None:
     if dimensions > MOST_DIMENSIONS:
         raise NoVectorSearchError(
             f"the model gives {dimensions:,} numbers, and an index of pgvector has at most "
             f"{MOST_DIMENSIONS:,}: `search.embeddings.dimensions` asks some models for fewer"
         )
     schema = _prepared(connection)
-    query = "DELETE FROM discovery.search_spaces WHERE used_at < clock_timestamp() - %s"
-    connection.execute(query, (_KEPT_FOR,))
+    note_use(connection, index)
     parameters = index, key_of(model), to_column(model), dimensions
     connection.execute(
         """
@@ -49,14 +51,20 @@ def open_space(connection: Connection, index: int, model: str, dimensions: int) 
         ON CONFLICT (search_index, key, dimensions) DO UPDATE SET used_at = excluded.used_at
         WHERE search_spaces.used_at < excluded.used_at - %s
         """,
-        (*parameters[1:], index, _NOTED_EACH),
+        (*parameters[1:], index, NOTED_EACH),
     )
     query = """
         SELECT id FROM discovery.search_spaces
         WHERE search_index = %s AND key = %s AND dimensions = %s
         """
     row = connection.execute(query, (index, key_of(model), dimensions)).fetchone()
-    return VectorSpace(row[0] if row else 0, dimensions, schema)
+    if row is None:
+        return None
+    query = (
+        "DELETE FROM discovery.search_spaces WHERE used_at < clock_timestamp() - %s AND id <> %s"
+    )
+    connection.execute(query, (_KEPT_FOR, row[0]))
+    return VectorSpace(row[0], dimensions, schema)
 
 
 def is_recent(version: str) -> bool:
@@ -199,7 +207,10 @@ def _create_extension(connection: Connection) -> None:
         raise NoVectorSearchError("the database server has no pgvector: install it there")
     try:
         with connection.transaction():
+            # It is installed where its administrator has other extensions, usually in `public`.
+            connection.execute("SET LOCAL search_path = DEFAULT")
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute(SET_PATH)
     except (errors.InsufficientPrivilege, errors.UndefinedFile) as exc:
         raise NoVectorSearchError(
             "the role may not install pgvector: as an administrator of the database, "

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from discovery_engine.registry.postgres import search_vector_queries
+from discovery_engine.registry.postgres.timed_connection import SET_PATH
 
 if TYPE_CHECKING:
+    from psycopg.abc import Params
+    from psycopg.rows import TupleRow
+
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
     from discovery_engine.search.database.document_place import DocumentPlace
@@ -36,7 +40,7 @@ class PostgresVectorSearch:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
-    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace:
+    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace | None:
         return self._database.write(
             lambda db: search_vector_queries.open_space(db, index, model, dimensions)
         )
@@ -69,10 +73,10 @@ def _finish(connection: TimedConnection, space: VectorSpace) -> None:
     _drop_unused(connection)
     name = f"{_INDEX}{space.number}"
     query = "SELECT FROM discovery.search_vectors WHERE space = %s OFFSET %s LIMIT 1"
-    if connection.execute(query, (space.number, LEAST_INDEXED)).fetchone() is None:
+    if not _found(connection, query, (space.number, LEAST_INDEXED)):
         return
     while (state := _state(connection, name)) == "building":  # by another gateway
-        connection.execute("SELECT pg_sleep(1)")
+        connection.execute("SELECT pg_catalog.pg_sleep(1)")
     if state == "valid":
         return
     if state == "invalid":  # left by a process that ended
@@ -89,8 +93,8 @@ def _state(connection: TimedConnection, name: str) -> str:
             ) THEN 'building' ELSE 'invalid' END
         FROM pg_index WHERE indexrelid = to_regclass(%s)
         """
-    row = connection.execute(query, (f"discovery.{name}",)).fetchone()
-    return str(row[0]) if row else ""
+    found = _found(connection, query, (f"discovery.{name}",))
+    return str(found[0][0]) if found else ""
 
 
 def _drop_unused(connection: TimedConnection) -> None:
@@ -101,8 +105,15 @@ def _drop_unused(connection: TimedConnection) -> None:
         AND substr(relname, %s)::int NOT IN (SELECT id FROM discovery.search_spaces)
         """
     parameters = f"^{_INDEX}[0-9]+$", len(_INDEX) + 1
-    for (name,) in connection.execute(query, parameters).fetchall():
+    for (name,) in _found(connection, query, parameters):
         connection.execute(_DROP.format(sql.Identifier("discovery", name)))
+
+
+def _found(connection: TimedConnection, query: str, parameters: Params) -> list[TupleRow]:
+    """What a query finds, in a transaction of its own, for which alone a path can be set."""
+    with connection.transaction():
+        connection.execute(SET_PATH)
+        return connection.execute(query, parameters).fetchall()
 
 
 def _create(space: VectorSpace) -> sql.Composed:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple
 
 from discovery_engine.registry.codec import PartRow
+from discovery_engine.registry.postgres.saved_listings import SaveMark
 from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
 from discovery_engine.registry.stored_snapshot import (
     ChangedServers,
@@ -20,22 +21,30 @@ from discovery_engine.tools.model import ServerName
 if TYPE_CHECKING:
     from psycopg import Connection
 
-_SCOPES_KEPT = 1000  # configurations; the ones least recently saved are dropped first
+    from discovery_engine.registry.postgres.timed_connection import TimedConnection
+
+SCOPES_KEPT = 1000  # configurations; the ones least recently saved are dropped first
+_SERVERS_AT_ONCE = 100  # that are read with their tools: a few MB
+_COLUMNS = "part, names, upstream_names, verdicts, judged, sources, digest, offerings"
+_FROM = "FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id"
+_OF_SERVER = f"""
+    {_FROM} WHERE servers.scope = (SELECT id FROM discovery.scopes WHERE key = %s)
+        AND servers.key = %s
+    """  # noqa: S608 - made of constants
+_LISTINGS = f"SELECT servers.name, servers.id, servers.saved, {_COLUMNS} {_FROM}"
+
+SaveMarks: TypeAlias = Mapping[ServerName, SaveMark]
 
 
-def load(connection: Connection, scope: str) -> StoredSnapshot | None:
+def load(connection: TimedConnection, scope: str) -> tuple[StoredSnapshot, SaveMarks] | None:
     query = "SELECT id, settings, revision, saved, decided FROM discovery.scopes WHERE key = %s"
     row = connection.execute(query, (key_of(scope),)).fetchone()
     if row is None:
         return None
     key, settings, revision, saved, decided = row
-    query = """
-        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
-        FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id
-        WHERE scope = %s ORDER BY servers.id
-        """
-    parts = [PartRow(*part) for part in connection.execute(query, (key,))]
-    return StoredSnapshot(settings, revision, saved, decided, parts)
+    query = f"{_LISTINGS} WHERE scope = %s ORDER BY servers.id"
+    parts, marks = _marked(connection.rows(query, (key,), at_once=_SERVERS_AT_ONCE))
+    return StoredSnapshot(settings, revision, saved, decided, parts), marks
 
 
 def settings(connection: Connection, scope: str) -> str | None:
@@ -49,6 +58,7 @@ def scopes(connection: Connection) -> list[str]:
     query = """
         SELECT name FROM discovery.scopes UNION SELECT scope FROM discovery.presets
         UNION SELECT scope FROM discovery.agent_requests
+        UNION SELECT scope FROM discovery.refresh_jobs UNION SELECT scope FROM discovery.webhooks
         """
     return [from_column(name) for (name,) in connection.execute(query)]
 
@@ -72,25 +82,29 @@ def present_save(connection: Connection, scope: str) -> tuple[int | None, bool]:
 
 def row_of(connection: Connection, scope: str, server: str) -> PartRow | None:
     """What is saved of one server; None if it was never listed."""
-    query = """
-        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
-        FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id
-        JOIN discovery.scopes ON scopes.id = servers.scope
-        WHERE scopes.key = %s AND servers.key = %s
-        """
-    row = connection.execute(query, (key_of(scope), key_of(server))).fetchone()
+    row = connection.execute(
+        f"SELECT {_COLUMNS} {_OF_SERVER}",
+        (key_of(scope), key_of(server)),
+    ).fetchone()
     return PartRow(*row) if row else None
 
 
-def save_settings(
-    connection: Connection,
-    scope: str,
-    settings: str,
-    servers: Collection[ServerName],
-    *,
-    keep_others: bool,
-) -> ChangedServers:
-    """Returns which servers are new, and which are gone."""
+def compared_row(
+    connection: Connection, scope: str, server: str
+) -> tuple[SaveMark, PartRow] | None:
+    """As `row_of`, with its mark and without the sources of its tools.
+
+    These are most of it, and the digest stands for them in a comparison.
+    """
+    columns = _COLUMNS.replace("sources", "''::bytea")
+    row = connection.execute(
+        f"SELECT servers.id, servers.saved, {columns} {_OF_SERVER}",
+        (key_of(scope), key_of(server)),
+    ).fetchone()
+    return (SaveMark(*row[:2]), PartRow(*row[2:])) if row else None
+
+
+def save_settings(connection: Connection, scope: str, settings: str) -> None:
     # Where nothing changed nothing is written, and no other gateway has anything to fetch.
     connection.execute(
         """
@@ -108,20 +122,40 @@ def save_settings(
             SELECT id FROM discovery.scopes ORDER BY saved DESC OFFSET %s FOR UPDATE SKIP LOCKED
         )
         """,
-        (_SCOPES_KEPT,),
+        (SCOPES_KEPT,),
     )
-    gone: list[tuple[str]] = []
-    if not keep_others:
-        gone = connection.execute(
-            """
-            DELETE FROM discovery.servers USING discovery.scopes
-            WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key <> ALL(%s)
-            RETURNING servers.name
-            """,
-            (key_of(scope), [key_of(name) for name in servers]),
-        ).fetchall()
-    added = add_servers(connection, scope, servers)
-    return ChangedServers(added, [from_column(name) for (name,) in gone])
+
+
+def change_servers(
+    connection: Connection,
+    scope: str,
+    servers: Collection[ServerName],
+    *,
+    keep_others: bool,
+    most: int,
+) -> tuple[ChangedServers, bool]:
+    """Add the servers that are new, and drop others without a job, unless all are kept.
+
+    No more than `most` are added, and no more dropped; returns which, and whether there are more.
+    """
+    known = _servers(connection, scope)
+    new = [name for name in dict.fromkeys(servers) if name not in known]
+    others = () if keep_others else known.keys() - servers
+    gone = sorted(others - _with_jobs(connection, scope, others)) if others else []
+    dropped = drop(connection, scope, gone[:most])
+    added = add_servers(connection, scope, new[:most])
+    return ChangedServers(added, dropped), max(len(new), len(gone)) > most
+
+
+def drop(connection: Connection, scope: str, servers: Iterable[ServerName]) -> list[str]:
+    """Drop servers with what they listed; returns those that were saved."""
+    query = """
+        DELETE FROM discovery.servers USING discovery.scopes
+        WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key = ANY(%s)
+        RETURNING servers.name
+        """
+    rows = connection.execute(query, (key_of(scope), [*map(key_of, servers)]))
+    return [from_column(name) for (name,) in rows]
 
 
 def add_servers(connection: Connection, scope: str, servers: Iterable[ServerName]) -> list[str]:
@@ -146,7 +180,8 @@ def save_parts(
     parts: Mapping[ServerName, PartRow],
     revision: int,
     decided: int | None,
-) -> None:
+) -> SaveMarks:
+    """Returns the marks under which they are saved now."""
     known = _servers(connection, scope)
     rows = [(known[name], row) for name, row in parts.items() if name in known]
     query = """
@@ -157,27 +192,27 @@ def save_parts(
     judged = decided_text(decided)
     found = connection.execute(query, (revision, judged, key_of(scope))).fetchone()
     if found is None:
-        return
+        return {}
     with connection.cursor() as cursor:
         cursor.executemany(
             "UPDATE discovery.servers SET part = %s, saved = %s WHERE id = %s",
             [(row.part, found[0], server) for server, row in rows],
         )
         cursor.executemany(_SAVE, [(server, *astuple(row)[1:]) for server, row in rows])
+    return {name: SaveMark(known[name], found[0]) for name in parts if name in known}
 
 
-def parts_since(connection: Connection, scope: str, save: int) -> tuple[int, list[PartRow]]:
+def parts_since(
+    connection: TimedConnection, scope: str, save: int
+) -> tuple[int, list[PartRow], SaveMarks]:
     """The number of the last save of a scope, and the parts that were saved after another."""
     query = "SELECT id, saved FROM discovery.scopes WHERE key = %s"
     key, saved = connection.execute(query, (key_of(scope),)).fetchone() or (0, save)
     if saved == save:
-        return save, []
-    query = """
-        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
-        FROM discovery.servers JOIN discovery.listings ON listings.server = servers.id
-        WHERE scope = %s AND saved > %s ORDER BY servers.id
-        """
-    return saved, [PartRow(*part) for part in connection.execute(query, (key, save))]
+        return save, [], {}
+    query = f"{_LISTINGS} WHERE scope = %s AND saved > %s ORDER BY servers.id"
+    rows = connection.rows(query, (key, save), at_once=_SERVERS_AT_ONCE)
+    return saved, *_marked(rows)
 
 
 def servers_since(connection: Connection, scope: str, save: int) -> list[ServerName]:
@@ -219,6 +254,25 @@ _SAVE = """
         verdicts = excluded.verdicts, judged = excluded.judged, sources = excluded.sources,
         digest = excluded.digest, offerings = excluded.offerings
     """
+
+
+def _with_jobs(
+    connection: Connection, scope: str, servers: Collection[ServerName]
+) -> frozenset[ServerName]:
+    # By their keys: joined by names, 50,000 took more than the 5 s of an operation until the
+    # database had statistics of them.
+    query = "SELECT server FROM discovery.refresh_jobs WHERE key = ANY(%s)"
+    rows = connection.execute(query, ([key_of(scope, name) for name in servers],))
+    return frozenset(ServerName(from_column(name)) for (name,) in rows)
+
+
+def _marked(rows: Iterable[tuple[Any, ...]]) -> tuple[list[PartRow], SaveMarks]:
+    parts: list[PartRow] = []
+    marks: dict[ServerName, SaveMark] = {}
+    for name, server, save, *part in rows:
+        parts.append(PartRow(*part))
+        marks[ServerName(from_column(name))] = SaveMark(server, save)
+    return parts, marks
 
 
 def _servers(connection: Connection, scope: str) -> dict[ServerName, int]:

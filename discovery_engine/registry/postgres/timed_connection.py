@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
@@ -18,7 +18,16 @@ _WAIT_INTERVAL = 0.1  # seconds between two looks for Ctrl-C
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _TRANSACTION_TIMEOUT_SINCE = 170_000  # a version of the server
 _STEP_LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
+_LEAST_TIMEOUT = 2  # seconds for one host; the driver has no less
+_ROWS = "rows"  # the cursor in the server; there is one at a time
 _LONGEST_BATCH = 1_000_000  # characters, after which a message is sent
+SET_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
+"""Names without a schema are the system's. By default they are also those of `public`, in which
+other roles of many databases may make functions: one that fits better would run with our rights."""
+
+
+class DeadlineError(psycopg.OperationalError):
+    """There was no answer by the deadline; the connection is unusable."""
 
 
 class _BatchingCursor(psycopg.Cursor[TupleRow]):
@@ -50,20 +59,38 @@ class TimedConnection(psycopg.Connection[TupleRow]):
 
     deadline: float | None = None
     """By `time.monotonic()`; None waits for as long as it takes."""
+    patience: float | None = None
+    """Seconds for each batch of `rows`; None leaves the deadline as it is."""
 
     def begin(self, *, is_read: bool, limit: float) -> None:
         """Begin a transaction, which the server ends if it takes longer than `limit` seconds.
 
         A process that is stopped in the middle of one would keep its locks, and all others waiting,
         for as long as it is; and a session that waits for a lock does not notice that its client
-        has given up. Servers before 17 time each statement, and each pause between two.
+        has given up. Servers before 17 time each statement, and each pause between two; so does
+        every server where it is only read, which keeps nobody waiting.
         """
         mode = " ISOLATION LEVEL REPEATABLE READ READ ONLY" if is_read else ""
         is_old = self.info.server_version < _TRANSACTION_TIMEOUT_SINCE
-        limits = _STEP_LIMITS if is_old else ("transaction_timeout",)
+        limits = _STEP_LIMITS if is_old or is_read else ("transaction_timeout",)
         local = "; ".join(f"SET LOCAL {limited} = {round(limit * 1000)}" for limited in limits)
         # One message, and no setting of the session: behind a pooler that is another one each time.
-        self.execute(f"BEGIN{mode}; {local}")
+        self.execute(f"BEGIN{mode}; {local}; {SET_PATH}")
+
+    def rows(self, query: Query, parameters: Params, *, at_once: int) -> Iterator[TupleRow]:
+        """The rows of a query that finds more with every tool, in batches.
+
+        A catalog may take longer to read than an operation may: each batch has that time.
+        """
+        cursor = self.cursor(_ROWS)
+        try:
+            cursor.execute(query, parameters)
+            while batch := cursor.fetchmany(at_once):
+                yield from batch
+                if self.patience is not None:
+                    self.deadline = time.monotonic() + self.patience
+        finally:
+            _close(cursor)
 
     def wait(
         self, gen: PQGen[T], interval: float = _WAIT_INTERVAL, timeout: float | None = None
@@ -73,18 +100,33 @@ class TimedConnection(psycopg.Connection[TupleRow]):
         if self.deadline is not None:
             left = max(self.deadline - time.monotonic(), 0.0)
             timeout = left if timeout is None else min(left, timeout)
-        return super().wait(gen, interval=interval, timeout=timeout)
+        try:
+            return super().wait(gen, interval=interval, timeout=timeout)
+        except psycopg.OperationalError as error:
+            if self.deadline is None or time.monotonic() < self.deadline:
+                raise
+            raise DeadlineError("it was not answered in time") from error
+
+
+def _close(cursor: psycopg.ServerCursor[TupleRow]) -> None:
+    try:
+        cursor.close()
+    except psycopg.Error:
+        cursor.close()  # the connection was lost: the first time leaves the cursor open
+        raise
 
 
 def open_connection(parameters: dict[str, str], *, timeout: float) -> TimedConnection:
     """A new connection in autocommit mode.
+
+    Of several hosts each has its part of the time: one that is silent leaves some to the next.
 
     Raises:
         psycopg.Error: If there is none within `timeout` seconds.
     """
     defaults: dict[str, Any] = {
         "application_name": "discovery",
-        "connect_timeout": max(2, round(timeout)),
+        "connect_timeout": max(_LEAST_TIMEOUT, round(timeout / _host_count(parameters))),
         **_KEEPALIVES,
     }
     try:
@@ -102,3 +144,8 @@ def open_connection(parameters: dict[str, str], *, timeout: float) -> TimedConne
         raise
     connection.deadline = time.monotonic() + timeout
     return connection
+
+
+def _host_count(parameters: dict[str, str]) -> int:
+    hosts = parameters.get("hostaddr") or parameters.get("host", "")
+    return len(hosts.split(","))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discovery_engine.registry.postgres import registered_queries
 from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
@@ -23,6 +23,10 @@ from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+    from discovery_engine.registry.postgres.timed_connection import TimedConnection
+
+_AT_ONCE = 5_000  # acceptances, of which there is one for each tool: a few MB
 
 
 def lock_number(connection: Connection) -> int:
@@ -42,12 +46,12 @@ def set_number(connection: Connection, newest: int) -> None:
     connection.execute("UPDATE discovery.decision_log SET number = %s", (newest,))
 
 
-def decisions(connection: Connection, scope: str) -> Decisions:
+def decisions(connection: TimedConnection, scope: str) -> Decisions:
     accepted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     query = """
         SELECT server, tool, meaning, fingerprint FROM discovery.acceptances WHERE scope_key = %s
         """
-    for server, tool, *digests in connection.execute(query, (key_of(scope),)):
+    for server, tool, *digests in connection.rows(query, (key_of(scope),), at_once=_AT_ONCE):
         accepted[from_column(server)][from_column(tool)].update(map(from_column, digests))
     return Decisions(
         approvals(connection, scope),
@@ -133,6 +137,9 @@ def lost_at(connection: Connection, scope: str) -> float | None:
 
 
 def save_loss(connection: Connection, scope: str, at: float, acknowledged: float | None) -> None:
+    if scope == EVERY_SCOPE and acknowledged is None:
+        # It makes those before it void, also what their owners have acknowledged.
+        connection.execute("DELETE FROM discovery.losses")
     connection.execute(
         """
         INSERT INTO discovery.losses (key, scope, at, acknowledged) VALUES (%s, %s, %s, %s)
@@ -156,20 +163,16 @@ _ACCEPT = """
     """
 
 
-def export(connection: Connection) -> DecisionExport:
-    """All decisions that are in effect; what was decided last comes last."""
+def export(connection: TimedConnection, *, after: int) -> DecisionExport:
+    """All decisions that are in effect, but of acceptances those that follow a number."""
     effective = EffectiveDecisions()
     query = "SELECT scope, server, identity, at FROM discovery.approvals ORDER BY number"
     for scope, server, identity, at in connection.execute(query):
         one = Approval(from_column(server), from_column(identity))
         effective.add(ApprovalRecord(from_column(scope), one, at))
-    query = """
-        SELECT at, scope, server, tool, meaning, fingerprint, definition
-        FROM discovery.acceptances ORDER BY number
-        """
-    for at, *columns in connection.execute(query):
-        scope, *texts = map(from_column, columns)
-        effective.add(AcceptanceRecord(scope, Acceptance(*texts), at))
+    query = f"{_ACCEPTED} WHERE number > %s ORDER BY number"
+    for row in connection.rows(query, (after,), at_once=_AT_ONCE):
+        effective.add(_accepted(row))
     # That of every scope first: it makes those before it void.
     query = "SELECT scope, at, acknowledged FROM discovery.losses ORDER BY scope <> '*'"
     for scope, *rest in connection.execute(query):
@@ -179,26 +182,46 @@ def export(connection: Connection) -> DecisionExport:
     return DecisionExport(number(connection), effective, registered_queries.marks(connection))
 
 
-def replace(connection: Connection, decisions: DecisionExport) -> None:
-    """Hold these decisions, and no others; the number is locked until the end."""
+def last_accepted(connection: Connection, at_most: int) -> AcceptanceRecord | None:
+    """The newest acceptance up to a number."""
+    query = f"{_ACCEPTED} WHERE number <= %s ORDER BY number DESC LIMIT 1"
+    row = connection.execute(query, (at_most,)).fetchone()
+    return _accepted(row) if row else None
+
+
+_ACCEPTED = """
+    SELECT number, at, scope, server, tool, meaning, fingerprint, definition
+    FROM discovery.acceptances
+    """
+
+
+def drop_trust(connection: Connection) -> None:
+    """Drop all approvals and acceptances, and no loss."""
     lock_number(connection)
-    for table in ("approvals", "acceptances", "losses"):
-        connection.execute(f"DELETE FROM discovery.{table}")  # noqa: S608 - one of three words
-    effective = decisions.effective
-    approved, accepted = effective.approvals.values(), effective.acceptances.values()
+    connection.execute("DELETE FROM discovery.approvals; DELETE FROM discovery.acceptances")
+
+
+def add_approvals(connection: Connection, approved: Iterable[tuple[int, ApprovalRecord]]) -> None:
+    """Add approvals, each with its number."""
+    rows = [approval_row(one.scope, one.approval, one.at, number) for number, one in approved]
     with connection.cursor() as cursor:
-        cursor.executemany(
-            _APPROVE,
-            [approval_row(one.scope, one.approval, one.at, n) for n, one in enumerate(approved)],
-        )
-        cursor.executemany(
-            _ACCEPT,
-            [
-                acceptance_row(one.scope, one.acceptance, one.at, n)
-                for n, one in enumerate(accepted, 1 - len(accepted) + decisions.number)
-            ],
-        )
-    for loss in effective.losses.values():
+        cursor.executemany(_APPROVE, rows)
+
+
+def add_acceptances(
+    connection: Connection, accepted: Iterable[tuple[int, AcceptanceRecord]]
+) -> None:
+    """Add acceptances, each with its number."""
+    rows = [acceptance_row(one.scope, one.acceptance, one.at, number) for number, one in accepted]
+    with connection.cursor() as cursor:
+        cursor.executemany(_ACCEPT, rows)
+
+
+def replace_rest(connection: Connection, decisions: DecisionExport) -> None:
+    """Hold these losses, servers and switches, and no others, and the number of the newest."""
+    lock_number(connection)
+    connection.execute("DELETE FROM discovery.losses")
+    for loss in decisions.effective.losses.values():
         save_loss(connection, loss.scope, loss.at, loss.acknowledged)
     registered_queries.replace(connection, decisions)
     set_number(connection, decisions.number)
@@ -214,6 +237,12 @@ def acceptance_row(scope: str, one: Acceptance, at: float, number: int) -> tuple
     names = scope, one.server, one.tool, one.meaning
     texts = map(to_column, (*names, one.fingerprint, one.definition))
     return key_of(*names), number, *texts, at, key_of(scope), key_of(scope, one.server)
+
+
+def _accepted(row: tuple[Any, ...]) -> AcceptanceRecord:
+    _, at, *columns = row
+    scope, *texts = map(from_column, columns)
+    return AcceptanceRecord(scope, Acceptance(*texts), at)
 
 
 def _known_tools(

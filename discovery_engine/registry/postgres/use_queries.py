@@ -36,9 +36,23 @@ def count(connection: Connection, scope: str, key: ToolKey, at: float) -> None:
 
 def save_all(connection: Connection, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
     """Have these counts, whatever there were; those of unknown servers are left out."""
-    for key, use in uses.items():
-        if (server := _locked_server(connection, scope, key)) is not None:
-            _save(connection, server, key, use)
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            INSERT INTO discovery.uses (server, key, tool, count, at)
+            SELECT servers.id, %s, %s, %s, %s FROM discovery.servers
+            JOIN discovery.scopes ON scopes.id = servers.scope
+            WHERE scopes.key = %s AND servers.key = %s
+            ON CONFLICT (server, key) DO UPDATE SET count = excluded.count, at = excluded.at
+            """,
+            [
+                (
+                    key_of(key.tool), to_column(key.tool), use.count, use.at,
+                    key_of(scope), key_of(key.server),
+                )
+                for key, use in uses.items()
+            ],
+        )  # fmt: skip
 
 
 def _locked_server(connection: Connection, scope: str, key: ToolKey) -> int | None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from discovery_engine.registry.postgres.storable_text import key_of, to_column
+from msgspec.structs import astuple
+
+from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
+from discovery_engine.registry.webhook_export import StoredDelivery, StoredWebhook, WebhookExport
 from discovery_engine.registry.webhook_rows import (
     WebhookRow,
     address_of,
     definition_of,
+    is_first,
     webhook_changes,
 )
-from discovery_engine.webhooks.delivery import Delivery, WebhookState
+from discovery_engine.webhooks.delivery import Delivery, ServerHealth, WebhookState
 from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
 
 if TYPE_CHECKING:
@@ -36,7 +40,10 @@ def replace_all(
     connection: Connection, scope: str, webhooks: Iterable[WebhookSettings], *, keep_others: bool
 ) -> None:
     """Have these, and no others unless they are kept; nothing is written where nothing changed."""
-    changes = webhook_changes(rows(connection, scope), webhooks, keep_others=keep_others)
+    query = f"DELETE FROM discovery.webhooks WHERE scope_key = %s AND left_at < {_NOW} - %s"  # noqa: S608
+    connection.execute(query, (key_of(scope), GIVE_UP_AFTER))
+    before = rows(connection, scope)
+    changes = webhook_changes(before, webhooks, keep_others=keep_others)
     if not changes:
         return
     connection.execute(
@@ -63,8 +70,7 @@ def replace_all(
                 address_of(webhook),
             ),
         )
-    query = f"DELETE FROM discovery.webhooks WHERE scope_key = %s AND left_at < {_NOW} - %s"  # noqa: S608
-    connection.execute(query, (key_of(scope), GIVE_UP_AFTER))
+    _begin_anew(connection, scope, before)
 
 
 def add(connection: Connection, webhook: int, event: StoredEvent, now: float) -> None:
@@ -163,17 +169,17 @@ def fail(connection: Connection, delivery: Delivery, reason: str, retry_in: floa
     return True
 
 
-def disable(connection: Connection, scope: str, webhook: str, reason: str) -> int:
+def disable(connection: Connection, scope: str, webhook: str, reason: str, address: str) -> int:
     query = f"""
-        UPDATE discovery.webhooks SET disabled_at = {_NOW}, failed_at = {_NOW}, failure = %s
-        WHERE key = %s
-        """  # noqa: S608 - as above
-    connection.execute(query, (to_column(reason), key_of(scope, webhook)))
-    query = """
+        WITH gone AS (
+            UPDATE discovery.webhooks SET disabled_at = {_NOW}, failed_at = {_NOW}, failure = %s
+            WHERE key = %s AND address = %s RETURNING id
+        )
         UPDATE discovery.webhook_deliveries SET due_at = NULL, fence = fence + 1
-        WHERE webhook = (SELECT id FROM discovery.webhooks WHERE key = %s) AND due_at IS NOT NULL
-        """
-    return connection.execute(query, (key_of(scope, webhook),)).rowcount
+        FROM gone WHERE webhook = gone.id AND due_at IS NOT NULL
+        """  # noqa: S608 - as above
+    values = to_column(reason), key_of(scope, webhook), address
+    return connection.execute(query, values).rowcount
 
 
 def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) -> int:
@@ -182,6 +188,7 @@ def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) 
         "scope": key_of(scope),
         "keys": [key_of(scope, name) for name in webhooks or ()],
     }
+    before = rows(connection, scope)
     connection.execute(
         f"""
         UPDATE discovery.webhooks SET disabled_at = NULL
@@ -189,6 +196,7 @@ def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) 
         """,  # noqa: S608 - as above
         values,
     )
+    _begin_anew(connection, scope, before)
     query = f"""
         UPDATE discovery.webhook_deliveries
         SET due_at = {_NOW}, tried_since = {_NOW}, attempts = 0
@@ -197,3 +205,89 @@ def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) 
         )
         """  # noqa: S608 - as above
     return connection.execute(query, values).rowcount
+
+
+def export(connection: Connection, scope: str) -> WebhookExport:
+    query = f"SELECT {_COLUMNS} FROM discovery.webhooks WHERE scope_key = %s ORDER BY id"  # noqa: S608
+    webhooks = [
+        StoredWebhook(*[*row, from_column(failure)])
+        for *row, failure in connection.execute(query, (key_of(scope),))
+    ]
+    query = """
+        SELECT servers.name, told_failing_at, told_well_at FROM discovery.servers
+        JOIN discovery.scopes ON scopes.id = servers.scope
+        WHERE scopes.key = %s AND coalesce(told_failing_at, told_well_at) IS NOT NULL
+        """
+    rows = connection.execute(query, (key_of(scope),))
+    health = {from_column(server): ServerHealth(*times) for server, *times in rows}
+    return WebhookExport(tuple(webhooks), health)
+
+
+def replace(connection: Connection, scope: str, export: WebhookExport) -> None:
+    """Have these webhooks, without deliveries, and no others."""
+    connection.execute("DELETE FROM discovery.webhooks WHERE scope_key = %s", (key_of(scope),))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"""
+            INSERT INTO discovery.webhooks (key, scope_key, scope, {_COLUMNS})
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            """,  # noqa: S608 - as above
+            [
+                (
+                    key_of(scope, one.name), key_of(scope), to_column(scope),
+                    *astuple(one)[:-1], to_column(one.failure),
+                )
+                for one in export.webhooks
+            ],
+        )  # fmt: skip
+        cursor.executemany(
+            """
+            UPDATE discovery.servers SET told_failing_at = %s, told_well_at = %s
+            FROM discovery.scopes
+            WHERE scopes.id = servers.scope AND scopes.key = %s AND servers.key = %s
+            """,
+            [
+                (*astuple(health), key_of(scope), key_of(server))
+                for server, health in export.health.items()
+            ],
+        )
+
+
+def deliveries(connection: Connection, scope: str) -> list[StoredDelivery]:
+    """The oldest first."""
+    query = """
+        SELECT name, event_id, event_type, body, stored_at, tried_since, due_at, attempts
+        FROM discovery.webhook_deliveries JOIN discovery.webhooks ON webhooks.id = webhook
+        WHERE scope_key = %s ORDER BY webhook_deliveries.id
+        """
+    return [StoredDelivery(*row) for row in connection.execute(query, (key_of(scope),))]
+
+
+def add_all(connection: Connection, scope: str, stored: Iterable[StoredDelivery]) -> None:
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            INSERT INTO discovery.webhook_deliveries
+                (webhook, event_id, event_type, body, stored_at, tried_since, due_at, attempts)
+            SELECT id, %s, %s, %s, %s, %s, %s, %s FROM discovery.webhooks WHERE key = %s
+            """,
+            [(*astuple(one)[1:], key_of(scope, one.webhook)) for one in stored],
+        )
+
+
+_COLUMNS = """
+    name, definition, address, left_at, disabled_at, delivered, dropped, delivered_at, failed_at,
+    failure
+    """
+
+
+def _begin_anew(connection: Connection, scope: str, before: Iterable[WebhookRow]) -> None:
+    """Forget what was sent of each server's health, if nothing was noted until now."""
+    if is_first(before, rows(connection, scope)):
+        query = """
+            UPDATE discovery.servers SET told_failing_at = NULL, told_well_at = NULL
+            FROM discovery.scopes
+            WHERE scopes.id = servers.scope AND scopes.key = %s
+                AND (told_failing_at IS NOT NULL OR told_well_at IS NOT NULL)
+            """
+        connection.execute(query, (key_of(scope),))

@@ -17,11 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage_or_bad_text
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import EffectiveDecisions, Record
 from discovery_engine.registry.sqlite import decision_tables, index_table
-from discovery_engine.registry.sqlite.busy_handler import BusyHandler, is_busy
+from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at, is_busy
 from discovery_engine.registry.sqlite.decision_log import DecisionLog, Depth
 from discovery_engine.registry.sqlite.decision_tables import RowCounts
 from discovery_engine.registry.sqlite.migrations import migrate
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 # SQLite's message about a damaged schema quotes it; Python raises the second where that is no text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _Error = sqlite3.Error | UnicodeDecodeError
@@ -38,11 +38,29 @@ _PRIVATE = 0o600
 # As private, and yet another mode: whatever was found open to others stays known as such until it
 # was dealt with, even if this process is killed meanwhile.
 _CLOSED_JUST_NOW = 0o700
-# What SQLite keeps beside the database, and itself: last, or a process that opens a new one
-# meanwhile would roll the old one's journal back into it.
-_FILES = ("-wal", "-shm", "-journal", "")
 # Before it, two processes that checkpoint a write-ahead log at once can damage the database.
 _WAL_IS_SAFE = (3, 51, 3)
+
+
+def sqlite_database(
+    path: str | Path,
+    *,
+    is_thorough: bool = True,
+    patience: float | None = None,
+    sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
+    busy: BusyHandler | None = None,
+) -> Database:
+    """The file of a registry; see `registry.open_sqlite`."""
+    place = Path(path).absolute()
+    busy = busy or busy_handler_at(place)
+    return Database(
+        place,
+        sqlite_version=sqlite_version,
+        busy=busy,
+        log=DecisionLog(place, busy, patience=patience),
+        is_thorough=is_thorough,
+        patience=patience,
+    )
 
 
 class Database:
@@ -189,7 +207,7 @@ class Database:
 
     def _follow(self) -> None:
         """Open the file that is there now, if it is another one than was opened."""
-        if self._is_closed or _identity(self.path) == self._identity:
+        if self._is_closed or file_identity(self.path) == self._identity:
             return
         self._connection.close()
         self._connection = self._opened(thorough=True)
@@ -242,13 +260,16 @@ class Database:
     def _connected(self) -> sqlite3.Connection:
         was_private = _make_private(self.path)
         self._is_checked, self._counts = False, None
-        self._identity = _identity(self.path)
+        self._identity = file_identity(self.path)
         connection = sqlite3.connect(
             self.path, timeout=0.0, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA synchronous = FULL")
+            # FULL does not sync the folder once a rollback journal is deleted: after a power cut
+            # the journal may be there again, and undo what was committed. A write takes a fifth
+            # more for it.
+            connection.execute("PRAGMA synchronous = EXTRA")
             migrate(connection)
             if not was_private:
                 index_table.drop(connection)  # others could have written them
@@ -261,10 +282,10 @@ class Database:
 
     def _set_aside(self, damage: _Error) -> bool:
         """Returns whether the damaged file was there still; the log is locked."""
-        if _identity(self.path) != self._identity:
+        if file_identity(self.path) != self._identity:
             return False  # another process has done it, and begun a new file
         aside = _free_name(self.path)
-        for suffix in _FILES:
+        for suffix in SUFFIXES:
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
         self.recovered = str(aside)
@@ -302,21 +323,7 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
 
 
 def _is_damage(error: _Error) -> bool:
-    if isinstance(error, UnicodeDecodeError):
-        return True
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # text that is not UTF-8 is found by Python, which gives no code
-        return isinstance(error, sqlite3.OperationalError)
-    return code & 0xFF in _DAMAGE
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands at a path; None if none does."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+    return isinstance(error, UnicodeDecodeError) or is_damage_or_bad_text(error)
 
 
 def _free_name(path: Path) -> Path:

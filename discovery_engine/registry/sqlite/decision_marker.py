@@ -15,10 +15,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from discovery_engine._util.digests import blake2b
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler
 
 _PRIVATE = 0o600
+_DIGEST = 8  # bytes
 _LIMIT = 1 << 20  # bytes that are read of it
 # Nanoseconds: within them a file may change twice, and show one time of change.
 _COARSEST_CLOCK = 2_000_000_000
@@ -63,12 +65,16 @@ class DecisionMarkerFile:
     ) -> None:
         """Not synced: after a power cut an older marker is incomplete, but not wrong.
 
+        One that is torn between two shows by its checksum.
+
         Args:
             number: Of the newest decision.
             scopes: Those in which something was decided.
             journal: The stamp of the journal, if every line of it holds.
         """
-        fields = {"number": number, "scopes": sorted(scopes), "journal": journal}
+        named = sorted(scopes)
+        fields = {"number": number, "scopes": named, "journal": journal}
+        fields["checksum"] = _checksum(number, named, journal)
         content = json.dumps(fields).encode("ascii")
         with os.fdopen(self._opened(), "r+b", buffering=0) as file:
             file.write(content + b"\n")
@@ -108,8 +114,12 @@ def _mark(content: bytes, written: int) -> DecisionMarker:
     try:
         match json.loads(content):
             case {"number": int(number), "scopes": list(scopes), **rest}:
+                stamp = rest.get("journal")
+                # An older version of the program writes none.
+                if rest.get("checksum") not in (None, _checksum(number, scopes, stamp)):
+                    return _UNREADABLE
                 named = frozenset(map(str, scopes))
-                match rest.get("journal"):
+                match stamp:
                     case [int(size), int(changed), int(file)]:
                         is_settled = written - changed > _COARSEST_CLOCK
                         return DecisionMarker(number, named, (size, changed, file), is_settled)
@@ -117,3 +127,7 @@ def _mark(content: bytes, written: int) -> DecisionMarker:
     except (ValueError, RecursionError):
         pass
     return _UNREADABLE
+
+
+def _checksum(*fields: object) -> str:
+    return blake2b(json.dumps(fields).encode("ascii"), digest_size=_DIGEST).hexdigest()

@@ -20,8 +20,10 @@ from discovery_engine.registry.records import (
     ApprovalRecord,
     EffectiveDecisions,
     LossRecord,
+    NewerDecisions,
     Record,
     RevocationRecord,
+    records_between,
 )
 from discovery_engine.registry.sqlite import server_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
@@ -48,6 +50,8 @@ def decisions(connection: sqlite3.Connection, scope: str) -> Decisions:
         lost_at(connection, scope),
     )
 
+
+_MOST_VOID = 1000  # decisions that others have made void since
 
 RowCounts: TypeAlias = Mapping[tuple[str, str], int]
 """How many acceptances there are, by scope and server."""
@@ -215,10 +219,39 @@ def stored(connection: sqlite3.Connection) -> StoredDecisions:
     return StoredDecisions(EffectiveDecisions.of(records), newest, is_sound)
 
 
+def records_of(connection: sqlite3.Connection, newer: NewerDecisions) -> list[Record] | None:
+    """What a registry decided since, once it is written here; None if that cannot be known."""
+    query = f"{_ACCEPTED} ORDER BY id DESC LIMIT 1"
+    last = next((_accepted(*row) for *row, _ in connection.execute(query)), None)
+    if head(connection).number != newer.since or last != newer.last:
+        return None
+    known = EffectiveDecisions.of(
+        record_of(*row)
+        for query, record_of in _HELD_BESIDE
+        for *row, _ in connection.execute(query)
+    )
+    now = newer.export.effective
+    records = [*records_between(known, now)]
+    for record in records:
+        known.add(record)
+    # Some void each other. The number rises by one for each, so the last one stands for these.
+    void = newer.export.number - newer.since - len(records)
+    if known != now or not records or not 0 <= void <= _MOST_VOID:
+        return None
+    update(connection, now)
+    return records + records[-1:] * void
+
+
 def replace(connection: sqlite3.Connection, effective: EffectiveDecisions) -> None:
     """Hold these decisions, and no others."""
-    for table in ("approvals", "acceptances", "losses"):
-        connection.execute(f"DELETE FROM {table}")  # noqa: S608 - one of three words
+    connection.execute("DELETE FROM acceptances")
+    update(connection, effective)
+
+
+def update(connection: sqlite3.Connection, effective: EffectiveDecisions) -> None:
+    """Hold these acceptances, too, and of all else these decisions and no others."""
+    for table in ("approvals", "losses"):
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608 - one of two words
     connection.executemany(_APPROVE, map(_approved_row, effective.approvals.values()))
     connection.executemany(_ACCEPT, map(_accepted_row, effective.acceptances.values()))
     connection.executemany(_LOSE, map(_loss_row, effective.losses.values()))
@@ -270,17 +303,14 @@ def _loss(scope: str, at: float, acknowledged: float | None) -> LossRecord:
     return LossRecord(from_column(scope), at, acknowledged)
 
 
-_HELD: tuple[tuple[str, Callable[..., Record]], ...] = (
+_ACCEPTED = """
+    SELECT scope, server, tool, meaning, fingerprint, definition, at, checksum
+    FROM acceptances NOT INDEXED
+    """
+_HELD_BESIDE: tuple[tuple[str, Callable[..., Record]], ...] = (
     (
         "SELECT scope, server, identity, at, checksum FROM approvals NOT INDEXED ORDER BY id",
         _approved,
-    ),
-    (
-        """
-        SELECT scope, server, tool, meaning, fingerprint, definition, at, checksum
-        FROM acceptances NOT INDEXED ORDER BY id
-        """,
-        _accepted,
     ),
     # That of every scope first: it makes those before it void.
     (
@@ -290,6 +320,8 @@ _HELD: tuple[tuple[str, Callable[..., Record]], ...] = (
     (server_tables.HELD_SERVERS, server_tables.registered),
     (server_tables.HELD_SWITCHES, server_tables.switched),
 )
+"""What is held beside acceptances."""
+_HELD = (f"{_ACCEPTED} ORDER BY id", _accepted), *_HELD_BESIDE
 
 
 def _known_tools(

@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from discovery_engine._util.digests import blake2b
+from discovery_engine._util.folder_sync import sync_folder
 from discovery_engine.registry.records import (
     AcceptanceRecord,
     ApprovalRecord,
@@ -145,7 +146,7 @@ class Journal:
             file.write(_FIRST_LINE + lines if is_first else lines)
             os.fsync(file.fileno())
         if is_first:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def replace(self, records: Sequence[Record], *, number: int) -> JournalHead:
         """Write the journal anew, in one step; returns its head.
@@ -165,7 +166,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         new.replace(self.path)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
         return head
 
 
@@ -271,13 +272,3 @@ def _server_record(fields: list[Any]) -> ServerRecord | None:
         case ["switch", scope, server, is_wanted, at]:
             return SwitchRecord(scope, server, is_wanted, at)
     return None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder after a rename, where folders can be synced."""
-    with contextlib.suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -15,7 +15,7 @@ from discovery_engine.registry.stored_snapshot import (
 )
 from discovery_engine.tools.model import ServerName
 
-_SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped first
+SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped first
 
 
 def rows(connection: sqlite3.Connection, scope: str) -> StoredSnapshot | None:
@@ -44,7 +44,7 @@ def scopes(connection: sqlite3.Connection) -> list[str]:
     """Those in which anything is kept but decisions."""
     query = """
         SELECT name FROM scopes UNION SELECT scope FROM presets UNION SELECT scope
-        FROM agent_requests
+        FROM agent_requests UNION SELECT scope FROM refresh_jobs UNION SELECT scope FROM webhooks
         """
     return [from_column(name) for (name,) in connection.execute(query)]
 
@@ -85,16 +85,28 @@ def save_settings(
         DELETE FROM scopes
         WHERE id NOT IN (SELECT id FROM scopes ORDER BY saved DESC LIMIT ?)
         """,
-        (_SCOPES_KEPT,),
+        (SCOPES_KEPT,),
     )
-    gone: list[tuple[int, ServerName]] = []
+    gone: list[str] = []
     if not keep_others:
-        known = _servers(connection, scope)
-        gone = [(server, name) for server, name in known if name not in set(servers)]
-        query = "DELETE FROM servers WHERE id = ?"
-        connection.executemany(query, [(server,) for server, _ in gone])
+        known, named = _servers(connection, scope), frozenset(servers)
+        others = [name for _, name in known if name not in named]
+        gone = drop(connection, scope, _without_jobs(connection, scope, others))
     added = add_servers(connection, scope, servers)
-    return ChangedServers(added, [name for _, name in gone])
+    return ChangedServers(added, gone)
+
+
+def drop(connection: sqlite3.Connection, scope: str, servers: Iterable[ServerName]) -> list[str]:
+    """Drop servers with what they listed; returns those that were saved."""
+    query = """
+        DELETE FROM servers
+        WHERE name = ? AND scope = (SELECT id FROM scopes WHERE name = ?)
+        """
+    return [
+        name
+        for name in servers
+        if connection.execute(query, (as_text(name), as_text(scope))).rowcount
+    ]
 
 
 def add_servers(
@@ -102,10 +114,9 @@ def add_servers(
 ) -> list[str]:
     """Returns those that are new."""
     known = {name for _, name in _servers(connection, scope)}
-    key = _scope_key(connection, scope)
     new = [name for name in dict.fromkeys(servers) if name not in known]
-    query = "INSERT INTO servers (scope, name) VALUES (?, ?)"
-    connection.executemany(query, [(key, as_text(name)) for name in new])
+    query = "INSERT INTO servers (scope, name) SELECT id, ? FROM scopes WHERE name = ?"
+    connection.executemany(query, [(as_text(name), as_text(scope)) for name in new])
     return [*new]
 
 
@@ -171,9 +182,15 @@ def forget(
     return listing_tables.forget(connection, keys)
 
 
-def _scope_key(connection: sqlite3.Connection, scope: str) -> int:
-    [key] = connection.execute("SELECT id FROM scopes WHERE name = ?", (as_text(scope),)).fetchone()
-    return int(key)
+def _without_jobs(
+    connection: sqlite3.Connection, scope: str, servers: Iterable[ServerName]
+) -> list[ServerName]:
+    query = "SELECT 1 FROM refresh_jobs WHERE scope = ? AND server = ?"
+    return [
+        name
+        for name in servers
+        if not connection.execute(query, (as_text(scope), as_text(name))).fetchone()
+    ]
 
 
 def _servers(connection: sqlite3.Connection, scope: str) -> list[tuple[int, ServerName]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from discovery_engine.registry.sqlite import webhook_table
 
 if TYPE_CHECKING:
     from discovery_engine.registry.sqlite.database import Database
+    from discovery_engine.registry.webhook_export import StoredDelivery, WebhookExport
     from discovery_engine.webhooks.delivery import Delivery, WebhookState
 
 
@@ -43,12 +44,25 @@ class SqliteWebhooks:
             lambda db: webhook_table.fail(db, delivery, reason, retry_in, self._clock())
         )
 
-    def disable_webhook(self, scope: str, webhook: str, reason: str) -> int:
+    def disable_webhook(self, scope: str, webhook: str, reason: str, *, address: str) -> int:
         return self._database.write(
-            lambda db: webhook_table.disable(db, scope, webhook, reason, self._clock())
+            lambda db: webhook_table.disable(db, scope, webhook, reason, address, self._clock())
         )
 
     def retry_deliveries(self, scope: str, webhooks: Collection[str] | None = None) -> int:
         return self._database.write(
             lambda db: webhook_table.retry(db, scope, webhooks, self._clock())
         )
+
+    def export_webhooks(self, scope: str) -> WebhookExport:
+        return self._database.read(lambda db: webhook_table.export(db, scope))
+
+    def import_webhooks(self, scope: str, webhooks: WebhookExport) -> None:
+        self._database.write(lambda db: webhook_table.replace(db, scope, webhooks))
+
+    def export_deliveries(self, scope: str) -> list[StoredDelivery]:
+        return self._database.read(lambda db: webhook_table.deliveries(db, scope))
+
+    def import_deliveries(self, scope: str, deliveries: Iterable[StoredDelivery]) -> None:
+        kept = tuple(deliveries)
+        self._database.write(lambda db: webhook_table.add_all(db, scope, kept))

@@ -9,14 +9,18 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from discovery_engine.registry.sqlite.encoding import as_text
+from msgspec.structs import astuple
+
+from discovery_engine.registry.sqlite.encoding import as_text, from_column
+from discovery_engine.registry.webhook_export import StoredDelivery, StoredWebhook, WebhookExport
 from discovery_engine.registry.webhook_rows import (
     WebhookRow,
     address_of,
     definition_of,
+    is_first,
     webhook_changes,
 )
-from discovery_engine.webhooks.delivery import Delivery, WebhookState
+from discovery_engine.webhooks.delivery import Delivery, ServerHealth, WebhookState
 from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
 
 if TYPE_CHECKING:
@@ -46,7 +50,10 @@ def replace_all(
     keep_others: bool,
 ) -> None:
     """Have these, and no others unless they are kept; nothing is written where nothing changed."""
-    changes = webhook_changes(rows(connection, scope), webhooks, keep_others=keep_others)
+    query = "DELETE FROM webhooks WHERE scope = ? AND left_at < ?"
+    connection.execute(query, (as_text(scope), now - GIVE_UP_AFTER))
+    before = rows(connection, scope)
+    changes = webhook_changes(before, webhooks, keep_others=keep_others)
     if not changes:
         return
     query = "UPDATE webhooks SET left_at = ? WHERE id = ?"
@@ -60,8 +67,7 @@ def replace_all(
         """,
         [(as_text(scope), one.name, definition_of(one), address_of(one)) for one in changes.new],
     )
-    query = "DELETE FROM webhooks WHERE scope = ? AND left_at < ?"
-    connection.execute(query, (as_text(scope), now - GIVE_UP_AFTER))
+    _begin_anew(connection, scope, before)
 
 
 def add(connection: sqlite3.Connection, webhook: int, event: StoredEvent, now: float) -> None:
@@ -156,26 +162,33 @@ def fail(
 
 
 def disable(
-    connection: sqlite3.Connection, scope: str, webhook: str, reason: str, now: float
+    connection: sqlite3.Connection,
+    scope: str,
+    webhook: str,
+    reason: str,
+    address: str,
+    now: float,
 ) -> int:
     query = """
         UPDATE webhooks SET disabled_at = ?, failed_at = ?, failure = ?
-        WHERE scope = ? AND name = ?
+        WHERE scope = ? AND name = ? AND address = ? RETURNING id
         """
-    connection.execute(query, (now, now, as_text(reason), as_text(scope), webhook))
+    values = now, now, as_text(reason), as_text(scope), webhook, address
+    gone = connection.execute(query, values).fetchone()
+    if gone is None:
+        return 0
     query = """
         UPDATE webhook_deliveries SET due_at = NULL, fence = fence + 1
-        WHERE due_at IS NOT NULL
-            AND webhook = (SELECT id FROM webhooks WHERE scope = ? AND name = ?)
+        WHERE due_at IS NOT NULL AND webhook = ?
         """
-    return connection.execute(query, (as_text(scope), webhook)).rowcount
+    return connection.execute(query, gone).rowcount
 
 
 def retry(
     connection: sqlite3.Connection, scope: str, webhooks: Collection[str] | None, now: float
 ) -> int:
-    count = 0
-    for row in rows(connection, scope):
+    count, before = 0, rows(connection, scope)
+    for row in before:
         if webhooks is not None and row.name not in webhooks:
             continue
         connection.execute("UPDATE webhooks SET disabled_at = NULL WHERE id = ?", (row.id,))
@@ -184,7 +197,81 @@ def retry(
             WHERE webhook = ? AND due_at IS NULL
             """
         count += connection.execute(query, (now, now, row.id)).rowcount
+    _begin_anew(connection, scope, before)
     return count
+
+
+def export(connection: sqlite3.Connection, scope: str) -> WebhookExport:
+    query = f"SELECT {_COLUMNS} FROM webhooks WHERE scope = ? ORDER BY id"  # noqa: S608 - constants
+    webhooks = [
+        StoredWebhook(*[*row, from_column(failure)])
+        for *row, failure in connection.execute(query, (as_text(scope),))
+    ]
+    query = """
+        SELECT servers.name, told_failing_at, told_well_at FROM servers
+        JOIN scopes ON scopes.id = servers.scope
+        WHERE scopes.name = ? AND coalesce(told_failing_at, told_well_at) IS NOT NULL
+        """
+    rows = connection.execute(query, (as_text(scope),))
+    health = {from_column(server): ServerHealth(*times) for server, *times in rows}
+    return WebhookExport(tuple(webhooks), health)
+
+
+def replace(connection: sqlite3.Connection, scope: str, export: WebhookExport) -> None:
+    """Have these webhooks, without deliveries, and no others."""
+    connection.execute("DELETE FROM webhooks WHERE scope = ?", (as_text(scope),))
+    connection.executemany(
+        f"INSERT INTO webhooks (scope, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        [(as_text(scope), *astuple(one)[:-1], as_text(one.failure)) for one in export.webhooks],
+    )
+    connection.executemany(
+        """
+        UPDATE servers SET told_failing_at = ?, told_well_at = ?
+        WHERE name = ? AND scope = (SELECT id FROM scopes WHERE name = ?)
+        """,
+        [
+            (*astuple(health), as_text(server), as_text(scope))
+            for server, health in export.health.items()
+        ],
+    )
+
+
+def deliveries(connection: sqlite3.Connection, scope: str) -> list[StoredDelivery]:
+    """The oldest first."""
+    query = """
+        SELECT name, event_id, event_type, body, stored_at, tried_since, due_at, attempts
+        FROM webhook_deliveries JOIN webhooks ON webhooks.id = webhook
+        WHERE scope = ? ORDER BY webhook_deliveries.id
+        """
+    return [StoredDelivery(*row) for row in connection.execute(query, (as_text(scope),))]
+
+
+def add_all(connection: sqlite3.Connection, scope: str, stored: Iterable[StoredDelivery]) -> None:
+    connection.executemany(
+        """
+        INSERT INTO webhook_deliveries
+            (webhook, event_id, event_type, body, stored_at, tried_since, due_at, attempts)
+        SELECT id, ?, ?, ?, ?, ?, ?, ? FROM webhooks WHERE scope = ? AND name = ?
+        """,
+        [(*astuple(one)[1:], as_text(scope), one.webhook) for one in stored],
+    )
+
+
+_COLUMNS = """
+    name, definition, address, left_at, disabled_at, delivered, dropped, delivered_at, failed_at,
+    failure
+    """
+
+
+def _begin_anew(connection: sqlite3.Connection, scope: str, before: Iterable[WebhookRow]) -> None:
+    """Forget what was sent of each server's health, if nothing was noted until now."""
+    if is_first(before, rows(connection, scope)):
+        query = """
+            UPDATE servers SET told_failing_at = NULL, told_well_at = NULL
+            WHERE scope = (SELECT id FROM scopes WHERE name = ?)
+                AND (told_failing_at IS NOT NULL OR told_well_at IS NOT NULL)
+            """
+        connection.execute(query, (as_text(scope),))
 
 
 def _webhook_of(connection: sqlite3.Connection, delivery: Delivery) -> int | None:

@@ -12,7 +12,7 @@ from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
-    from discovery_engine.registry.protocols import Snapshot
+    from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.rules.rule import Rule
     from discovery_engine.runtime.ingestion.ingestor import Ingestor
 

@@ -107,13 +107,15 @@ class DatabaseSearcher(Searcher):
         except RegistryError as error:
             logger.info("The database is not searched: %s", error.message)
 
-    def stored_catalog(self) -> StoredCatalog:
+    def stored_catalog(self, *, is_anew: bool = False) -> StoredCatalog:
         """The catalog, of which the database has the documents.
+
+        With `is_anew` it is compared with the database once more, which may have dropped some.
 
         Raises:
             RegistryError: If the database does not answer.
         """
-        if self._stored is None:
+        if self._stored is None or is_anew:
             self._stored = self._documents.stored_catalog(self._index, self._lexicon)
         return self._stored
 
@@ -239,8 +241,7 @@ class DatabaseSearcher(Searcher):
     def _begin_again(self, answering: _Answering, *, is_last: bool) -> None:
         """Compare the catalog with the database once more, and analyze the query by that."""
         try:
-            self._stored = None
-            stored = replace(self.stored_catalog(), may_differ=is_last)
+            stored = replace(self.stored_catalog(is_anew=True), may_differ=is_last)
         except RegistryError:
             self._go_local(answering)
         else:

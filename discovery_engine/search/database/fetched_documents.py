@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName
 
 _TINY = 4  # times as many tools as are worth scoring: they are fetched, whatever they hold
-_MORE = 60  # tools that are fetched beside those worth scoring: the sums of a database are rough
+# Tools that are fetched beside those worth scoring, as the sums of a database are rough; and one
+# more for each so many of all tools, as more of them have about the same sum. Of 400,000 tools
+# 0.993 of the first ten were found with 60, 0.997 with 150, 0.9995 with 300.
+_MORE = 60
+_TOOLS_FOR_MORE = 4_000
 _MOST = 20_000  # places that are ever fetched
 # Each posting is a page of the database. Of 100,000 tools 98.5 % of the answers are those of
 # memory; with half as many 97.5 %, with all 99 %.
@@ -92,7 +96,7 @@ class FetchedDocuments:
         if within is not None and within.size <= _TINY * least:
             self.hold(filter(allowed, within))
             return
-        wanted = least + _MORE
+        wanted = least + _MORE + self._whole.size // _TOOLS_FOR_MORE
         servers = None
         if within is not None and within.size < _NARROW * self._whole.size:
             servers = frozenset(within.servers(self._whole.names))

@@ -87,9 +87,12 @@ class SearchStore(Protocol):
         An index that is not there is made. None if nothing is saved of the scope.
         """
 
-    def save_documents(self, index: int, servers: Sequence[ServerDocuments]) -> None:
-        """Replace the documents of these servers; drop those of servers without tools by now.
+    def save_documents(
+        self, index: int, servers: Sequence[ServerDocuments], *, unlisted: Collection[ServerName]
+    ) -> None:
+        """Replace the documents of these servers.
 
+        Those of `unlisted` servers are dropped unless another gateway has listed tools of them.
         A server whose documents are there with the same content is skipped. Replaced documents
         are found for another minute, by gateways that have not noticed yet.
         """

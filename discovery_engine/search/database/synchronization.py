@@ -7,6 +7,7 @@ gateways that have not noticed yet.
 
 from __future__ import annotations
 
+import os
 import threading
 import unicodedata
 from collections import Counter
@@ -52,6 +53,11 @@ class SearchSynchronization:
         self._revision = _BEGINNING
         self._stored: dict[ServerName, StoredServer] = {}
         self._vocabulary: StoredVocabulary | None = None
+        self._is_rewriting = False
+
+    def rewrite(self) -> None:
+        """Have all documents made and stored again, at the next look."""
+        self._is_rewriting = True
 
     def stored_catalog(self, names: Index, lexicon: Lexicon) -> StoredCatalog:
         """The catalog with these names, all of which the database has afterwards.
@@ -65,6 +71,7 @@ class SearchSynchronization:
             vocabulary = self._fetched()
             if self._store_missing(names.servers, lexicon, vocabulary):
                 vocabulary = self._fetched()
+            self._is_rewriting = False
             numbers = {name: self._stored[name].number for name in names.servers}
             revision = self._revision
         return StoredCatalog(
@@ -112,14 +119,16 @@ class SearchSynchronization:
         others = [
             name
             for name, digest in made_of.items()
-            if name not in stored or stored[name].made_of != digest
+            if self._is_rewriting or name not in stored or stored[name].made_of != digest
         ]
+        unlisted = stored.keys() - servers.keys()
         confirmed: dict[ServerName, bytes] = {}
         for batch in _batches({name: servers[name] for name in others}):
             new = []
             for name, server in batch.items():
                 examples = server.examples
-                content = _content(server, examples)
+                # The database skips what it has already, by the content.
+                content = os.urandom(32) if self._is_rewriting else _content(server, examples)
                 if name in stored and stored[name].content == content:
                     confirmed[name] = made_of[name]
                 else:
@@ -128,7 +137,7 @@ class SearchSynchronization:
             if any(server.book.has_failed for server in batch.values()):
                 raise RegistryError("the typical requests of tools cannot be read")
             if new:
-                self._store.save_documents(vocabulary.number, new)
+                self._store.save_documents(vocabulary.number, new, unlisted=unlisted)
         if confirmed:
             self._store.confirm(vocabulary.number, confirmed)
         return bool(others)

@@ -47,8 +47,11 @@ class VectorSearchStore(Protocol):
     Vectors belong to the documents of a server, and are dropped with these.
     """
 
-    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace:
+    def open_space(self, index: int, model: str, dimensions: int) -> VectorSpace | None:
         """The space of a model in an index of documents, which is made if there is none.
+
+        That it is used is noted; spaces that no gateway uses are dropped some day. None if there
+        is no such index any more.
 
         Raises:
             NoVectorSearchError: If the database cannot compare such vectors.

@@ -8,14 +8,11 @@ under a random key that no server can guess.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import ssl
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +21,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.retry_after import retry_after
+from discovery_engine._util.tls_context import shared_tls_context
 from discovery_engine.rpc.json_codec import decode, encode, is_clean
 from discovery_engine.rpc.messages import answered_id, as_message
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
@@ -40,7 +38,6 @@ _REMEMBERED = 100  # failures that were not looked up yet
 _FAILURE = "discovery.failure"
 _MAY_BE_LARGE = ("tools/call", "tools/list")  # the SDK does not need their results
 _SESSION_HEADER = "mcp-session-id"
-_CERTIFICATES_KEPT = 3600.0  # seconds
 _OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
@@ -83,20 +80,6 @@ class HttpFailure(Struct, frozen=True):
 
 def _usual_timeout() -> httpx2.Timeout:
     return httpx2.Timeout(5.0)
-
-
-def shared_tls_context() -> ssl.SSLContext:
-    """The certificates that this machine trusts, read again after an hour, or if others are named.
-
-    Reading them takes 50 to 130 ms of the event loop: more than all else that listing a server is.
-    """
-    named = tuple(map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-    return _tls_context(named, int(time.monotonic() // _CERTIFICATES_KEPT))
-
-
-@lru_cache(maxsize=1)
-def _tls_context(_named: tuple[str | None, ...], _hour: int) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
 
 
 class GuardedClient(httpx2.AsyncClient):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.config.settings import SandboxSettings
+from discovery_engine.config.sandbox_settings import SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.choice import choose
 from discovery_engine.upstream.stdio.sandbox.means import find_means
 from tests.contract.discovery import Discovery, Typed

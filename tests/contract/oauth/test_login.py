@@ -23,6 +23,7 @@ from discovery_engine.view.status import ServerReport
 from tests.contract.oauth.conftest import OpenEngine
 from tests.engines import summary, tool_names
 from tests.oauth import OAuthWorld, query_of
+from tests.ports import free_port
 from tests.servers.programs import text_of
 
 pytestmark = pytest.mark.anyio
@@ -482,8 +483,3 @@ async def test_a_server_that_is_configured_no_more_can_be_logged_out_of(
         report = await engine.logins.log_out("files")
 
     assert (report.deleted, report.revoked) == (1, 1)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

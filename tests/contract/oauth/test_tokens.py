@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from discovery_engine.upstream.http.oauth.stored_login import StoredLogin, load_
 from tests.contract.oauth.conftest import OpenEngine
 from tests.engines import summary, tool_names
 from tests.oauth import OAuthWorld, oauth_world, wait_for
+from tests.ports import free_port
 from tests.servers.programs import http_server, text_of
 
 pytestmark = pytest.mark.anyio
@@ -446,8 +446,7 @@ async def test_a_machine_gets_its_tokens_with_client_credentials(
 async def test_a_wrong_secret_of_the_entry_ends_no_login(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        redirect = f"http://127.0.0.1:{free.getsockname()[1]}/callback"
+    redirect = f"http://127.0.0.1:{free_port()}/callback"
     client = {"client_id": "ours", "client_secret": "s3cret-s3cret", "redirect_uris": [redirect]}
     method = {"token_endpoint_auth_method": "client_secret_post", "scope": "read"}
     world.control(

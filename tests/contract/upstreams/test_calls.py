@@ -58,7 +58,7 @@ async def test_a_wish_for_more_input_arrives_as_it_is() -> None:
 @pytest.mark.requirement("UPS-51")
 async def test_a_refused_call_tells_why(mode: str, code: int, said: str) -> None:
     async with upstreams() as opened:
-        with anyio.fail_after(20), pytest.raises(UpstreamProtocolError) as caught:
+        with anyio.fail_after(60), pytest.raises(UpstreamProtocolError) as caught:
             await call(opened, fault_server(mode))
 
     assert (caught.value.rpc_code, said in caught.value.message) == (code, True)
@@ -70,7 +70,7 @@ async def test_arguments_that_json_cannot_express_are_not_sent(value: float) -> 
     with http_server("modern") as url:
         async with upstreams() as opened:
             for server in (fault_server(), remote_server(url)):
-                with anyio.fail_after(20), pytest.raises(UpstreamProtocolError):
+                with anyio.fail_after(60), pytest.raises(UpstreamProtocolError):
                     await call(opened, server, text=value)
                 assert json.loads(await call(opened, server, text="ok")) == {"text": "ok"}
 
@@ -113,7 +113,7 @@ async def test_progress_that_is_no_number_costs_nobody_an_answer() -> None:
     server = fault_server("strange_progress", program="wire_server.py")
 
     async with upstreams() as opened:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             answer = await opened.call(server, "echo", {"text": "hi"}, on_progress=ignore)
 
     assert text_of(answer) == '{"text": "hi"}'
@@ -123,7 +123,7 @@ async def test_progress_that_is_no_number_costs_nobody_an_answer() -> None:
 async def test_progress_over_http_that_is_no_number_costs_nobody_an_answer() -> None:
     with http_server("strange_progress", program="wire_http_server.py") as url:
         async with upstreams() as opened:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 answer = await opened.call(remote_server(url), "echo", {}, on_progress=ignore)
 
     assert text_of(answer) == "hi"

@@ -163,7 +163,7 @@ async def test_a_wrong_memory_is_replaced_by_asking_once_more(
     eras = Eras({connection_fingerprint(server): wrong})
 
     async with upstreams(eras=eras) as opened:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             if server.transport.args[3] == "modern_liar":
                 answer = await call(opened, server, text="hi")
                 assert answer == "called in the old way"
@@ -180,7 +180,7 @@ async def test_a_program_that_talked_until_the_time_was_up_is_not_started_again(
     eras = Eras({connection_fingerprint(server): LEGACY})
 
     async with upstreams(eras=eras) as opened:
-        with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+        with anyio.fail_after(60), pytest.raises(UnavailableError) as caught:
             await opened.list_tools(server)
 
     assert caught.value.kind == FailureKind.NOT_MCP
@@ -253,7 +253,7 @@ async def test_an_idle_session_is_closed_after_its_time_and_not_much_later() -> 
     async with upstreams(idle_timeout=1.0) as opened:
         pid = int(await call(opened, fault_server(), "pid"))
         used_again = int(await call(opened, fault_server(), "pid"))
-        await eventually(lambda: not opened.sessions() and not is_running(pid), within=8)
+        await eventually(lambda: not opened.sessions() and not is_running(pid), within=30)
 
     assert used_again == pid
 
@@ -435,7 +435,7 @@ async def test_a_memory_is_not_doubted_because_nobody_answers() -> None:
     remembered = dict(eras)
     async with upstreams(eras=eras) as opened:
         for ask in (opened.list_tools(remote_server(url)), call(opened, remote_server(url))):
-            with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+            with anyio.fail_after(60), pytest.raises(UnavailableError) as caught:
                 await ask
 
     assert caught.value.kind == FailureKind.REFUSED

@@ -76,7 +76,7 @@ async def test_pages_are_read_to_the_end_and_kept_if_there_is_none(
     server = fault_server(mode, timeouts=Timeouts(list=3 if mode == "listing_hangs" else 30))
 
     async with upstreams() as opened:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             listing = await opened.list_tools(server)
 
     assert len(listing.tools) == count
@@ -88,7 +88,7 @@ async def test_a_list_that_never_begins_is_an_error() -> None:
     server = fault_server("listing_nonsense")
 
     async with upstreams() as opened:
-        with anyio.fail_after(20), pytest.raises(UpstreamProtocolError) as caught:
+        with anyio.fail_after(60), pytest.raises(UpstreamProtocolError) as caught:
             await opened.list_tools(server)
 
     assert "no list of tools" in caught.value.message
@@ -99,7 +99,7 @@ async def test_a_list_that_does_not_come_is_not_waited_for() -> None:
     server = fault_server("list_silent", timeouts=Timeouts(list=0.3))
 
     async with upstreams() as opened:
-        with anyio.fail_after(20), pytest.raises(UpstreamTimeoutError) as caught:
+        with anyio.fail_after(60), pytest.raises(UpstreamTimeoutError) as caught:
             await opened.list_tools(server)
 
     assert caught.value.seconds == 0.3
@@ -109,7 +109,7 @@ async def test_a_list_that_does_not_come_is_not_waited_for() -> None:
 @pytest.mark.requirement("UPS-11")
 async def test_a_server_that_dies_while_it_lists_is_lost(era: str) -> None:
     async with upstreams() as opened:
-        with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+        with anyio.fail_after(60), pytest.raises(UnavailableError) as caught:
             await opened.list_tools(fault_server("list_dies", era=era))
 
     assert caught.value.kind == FailureKind.LOST

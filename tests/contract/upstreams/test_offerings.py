@@ -26,7 +26,7 @@ RESOURCE, TEMPLATE, PROMPT = OfferingKind
 
 async def listed(world: World, **settings: Any) -> Listing:
     async with upstreams() as opened:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             return await opened.list_tools(world.server(**settings))
 
 
@@ -140,7 +140,7 @@ async def test_results_pass_as_the_server_sent_them(tmp_path: Path, era: str) ->
     reference = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a"}}
 
     async with upstreams() as opened:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             read = await opened.send(server, UpstreamRequest.read("file:///%2e%2e/a"))
             got = await opened.send(server, UpstreamRequest.get_prompt("p", {"a": "1"}))
             completed = await opened.send(server, UpstreamRequest.complete(reference))
@@ -158,7 +158,7 @@ async def test_an_error_of_the_server_keeps_its_code(tmp_path: Path) -> None:
     world = World(tmp_path / "world.json").offer(resources=[], contents={})
 
     async with upstreams() as opened:
-        with anyio.fail_after(30), pytest.raises(UpstreamProtocolError) as caught:
+        with anyio.fail_after(60), pytest.raises(UpstreamProtocolError) as caught:
             await opened.send(world.server(), UpstreamRequest.read("file:///a"))
 
     assert caught.value.rpc_code == -32002
@@ -177,7 +177,7 @@ async def test_a_changed_list_of_each_kind_is_noticed(tmp_path: Path, era: str, 
         async with upstreams(events=events) as opened:
             await opened.list_tools(server)
             await call(opened, server, "notify", method=f"notifications/{kind}/list_changed")
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 event = await anext(changes)
 
     assert event == ToolsChanged(server.name)

@@ -22,12 +22,12 @@ FEW = fault_server(session="per_client", limits=Limits(sessions=3))
 
 
 async def pid_for(opened: Upstreams, client: str, server=FEW) -> int:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return int(text_of(await opened.call(server, "pid", {}, caller=CallbackClient(id=client))))
 
 
 async def until_gone(pid: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while is_running(pid):  # noqa: ASYNC110 - the system has no event for a foreign process
             await anyio.sleep(0.01)
 
@@ -113,7 +113,7 @@ async def test_a_call_that_is_under_way_is_finished_first(tmp_path: Path) -> Non
         answers.append(text_of(answer))
 
     async with upstreams() as opened, anyio.create_task_group() as tasks:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             tasks.start_soon(ask, opened)
             await begun.wait()
             opened.close_client("alice")

@@ -57,7 +57,7 @@ async def test_a_server_is_asked_for_what_is_watched_and_its_updates_are_events(
     server, events = world.server(era=era), EventBus()
     with events.subscribe(ResourceUpdated) as updates:
         async with upstreams(events=events) as opened:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await opened.watch(server, "x:/1")
                 await opened.watch(server, "x:/2")
                 await opened.watch(server, "x:/2")
@@ -78,7 +78,7 @@ async def test_a_server_is_asked_for_what_is_watched_and_its_updates_are_events(
 async def test_a_server_that_was_lost_is_asked_again(world: World, era: str) -> None:
     server = world.server(era=era)
     async with upstreams() as opened:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await opened.watch(server, "x:/1")
             await eventually(lambda: watched(world) == ["x:/1"])
             asked = len(world.asked("resources/subscribe", "subscriptions/listen"))
@@ -95,7 +95,7 @@ async def test_a_server_that_was_lost_is_asked_again(world: World, era: str) -> 
 async def test_a_server_without_subscriptions_is_an_error(tmp_path: Path, era: str) -> None:
     world = World(tmp_path / "w.json").offer(resources=[], capabilities={"resources": {}})
     async with upstreams() as opened:
-        with anyio.fail_after(30), pytest.raises(UpstreamProtocolError) as caught:
+        with anyio.fail_after(60), pytest.raises(UpstreamProtocolError) as caught:
             await opened.watch(world.server(era=era), "x:/1")
 
     assert "does not notify of updates" in caught.value.message
@@ -108,7 +108,7 @@ async def test_a_refused_subscription_is_an_error_and_is_not_repeated(tmp_path: 
     server = world.server(era="legacy")
     async with upstreams() as opened:
         for _ in range(2):
-            with anyio.fail_after(30), pytest.raises(UpstreamProtocolError):
+            with anyio.fail_after(60), pytest.raises(UpstreamProtocolError):
                 await opened.watch(server, "x:/1")
 
     assert len(world.asked("resources/subscribe")) == 2
@@ -119,7 +119,7 @@ async def test_a_refused_subscription_is_an_error_and_is_not_repeated(tmp_path: 
 async def test_a_server_that_must_not_be_used_is_asked_nothing_more(world: World, era: str) -> None:
     server = world.server(era=era)
     async with upstreams() as opened:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await opened.watch(server, "x:/1")
             await opened.close(server.name)
             await eventually(lambda: not opened.sessions())

@@ -18,7 +18,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import SandboxSettings, ServerSettings, StdioTransport
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import UnavailableError
 from discovery_engine.tools.model import ServerName

@@ -171,7 +171,7 @@ async def test_a_server_of_the_era_with_a_handshake_has_no_tasks() -> None:
 @pytest.mark.requirement("TSK-1")
 async def test_nothing_but_the_call_of_a_tool_becomes_a_task() -> None:
     async with upstreams() as opened:
-        with anyio.fail_after(20), pytest.raises(UpstreamProtocolError, match="resources/read"):
+        with anyio.fail_after(60), pytest.raises(UpstreamProtocolError, match="resources/read"):
             await opened.send(task_server("reads"), UpstreamRequest.read("test://one"))
 
 

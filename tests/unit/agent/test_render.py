@@ -136,7 +136,7 @@ def test_no_hit_is_explained() -> None:
     result = search_result(make_view(ISSUES).search("delete"), WIDELY, Detail.SIGNATURE)
 
     assert text_of(result).startswith(
-        "Note: 1 tool that matches is disabled: rule 1 of the owner\n"
+        "Note: 1 tool that matches is disabled: a rule of the owner\n"
     )
     assert "delete" not in text_of(result)
     assert fields_of(result)["notices"][0]["kind"] == "hidden"
@@ -203,7 +203,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
         "create_issue(title: string, labels?, state?) - "
         "Create a new issue in a repository. [write]\n"
         "delete_repository() - Delete a repository. "
-        "(disabled: rule 1 of the owner)\n"
+        "(disabled: a rule of the owner)\n"
         "list_issues() - List the issues of a repository."
     )
     assert [tool["enabled"] for tool in fields_of(result)["tools"]] == [True, False, True]

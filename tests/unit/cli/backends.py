@@ -21,6 +21,7 @@ from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.refresh_report import RefreshReport
+from discovery_engine.runtime.reindex_report import ReindexReport
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import ServerReport
@@ -85,6 +86,7 @@ class FakeEngine:
     """Whether nobody answers within the max_wait of a `refresh`."""
     max_wait: float | None = None
     """Seconds that the last `refresh` was given."""
+    has_embedder: bool = True
     bus: EventBus = field(default_factory=EventBus)
 
     def subscribe(self) -> Any:
@@ -150,6 +152,10 @@ class FakeEngine:
         if self.error:
             raise self.error
         self.view = self.after or self.view
+
+    async def reindex(self) -> ReindexReport:
+        count = len(self.view.catalog)
+        return ReindexReport(count, count if self.has_embedder else None)
 
     async def forget(self, servers: Iterable[str] | None) -> int:
         self.asked.append(servers)

@@ -15,6 +15,7 @@ from discovery_cli.output import (
     one_line,
     shortened,
 )
+from discovery_engine._util import text
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import columns_of
 
@@ -34,6 +35,16 @@ def test_columns_are_as_wide_as_their_widest_cell(capsys: pytest.CaptureFixture[
     Output().table([["a", "日本", "x"], ["bbb", "c"], [Cell("", "faint"), "d", "y"]])
 
     assert capsys.readouterr().out == "a    日本  x\nbbb  c\n     d     y\n"
+
+
+def test_rows_with_marks_need_no_table_of_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    text._not_usual.cache_clear()  # compiling it and its like takes 3 ms of each start
+
+    output.table([[output.mark(good=True), "a"], [output.open_mark(), "b"]])
+
+    assert capsys.readouterr().out == "✓  a\n…  b\n"
+    assert text._not_usual.cache_info().currsize == 0
 
 
 def test_numbers_stand_at_the_right(capsys: pytest.CaptureFixture[str]) -> None:

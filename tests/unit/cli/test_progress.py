@@ -47,7 +47,7 @@ def terminal_for(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 async def show(*events: object, invocation: Invocation, with_lines: bool = False) -> None:
     engine = FakeEngine(usual_view())
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with shown(engine, invocation, with_lines=with_lines):  # type: ignore[arg-type]
             for event in events:
                 engine.bus.publish(event)  # type: ignore[arg-type]

@@ -432,6 +432,19 @@ def test_cache_info_reads_the_configuration_where_nothing_fits_it() -> None:
     assert engine.asked == []
 
 
+@pytest.mark.requirement("CAC-12")
+def test_cache_reindex_reports_what_it_made() -> None:
+    engine = FakeEngine(usual_view())
+    without = FakeEngine(usual_view(), has_embedder=False)
+
+    done = run("cache", "reindex", engine=engine)
+    form = json.loads(run("cache", "reindex", "--json", engine=engine).stdout)
+
+    assert done.stderr == "indexed 5 tools, and made 5 vectors\n"
+    assert (form["tool_count"], form["vector_count"]) == (5, 5)
+    assert "no vectors" in run("cache", "reindex", engine=without).stderr
+
+
 def test_cache_clear_reports_how_much_is_gone() -> None:
     engine = FakeEngine(usual_view())
 

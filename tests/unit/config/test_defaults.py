@@ -20,16 +20,15 @@ from discovery_engine.config.model import (
     server,
 )
 from discovery_engine.config.model.section import Section
+from discovery_engine.config.serve_settings import PoolWeights, ServeSettings
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
     Limits,
     LogSettings,
     OAuthSettings,
-    PoolWeights,
     SearchSettings,
     ServerSettings,
-    ServeSettings,
     Settings,
     Timeouts,
     Weights,

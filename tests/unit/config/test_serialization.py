@@ -10,25 +10,27 @@ from msgspec.structs import replace
 
 from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.sandbox_settings import SandboxSettings
 from discovery_engine.config.serialization import serialize, serialize_redacted
+from discovery_engine.config.serve_settings import (
+    PoolWeights,
+    ServeSettings,
+    TruncateSettings,
+    ViewLimits,
+    ViewSettings,
+)
 from discovery_engine.config.settings import (
     CacheSettings,
     Limits,
     LogSettings,
     OAuthSettings,
-    PoolWeights,
     RemoteTransport,
-    SandboxSettings,
     SearchSettings,
     ServerSettings,
-    ServeSettings,
     Settings,
     Source,
     StdioTransport,
     Timeouts,
-    TruncateSettings,
-    ViewLimits,
-    ViewSettings,
     Weights,
 )
 from discovery_engine.diagnostics import Origin

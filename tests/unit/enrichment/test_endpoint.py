@@ -30,7 +30,7 @@ async def completed(url: str, slept: list[float], *, key: str = "") -> Completio
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with httpx2.AsyncClient(timeout=5) as client:
             endpoint = Endpoint(
                 client, url, model="m", key=key, per_minute=6_000, sleep=sleep, clock=lambda: 0.0
@@ -61,7 +61,7 @@ async def test_a_model_that_knows_the_limit_of_an_answer_by_its_other_name_is_gi
     def reply(body: dict[str, Any]) -> Answer:
         return Answer(b"{}", 400) if "max_tokens" in body else saying("hello")
 
-    with chat_endpoint(reply) as (url, asked), anyio.fail_after(20):
+    with chat_endpoint(reply) as (url, asked), anyio.fail_after(60):
         async with open_endpoint(url, model="m", key="", per_minute=6_000, timeout=5) as endpoint:
             texts = [(await endpoint.complete("", "")).text for _ in range(2)]
 
@@ -161,7 +161,7 @@ async def test_an_endpoint_that_is_silent_is_given_up() -> None:
         async with httpx2.AsyncClient(timeout=0.05) as client:
             url = f"http://127.0.0.1:{port}/v1"
             endpoint = Endpoint(client, url, model="m", per_minute=6_000, sleep=sleep)
-            with anyio.fail_after(20), pytest.raises(EnrichmentError, match="in time") as raised:
+            with anyio.fail_after(60), pytest.raises(EnrichmentError, match="in time") as raised:
                 await endpoint.complete("", "")
 
     assert not raised.value.is_final  # the next tool may be answered sooner
@@ -175,7 +175,7 @@ async def test_requests_start_no_more_often_than_the_owner_allows() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    with chat_endpoint(in_turn(saying("hello"))) as (url, asked), anyio.fail_after(20):
+    with chat_endpoint(in_turn(saying("hello"))) as (url, asked), anyio.fail_after(60):
         async with httpx2.AsyncClient(timeout=5) as client:
             endpoint = Endpoint(
                 client, url, model="m", per_minute=30, sleep=sleep, clock=lambda: now[0]
@@ -199,7 +199,7 @@ async def test_what_is_for_this_machine_is_sent_to_no_proxy(
     with (
         chat_endpoint(in_turn(saying("of the proxy"))) as (proxy, stolen),
         chat_endpoint(in_turn(saying("hello"))) as (url, _),
-        anyio.fail_after(20),
+        anyio.fail_after(60),
     ):
         monkeypatch.setenv(variable, proxy.removesuffix("/v1"))
         here = url.replace("127.0.0.1", host)
@@ -210,6 +210,6 @@ async def test_what_is_for_this_machine_is_sent_to_no_proxy(
 
 
 async def test_an_endpoint_is_opened_with_the_settings() -> None:
-    with chat_endpoint(in_turn(saying("hello"))) as (url, _), anyio.fail_after(20):
+    with chat_endpoint(in_turn(saying("hello"))) as (url, _), anyio.fail_after(60):
         async with open_endpoint(url, model="m", key="", per_minute=60, timeout=5) as endpoint:
             assert (await endpoint.complete("", "")).text == "hello"

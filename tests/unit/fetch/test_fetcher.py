@@ -35,7 +35,7 @@ async def fetched(
     is_private: bool = False,
     resolver: Resolver = resolve,
 ) -> Fetched:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with open_fetcher(base or url, is_private=is_private, resolver=resolver) as fetcher:
             return await fetcher.get(
                 url, limit=limit, headers=headers, within=within, follows=follows
@@ -313,7 +313,7 @@ async def test_a_host_that_speaks_no_tls_is_named_with_what_to_check() -> None:
 
 
 async def test_a_body_is_read_piece_by_piece_and_its_limit_holds() -> None:
-    with web_server(lambda _: WebAnswer(b"x" * 3 * MIB)) as server, anyio.fail_after(30):
+    with web_server(lambda _: WebAnswer(b"x" * 3 * MIB)) as server, anyio.fail_after(60):
         async with open_fetcher(server.url) as fetcher:
             async with fetcher.stream(server.url, limit=4 * MIB) as answer:
                 sizes = [len(piece) async for piece in answer.pieces]

@@ -187,6 +187,37 @@ def test_after_any_steps_a_job_is_held_or_waits_or_says_why_it_does_not(
         assert (job.claimable_at is None) == (job.state in ("dead", "disabled"))
 
 
+@pytest.mark.requirement("FLT-3")
+@given(jobs(), TIMES)
+def test_no_time_of_a_job_stays_further_away_than_it_can_be(job: RefreshJob, now: float) -> None:
+    longest = {"processing": schedule.LONGEST_LEASE, "error": schedule.LONGEST_BACKOFF}
+    latest = now + longest.get(job.state, schedule.LONGEST_INTERVAL)
+
+    after = schedule.corrected(job, now)
+
+    if job.claimable_at is None or job.claimable_at <= latest:
+        assert after is job
+    else:
+        assert after.claimable_at == now
+        assert (after.state, after.claim) == (job.state, job.claim)
+    assert schedule.corrected(after, now) is after
+
+
+@pytest.mark.requirement("FLT-3")
+def test_a_clock_that_was_ahead_stops_no_server_once_the_jobs_are_planned_or_it_is_asked_for() -> (
+    None
+):
+    target = RefreshTarget(ServerName("a"))
+    job = schedule.claimed(schedule.planned(None, "scope", target, 9e9), "w", 60.0, 9e9)
+
+    for after in (
+        schedule.planned(job, "scope", target, 10.0),
+        schedule.retried(job, 10.0),
+        schedule.hastened(job, 5, 10.0),
+    ):
+        assert (after.claimable_at, after.is_held_by(job.claim)) == (10.0, True)
+
+
 @pytest.mark.requirement("FLT-5")
 def test_a_server_that_is_asked_for_while_it_is_listed_is_listed_once_more() -> None:
     job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), 0.0)

@@ -56,7 +56,7 @@ class Requests:
 @asynccontextmanager
 async def requests(most: int = 2) -> AsyncIterator[Requests]:
     made = Requests(most)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         try:
             yield made
         finally:

@@ -85,7 +85,7 @@ def test_what_settled_it_is_named_for_the_owner_with_its_place_and_for_others_wi
     disabled = Verdict(False, (), "server")
 
     assert decider(decided, rules, subject=subject) == "rule 2 (discovery.yaml:12:5)"
-    assert public_decider(decided, subject=subject) == "rule 2 of the owner"
+    assert public_decider(decided, subject=subject) == "a rule of the owner"
     assert decider(whitelisted, rules, subject=subject) == (
         "no rule enables it, and rule 2 (discovery.yaml:12:5) makes them a whitelist"
     )

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.config.files.location import scope_of
-from discovery_engine.config.settings import Settings, StdioTransport
+from discovery_engine.config.settings import SearchSettings, Settings, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.registry.memory import MemoryRegistry
@@ -23,7 +23,7 @@ from discovery_engine.search.index import storage
 from discovery_engine.search.index.index import Index
 from discovery_engine.search.index.lazy_map import pack_buckets
 from discovery_engine.search.text.lexicon import default_lexicon
-from discovery_engine.tools.model import ServerName, ToolName
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.view.view import View
 from tests.factories import make_server, make_settings, tool_names
@@ -419,3 +419,26 @@ async def test_a_round_of_listings_joins_the_index_once() -> None:
     await current.apply_listing(lists(settings.servers[0], "another"))
     assert found(current.view, "another") == {"s0:another"}
     assert not found(current.view, "tool_s0")
+
+
+@pytest.mark.requirement("REL-55")
+@pytest.mark.parametrize("is_forgotten", [False, True])
+async def test_what_was_read_of_uses_before_others_were_counted_or_forgotten_replaces_nothing(
+    is_forgotten: bool,
+) -> None:
+    settings = make_settings("a", search=SearchSettings(learn=True))
+    store = HeldStore()
+    current = await current_view(settings, store)
+    await current.apply_listing(lists(settings.servers[0], "x", "y"))
+    x, y = (ToolKey(A, ToolName(name)) for name in ("x", "y"))
+    async with anyio.create_task_group() as tasks:
+        store.hold("uses")
+        tasks.start_soon(current.count_use, x)
+        await store.is_held("uses")
+        held = store.let_others("uses")
+        await (current.forget(None) if is_forgotten else current.count_use(y))
+        known = set(current.view.usage)
+        held.set()
+
+    assert known == (set() if is_forgotten else {x, y})
+    assert set(current.view.usage) == known

@@ -73,7 +73,7 @@ class Watching:
             found.extend(await anext(self._changes))
             self.read_again()
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(listen)
                 await anyio.to_thread.run_sync(make_it)

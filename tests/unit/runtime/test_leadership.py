@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.runtime.leader_lock import LeaderLock
 from discovery_engine.runtime.leadership import Leadership, LeaseTimes, Term
 from discovery_server.http.asgi import Message, Receive, Scope, Send
 from discovery_server.http.term_gate import TermGate
@@ -19,7 +21,7 @@ from tests.servers.programs import eventually
 
 pytestmark = pytest.mark.anyio
 
-QUICK = LeaseTimes(pause=0.01, certain=50.0, patience=100.0, handover=0.05)
+QUICK = LeaseTimes(pause=0.01, glance=0.005, certain=50.0, patience=100.0, handover=0.05)
 
 
 class Clock:
@@ -67,14 +69,17 @@ class Disk(MemoryRegistry):
 
 
 class Process:
-    """One that would lead."""
+    """One that would lead; with a folder it has a lock there."""
 
-    def __init__(self, shared: MemoryRegistry) -> None:
+    def __init__(self, shared: MemoryRegistry, folder: Path | None = None) -> None:
         self.disk = Disk(shared)
         self.clock = Clock()
         self.terms: list[Term] = []
         self.is_serving = False
-        self._leadership = Leadership(self.disk, "http", times=QUICK, clock=self.clock)
+        self.lock = LeaderLock(folder, "http") if folder else None
+        self._leadership = Leadership(
+            self.disk, "http", lock=self.lock, times=QUICK, clock=self.clock
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -94,6 +99,11 @@ class Process:
     @property
     def is_leader(self) -> bool:
         return self.is_serving and self.terms[-1].is_certain
+
+
+def remove_files(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
 
 
 async def looked(process: Process, times: int = 3) -> None:
@@ -131,6 +141,72 @@ async def test_a_lease_that_is_renewed_is_taken_by_nobody_however_long_it_lasts(
                     process.clock.now += QUICK.patience / 4
             assert one.is_serving
             assert not two.terms
+
+
+@pytest.mark.requirement("SRV-71")
+async def test_the_lock_of_a_leader_that_hangs_keeps_others_away_until_its_lease_is_old(
+    tmp_path: Path,
+) -> None:
+    shared = MemoryRegistry()
+    one, two = Process(shared, tmp_path), Process(shared, tmp_path)
+
+    async with one.running(), two.running():
+        await eventually(lambda: one.is_leader or two.is_leader)
+        stopped, other = (one, two) if one.is_leader else (two, one)
+        stopped.disk.answers.clear()
+        await eventually(lambda: stopped.disk.hangs)
+        await looked(other)
+        assert not other.terms
+        for process in (one, two):
+            process.clock.now += QUICK.patience
+        await eventually(lambda: other.is_leader)
+        assert not stopped.is_leader
+        stopped.disk.answers.set()
+        await eventually(lambda: not stopped.is_serving)
+        await looked(stopped)
+        assert [len(process.terms) for process in (stopped, other)] == [1, 1]
+
+
+@pytest.mark.requirement("SRV-71")
+async def test_a_leader_without_a_lock_as_one_of_an_older_version_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    shared = MemoryRegistry()
+    shared.acquire_lease("http", "1234-0123456789abcdef")
+    process = Process(shared, tmp_path)
+
+    async with process.running():
+        await looked(process)
+        assert not process.terms
+        process.clock.now += QUICK.patience
+        await eventually(lambda: process.is_leader)
+
+
+@pytest.mark.requirement("SRV-71")
+async def test_who_removes_the_file_of_the_lock_makes_no_second_leader(tmp_path: Path) -> None:
+    shared = MemoryRegistry()
+    one, two = Process(shared, tmp_path), Process(shared, tmp_path)
+
+    async with one.running():
+        await eventually(lambda: one.is_leader)
+        remove_files(tmp_path)
+        async with two.running():
+            await looked(two)
+            assert not two.terms
+            assert one.is_leader
+
+
+@pytest.mark.requirement("SRV-71")
+async def test_where_files_cannot_be_locked_the_lease_alone_decides(tmp_path: Path) -> None:
+    shared = MemoryRegistry()
+    one, two = Process(shared, tmp_path / "missing"), Process(shared, tmp_path / "missing")
+
+    async with two.running():
+        async with one.running():
+            await eventually(lambda: one.is_leader or two.is_leader)
+            await looked(one if two.is_leader else two)
+            assert one.is_serving is not two.is_serving
+        await eventually(lambda: two.is_leader)
 
 
 @pytest.mark.requirement("SRV-72")
@@ -225,7 +301,7 @@ async def test_work_that_does_not_end_after_the_term_is_cancelled() -> None:
         stolen = None
         while stolen is None:
             stolen = shared.acquire_lease("http", "other", instead_of=shared.lease("http"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await ended.wait()
         tasks.cancel_scope.cancel()
 

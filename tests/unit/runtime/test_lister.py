@@ -82,7 +82,7 @@ class Setup:
         self.current = await current_view(make_settings("a", "b"), store)
         async with anyio.create_task_group() as tasks:
             upstreams = cast("LazyUpstreams", self.upstreams)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 yield ServerLister(
                     self.current,
                     upstreams,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServerSettings, ServeSettings, Settings
+from discovery_engine.config.serve_settings import ServeSettings
+from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.runtime.question_policy import QuestionPolicy, question_settings
 from discovery_engine.tools.model import ServerName
 

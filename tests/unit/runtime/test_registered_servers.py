@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import SandboxSettings, Settings
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.settings import Settings
 from discovery_engine.owner.server_plans import NewServer, plan_registrations
 from discovery_engine.registry.codec import settings_from_text, settings_to_text
 from discovery_engine.registry.memory import MemoryRegistry
@@ -177,3 +178,18 @@ def test_the_work_for_many_servers_grows_with_their_number(tmp_path: Path) -> No
 
     assert large[0] < 12 * small[0]
     assert large[1] < 12 * small[1]
+
+
+@pytest.mark.requirement("SCP-13")
+@pytest.mark.parametrize("entry", [{"visibleTo": ["team:a"]}, {"visibleTo": "a"}, {}])
+def test_an_entry_that_cannot_be_used_is_reserved_if_it_has_principals(
+    entry: dict[str, Any],
+) -> None:
+    store, settings = MemoryRegistry(), make_settings(path=PATH)
+    store.save_servers(PATH, [RegisteredServer("a", {"colour": "red", **entry})])
+
+    joined = RegisteredServers(store, {}).join(settings)
+
+    assert joined.servers[0].problem
+    assert joined.reserves is bool(entry)
+    assert joined.principals == frozenset()

@@ -15,11 +15,14 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
+from discovery_engine.errors import RegistryError
 from discovery_engine.events import ConfigurationReloaded, EventBus
 from discovery_engine.overrides.override import Override
+from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.semantic_search import WARM_UP, QueryEmbedding, SemanticSearch
+from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.query.clauses import split_clauses
@@ -27,7 +30,7 @@ from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
-from tests.factories import make_settings
+from tests.factories import make_catalog, make_part, make_settings
 from tests.unit.swaps import lists
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +85,7 @@ class World:
         await self.current.apply_listing(lists(self.settings.servers[0], *tools))
 
     async def settled(self) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await self.meaning.wait_settled()
 
     async def until(self, count: int) -> None:
@@ -99,6 +102,25 @@ class World:
 
     async def names(self, query: str) -> list[str]:
         return [hit.entry.tool.name for hit in await self.hits(query)]
+
+
+class Leases(MemoryRegistry):
+    """A registry that counts how often it is asked who leads, and may not know."""
+
+    def __init__(self, error: RegistryError | None = None) -> None:
+        super().__init__()
+        self._error = error
+        self._looks = 0
+
+    def lease(self, name: str) -> Lease | None:
+        self._looks += 1
+        if self._error:
+            raise self._error
+        return super().lease(name)
+
+    async def looked_at(self, times: int) -> None:
+        before = self._looks
+        await eventually(lambda: self._looks >= before + times)
 
 
 def wanting(provider: str = "hash", **fields: Any) -> Settings:
@@ -131,7 +153,7 @@ async def running(
 
 
 async def eventually(is_so: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while not is_so():
             await anyio.lowlevel.checkpoint()
 
@@ -245,7 +267,84 @@ async def test_a_tool_that_comes_is_embedded_and_one_that_goes_is_forgotten() ->
         await world.settled()
 
     assert embedder.given == ["s one: ", "s two: ", "s four: ", "s three: "]
-    assert len(store.vectors("counting", [key for _, key in store._vectors])) == 1
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_a_process_with_older_settings_takes_no_vectors_from_newer_ones() -> None:
+    store = MemoryRegistry()
+    embedders = Embedding(), Embedding(), Embedding()
+
+    for embedder, tools in zip(embedders, (("one", "two"), ("one",), ("one", "two")), strict=True):
+        async with running(embedder, store=store) as world:
+            await world.lists(*tools)
+            await world.until(len(tools))
+
+    assert [len(embedder.given) for embedder in embedders] == [2, 0, 0]
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_the_use_of_vectors_is_noted_each_day_until_their_tools_are_gone() -> None:
+    now, catalog = 0.0, make_catalog(make_part("s", "one", "two"))
+    store, embedder = MemoryRegistry(clock=lambda: now), Embedding()
+    await embedder.embed([WARM_UP])
+    cache = VectorCache(store, embedder, scope="s", batch=2, clock=lambda: now)
+    counts = []
+
+    for day in range(180):
+        now = day * 86_400.0
+        if day == 90:
+            catalog = make_catalog(make_part("s", "one"))
+        assert len([one async for one in cache.update(catalog)][-1]) == len(catalog)
+        counts.append(len(store._vectors))
+
+    assert counts[:120] == [2] * 120  # 30 days after the tool has gone
+    assert counts[150:] == [1] * 30
+    assert len(embedder.given) == 2
+
+
+@pytest.mark.requirement("FLT-16")
+async def test_texts_that_another_process_embeds_are_embedded_here_once_it_is_dead() -> None:
+    store, embedder = Leases(), Embedding()
+    assert store.acquire_lease("embedding with counting", "another process")
+
+    async with running(embedder, store=store) as world:
+        await world.lists("one", "two")
+        await store.looked_at(times=2)
+        assert embedder.given == []
+        assert "not there yet" in reason(await world.meaning.embed_query("first"))
+        world.now += 60.0
+        await world.until(2)
+
+    assert embedder.given == ["s one: ", "s two: "]
+
+
+@pytest.mark.requirement("FLT-16")
+async def test_texts_that_another_process_embeds_are_taken_from_it() -> None:
+    store, embedder = Leases(), Embedding()
+    async with running(Embedding(), store=store) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+    made, store._vectors = store._vectors, {}
+    assert store.acquire_lease("embedding with counting", "another process")
+
+    async with running(embedder, store=store) as world:
+        await world.lists("one", "two")
+        await store.looked_at(times=2)
+        store._vectors = made
+        await world.until(2)
+
+    assert embedder.given == []
+
+
+@pytest.mark.requirement("FLT-16")
+async def test_a_registry_that_has_no_leases_at_present_keeps_nobody_from_embedding() -> None:
+    embedder = Embedding()
+
+    async with running(embedder, store=Leases(RegistryError("the database is away"))) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+
+    assert embedder.given == ["s one: ", "s two: "]
 
 
 async def test_who_waits_waits_for_the_tools_of_the_moment() -> None:

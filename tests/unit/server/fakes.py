@@ -6,8 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -67,8 +68,8 @@ class WordSearcher:
             if flags is None or flags[at]
         )
 
-    def tools_with(self, tags: frozenset[str]) -> Keys:
-        return self._keys(lambda entry: tags.issubset(entry.verdict.tags))
+    def tools_with(self, tags: frozenset[str], *, any_tag: bool = False) -> Keys:
+        return self._keys(lambda entry: entry.verdict.carries(tags, any_tag=any_tag))
 
     def _keys(self, accepts: Callable[[Entry], bool]) -> Keys:
         return frozenset(entry.key for entry in self.catalog if accepts(entry))
@@ -130,6 +131,15 @@ class FakeOfferings:
         return {"completion": {"values": [params["argument"]["value"]]}}
 
 
+FOLDERS = TemporaryDirectory(prefix="results-")
+"""Goes with this process: many engines are made in one test."""
+NUMBERS = count()
+
+
+def own_folder() -> Path:
+    return Path(FOLDERS.name, str(next(NUMBERS)))
+
+
 @dataclass
 class FakeEngine:
     view: View
@@ -140,9 +150,7 @@ class FakeEngine:
     expected: list[Mapping[str, JSONObject]] = field(default_factory=list)
     """The capabilities of the clients that have connected."""
     waits: list[str] = field(default_factory=list)
-    results: ResultStore = field(
-        default_factory=lambda: ResultStore(Path(mkdtemp(prefix="results-")), clock=time.time)
-    )
+    results: ResultStore = field(default_factory=lambda: ResultStore(own_folder(), clock=time.time))
     hands_out_tasks: bool = True
     learns: View | None = None
     """The view once the servers have been asked."""

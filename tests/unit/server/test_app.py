@@ -32,7 +32,7 @@ QUIET = LogSettings(stderr=False)
 async def serving(config: app.Config, folder: Path) -> AsyncIterator[str]:
     """The address of a server in this process; told to stop by a signal, as people do."""
     send, receive = anyio.create_memory_object_stream[str](1)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks, receive:
 
             async def serve() -> None:
@@ -107,7 +107,7 @@ async def test_an_address_that_is_told_is_not_logged_as_well(
 async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
     engine = make_engine()
     web = http.HttpServer(http.make_app(Gateway(engine), Endpoint()))
-    with anyio.fail_after(20), http.listen(Endpoint()) as listener:
+    with anyio.fail_after(60), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
             for mode in ("legacy", "legacy", "auto", "auto"):
@@ -175,7 +175,7 @@ async def test_servers_are_asked_only_after_the_first_answer() -> None:
         raise AssertionError
 
     engine.run_maintenance = run_maintenance
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
 
             async def serve() -> None:
@@ -212,7 +212,7 @@ async def test_stdio_is_served_from_the_process_streams(tmp_path: Path) -> None:
     os.dup2(stdout, 1)
     try:
         os.write(to_server, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 settings = Settings(log=QUIET)
                 tasks.start_soon(lambda: app.serve_stdio(settings, environ={}, data_dir=tmp_path))

@@ -72,7 +72,7 @@ class Asking:
 @asynccontextmanager
 async def asking(limit: RequestTimeout = LONG) -> AsyncIterator[Asking]:
     made = Asking()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(made.ask, limit)
             await anyio.wait_all_tasks_blocked()
@@ -169,7 +169,7 @@ async def test_a_stream_is_held_open_for_a_call_until_its_answer() -> None:
         "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"},
     }
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         made.receive({"id": 1, "method": "initialize", "params": opening}, made.stream)
         made.receive({"method": "notifications/initialized"}, made.stream)
         made.receive({"id": "a", "method": "tools/call", "params": call}, made.stream)
@@ -185,7 +185,7 @@ async def test_a_stream_is_held_open_for_a_call_until_its_answer() -> None:
 async def test_a_stream_is_released_by_a_cancelled_call_without_an_answer() -> None:
     made = Asking()
     call = {"name": "list_mcp_servers", "arguments": {}}
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         made.receive({"method": "notifications/initialized"}, made.stream)
         made.receive({"id": "a", "method": "tools/call", "params": call}, made.stream)
         cancel = {"method": "notifications/cancelled", "params": {"requestId": "a"}}

@@ -12,9 +12,11 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamTimeoutError,
 )
+from discovery_engine.rpc.protocol import LATEST_MODERN
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import ServerState, StateInfo
-from discovery_server.gateway import Gateway
-from tests.factories import make_entry, make_part, make_server
+from discovery_server.gateway import ClientRequest, Gateway
+from tests.factories import make_entry, make_offering_entry, make_part, make_server
 from tests.unit.server import sdk_client
 from tests.unit.server.fakes import CLOCK, ISSUES, Call, FakeEngine, make_engine, make_view
 
@@ -115,7 +117,7 @@ async def test_tool_is_found_however_it_is_named(mode: str, named: dict[str, str
         pytest.param(
             "execute_tool",
             {"tool": "delete_repository"},
-            "TOOL_DISABLED: tool 'github:delete_repository' is disabled: rule 1 "
+            "TOOL_DISABLED: tool 'github:delete_repository' is disabled: a rule "
             "of the owner\n"
             "the owner of the configuration decides this; use another tool",
             id="disabled",
@@ -321,6 +323,29 @@ async def test_instructions_are_those_of_the_moment(mode: str) -> None:
 
     async with sdk_client.connected(gateway, mode) as client:
         assert "- late (1): such as arrive" in (client.instructions or "")
+
+
+@pytest.mark.requirement("SCP-11")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("resources/read", {"uri": "x:/page"}), ("prompts/get", {"name": "summary"})],
+)
+def test_a_request_about_what_is_not_shown_any_more_is_not_continued(
+    method: str, params: JSONObject
+) -> None:
+    offered = (
+        make_offering_entry("x:/page"),
+        make_offering_entry("summary", kind=OfferingKind.PROMPT),
+    )
+    engine = FakeEngine(make_view(make_part("docs", offerings=offered)))
+    gateway = Gateway(engine, is_of_owner=False)
+    begun = ClientRequest(method, params, LATEST_MODERN)
+
+    before = gateway.still_shows(begun, ["docs"])
+    engine.view = make_view(make_part("docs"))
+
+    assert before
+    assert not gateway.still_shows(begun, ["docs"])
 
 
 @ERAS

@@ -87,7 +87,7 @@ async def test_the_end_of_a_session_withdraws_its_questions() -> None:
             lines = stream.aiter_lines()
             await next_event(lines)
             await client.http.delete(address, headers=session)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 done = await next_event(lines)
 
     assert done["id"] == 1

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_server.http.request import Accepted
-from discovery_server.http.streams import EventStream, PostStream
+from discovery_server.http.streams import EventStream, PostStream, RelayedStream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-27", "SRV-36")]
 
@@ -60,7 +61,7 @@ async def test_a_writer_waits_for_a_client_that_does_not_read(make: Any) -> None
         await stream.drain()
         drained.set()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write)
             await anyio.wait_all_tasks_blocked()
@@ -80,7 +81,7 @@ async def test_a_writer_does_not_wait_for_a_stream_that_is_closed() -> None:
     for _ in range(4):
         stream.write(notification(LARGE))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stream.drain)
             await anyio.wait_all_tasks_blocked()
@@ -114,7 +115,7 @@ async def test_an_answer_before_progress_of_another_stays_in_order(is_first: boo
     stream.write(answer(2))
     stream.end(2, is_cancelled=False)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await stream.respond(reader.send)
 
     lines = [line for line in reader.body.decode().split("\n") if line.startswith("data: ")]
@@ -127,7 +128,7 @@ async def test_a_silent_stream_has_a_ping_every_other_time() -> None:
     stream, reader = EventStream(), Reader()
     reader.may_read.set()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stream.respond, reader.send)
             await anyio.wait_all_tasks_blocked()
@@ -156,3 +157,39 @@ async def test_a_client_that_accepts_json_only_gets_no_ping() -> None:
     await stream.respond(reader.send)
 
     assert json.loads(reader.body) == answer(1)
+
+
+@pytest.mark.requirement("SRV-86")
+@pytest.mark.parametrize(("number", "length"), [(100, 1), (3, 30_000)])
+async def test_messages_for_another_gateway_wait_until_those_before_are_taken(
+    number: int, length: int
+) -> None:
+    stream = RelayedStream()
+    messages = [notification(f"{n}{'x' * length}") for n in range(number)]
+    for one in messages[:-1]:
+        stream.write(one)
+    was_congested = stream.is_congested
+    stream.write(messages[-1])
+    batches: list[list[JSONObject]] = []
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.drain)
+            await anyio.lowlevel.checkpoint()
+            is_congested = stream.is_congested
+            batches.append(await stream.batch())
+        stream.write(answer(1))
+        batches.append(await stream.batch())
+
+    assert (was_congested, is_congested, stream.is_congested) == (False, True, False)
+    assert batches == [messages, []]
+    assert await stream.answer() == answer(1)
+
+
+@pytest.mark.requirement("SRV-86")
+async def test_a_message_that_is_too_long_for_another_gateway_is_dropped() -> None:
+    stream = RelayedStream()
+    stream.write(notification("x" * 70_000))
+    stream.write(notification("x"))
+
+    assert await stream.batch() == [notification("x")]

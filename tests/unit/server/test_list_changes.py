@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, OfferingEntry
-from discovery_engine.config.settings import ServeSettings, Settings
+from discovery_engine.config.serve_settings import ServeSettings
+from discovery_engine.config.settings import Settings
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_server.list_changes import ListSource

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServeSettings
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.rpc.peer import RpcError
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import ISSUES, Call, make_engine, make_view

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.errors import RegistryError
 from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
 
-pytestmark = pytest.mark.requirement("QST-20")
+pytestmark = [pytest.mark.requirement("QST-20"), pytest.mark.anyio]
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -20,6 +21,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 objects = st.dictionaries(st.text(), json_values, max_size=4)
+KEY = bytes(range(32))
 CALL = call_identity("anna", "tools/call", {"name": "t", "arguments": {"a": 1}})
 
 
@@ -165,6 +167,47 @@ def test_the_state_of_another_process_is_refused() -> None:
 
     with pytest.raises(InvalidStateError):
         StateSealer().unseal(sealed, CALL)
+
+
+@pytest.mark.requirement("SRV-80")
+async def test_gateways_with_one_key_unseal_what_the_other_has_sealed() -> None:
+    here, there = StateSealer(lambda: KEY), StateSealer(lambda: KEY)
+    await here.prepare()
+    await there.prepare()
+
+    sealed = here.seal({"state": "7"}, CALL, lifetime=60)
+
+    assert there.unseal(sealed, CALL) == {"state": "7"}
+
+
+@pytest.mark.requirement("SRV-81")
+async def test_until_the_shared_key_can_be_derived_the_own_one_seals_and_stays_valid() -> None:
+    answers: list[bytes | RegistryError] = [RegistryError("it is away"), KEY]
+
+    def derive() -> bytes:
+        if isinstance(answer := answers.pop(0), RegistryError):
+            raise answer
+        return answer
+
+    sealer = StateSealer(derive)
+    await sealer.prepare()
+    early = sealer.seal({"state": "early"}, CALL, lifetime=60)
+    await sealer.prepare()
+    await sealer.prepare()  # nothing is left to derive
+
+    assert sealer.unseal(early, CALL) == {"state": "early"}
+    assert sealer.unseal(sealer.seal({}, CALL, lifetime=60), CALL) == {}
+
+
+@pytest.mark.requirement("SRV-81")
+async def test_gateways_without_a_secret_say_so_and_seal_for_themselves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sealer = StateSealer(lambda: None)
+    await sealer.prepare()
+
+    assert sealer.unseal(sealer.seal({"call": "7"}, CALL, lifetime=60), CALL) == {"call": "7"}
+    assert "DISCOVERY_STATE_KEY" in caplog.text
 
 
 def test_every_refusal_reads_the_same() -> None:

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServeSettings
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_server import descriptors, stdio
 from discovery_server.gateway import Gateway
 from tests.servers.programs import eventually
@@ -196,7 +196,7 @@ async def test_requests_are_read_from_a_file_and_answers_written_to_one(tmp_path
     stdin = os.open(tmp_path / "requests", os.O_RDONLY)
     stdout = os.open(tmp_path / "answers", os.O_WRONLY | os.O_CREAT)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await stdio.serve(make_gateway(), stdin, stdout)
 
     os.close(stdin)
@@ -220,7 +220,7 @@ async def test_input_that_another_process_has_read_first_has_not_ended() -> None
 async def test_input_that_is_empty_from_the_start_ends_serving() -> None:
     stdin, stdout = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await stdio.serve(make_gateway(), stdin, stdout)
 
     os.close(stdin)
@@ -244,7 +244,7 @@ async def test_closed_input_ends_serving() -> None:
     from_server, stdout = os.pipe()
     os.close(to_server)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await stdio.serve(make_gateway(), stdin, stdout)
 
     for descriptor in (stdin, stdout, from_server):
@@ -257,7 +257,7 @@ async def test_client_that_stops_reading_ends_serving() -> None:
     os.close(from_server)
     os.write(to_server, json.dumps(INITIALIZE).encode() + b"\n")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await stdio.serve(make_gateway(), stdin, stdout)
 
     for descriptor in (stdin, stdout, to_server):

@@ -18,6 +18,7 @@ from discovery_server.http.connections import ConnectionLimits
 from discovery_server.http.guard import Endpoint
 from discovery_server.http.tls_files import Tls
 from discovery_server.tokens import Tokens
+from tests.plain_http import NO_TLS
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, request
 
 _KINDS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -58,7 +59,7 @@ async def running(
 class SessionClient:
     """A client of the handshake era, and of the one after it, with a token of its own."""
 
-    def __init__(self, address: str, token: str | None = None, *, verify: Any = True) -> None:
+    def __init__(self, address: str, token: str | None = None, *, verify: Any = NO_TLS) -> None:
         self._address = address
         headers = {**_KINDS, **({"authorization": f"Bearer {token}"} if token else {})}
         self.http = httpx2.AsyncClient(headers=headers, timeout=60, verify=verify)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
@@ -30,3 +31,35 @@ async def test_a_question_about_changed_roots_may_come_just_before_a_call_ends()
 
     assert callable(answer)
     assert await answer() == ROOTS
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("QST-53")
+async def test_a_question_about_changed_roots_outlives_a_call_that_did_not_cause_it() -> None:
+    asked = anyio.Event()
+
+    async def give_late(method: str, params: JSONObject) -> JSONObject:
+        if not asked.is_set():
+            asked.set()
+            await anyio.sleep_forever()
+        return await give_roots(method, params)
+
+    server, settings_of = ServerName("s"), lambda _: QuestionSettings()
+    client = CallbackClient(give_late, capabilities={"roots": {"listChanged": True}})
+    scheduler = FairScheduler()
+    calls = CallsInFlight(server, settings_of, scheduler)
+    answers: list[JSONObject] = []
+
+    async def answer() -> None:
+        work = calls.answer(LIST_ROOTS, {})
+        assert callable(work)
+        answers.append(await work())
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            with calls.including(Call(server, client, settings_of, scheduler)):
+                calls.expect_roots_of(client)
+                tasks.start_soon(answer)
+                await asked.wait()
+
+    assert answers == [ROOTS]

@@ -36,7 +36,7 @@ async def transport() -> AsyncIterator[PipeTransport]:
         found = PipeTransport(
             ServerName("s"), child, FairScheduler(), limit=1024, callbacks=callbacks
         )
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await found.receive()
         assert found.is_lost
         yield found

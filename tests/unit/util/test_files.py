@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine._util.files import replace_file
+from tests.power_cuts import recorded_disk
 
 
 def test_a_new_file_is_private_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
@@ -40,3 +41,18 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "before"
+
+
+def test_after_a_power_cut_a_file_has_what_was_put_there_last(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with recorded_disk(folder) as disk:
+        for number in range(20):
+            replace_file(folder / "file", f"{number} " * 400)
+            disk.note(number)
+
+    for image in disk.images(seed=3, count=100):
+        found = image.files.get("file", b"").split()
+        newest = int(found[0]) if found else -1
+        assert found in ([], [str(newest).encode()] * 400)
+        assert newest >= max(image.noted, default=-1)

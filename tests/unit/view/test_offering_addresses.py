@@ -175,7 +175,7 @@ def test_a_hidden_one_is_refused_with_its_rule() -> None:
     rules = [Rule(patterns=("x:*",), enabled=False)]
     seen = view(resource("x:/1", enabled=False), prompt("p", enabled=False), rules=rules)
 
-    with pytest.raises(ResourceDisabledError, match="rule 1 of the owner") as caught:
+    with pytest.raises(ResourceDisabledError, match="a rule of the owner") as caught:
         seen.resource(None, "x:/1")
     assert caught.value.detail == "rule 1"
     with pytest.raises(PromptDisabledError):

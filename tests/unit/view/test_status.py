@@ -177,7 +177,7 @@ def test_a_rule_that_switches_it_off_is_named() -> None:
     rule = Rule(patterns=("git*",), enabled=False, origin=Origin("discovery.yaml", 3, 5))
     off = make_part("github", verdict=Verdict(enabled=False, reason="rule", rule=0))
 
-    with pytest.raises(ServerDisabledError, match="rule 1 of the owner") as caught:
+    with pytest.raises(ServerDisabledError, match="a rule of the owner") as caught:
         make_server_view(off, rules=(rule,)).require_enabled()
 
     assert "discovery.yaml:3:5" in caught.value.detail

@@ -99,7 +99,7 @@ class TestSearch:
         assert answer.hits == ()
         [notice] = hidden.notices
         assert notice.code == "TOOL_DISABLED"
-        assert notice.message == "1 tool that matches is disabled: rule 1 of the owner"
+        assert notice.message == "1 tool that matches is disabled: a rule of the owner"
         assert notice.to_owner == (
             "github:delete_repository is disabled: rule 1 (discovery.yaml:3:5)"
         )

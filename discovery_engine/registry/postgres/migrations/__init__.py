@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry.postgres.timed_connection import SET_PATH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from psycopg import Connection
 
 FOLDER = Path(__file__).parent
@@ -21,8 +24,12 @@ _LOCK = 0x646973636F766572  # of this program's migrations in a database: "disco
 _HEADER = "-- usable from: "
 
 
-def migrate(connection: Connection, folder: Path = FOLDER) -> int:
+def migrate(
+    connection: Connection, folder: Path = FOLDER, *, on_step: Callable[[], None] = lambda: None
+) -> int:
     """Take the steps that are missing, all or none; returns the step that the database is at.
+
+    `on_step` is called before each step.
 
     The connection must be in autocommit mode and outside a transaction.
 
@@ -41,6 +48,7 @@ def migrate(connection: Connection, folder: Path = FOLDER) -> int:
             "gateway of this version with it",
         )
     with connection.transaction():
+        connection.execute(SET_PATH)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # Another process may have been here since the first look.
         version = _version(connection, newest=len(steps))
@@ -48,6 +56,7 @@ def migrate(connection: Connection, folder: Path = FOLDER) -> int:
             _create_schema(connection)
         for number, step in enumerate(steps[version:], version + 1):
             script = step.read_text("utf-8")
+            on_step()
             connection.execute(script.encode())
             usable_from = int(script.partition("\n")[0].removeprefix(_HEADER))
             connection.execute(

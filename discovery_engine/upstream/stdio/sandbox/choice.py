@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.config.settings import SandboxKind, SandboxSettings
+from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
 

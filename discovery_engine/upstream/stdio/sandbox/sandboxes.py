@@ -13,7 +13,8 @@ from tempfile import mkdtemp
 
 from msgspec import Struct
 
-from discovery_engine.config.settings import SandboxSettings, ServerSettings, StdioTransport
+from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.upstream.stdio.sandbox.bubblewrap import (
     ARGUMENTS_AT,
     FILTER_AT,

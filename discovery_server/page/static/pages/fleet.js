@@ -36,7 +36,7 @@ export function Fleet() {
         <ul>${held.map((job) => html`<li key=${job.server}>${name(job)} by <code>${visible(job.worker)}</code>, begun ${since(job.claimed_at)}</li>`)}</ul></section>
       <section aria-labelledby="recent"><h3 id="recent">Recent activity</h3>
         ${recent.length === 0 && html`<p>None.</p>`}
-        <ul>${recent.map((job) => html`<li key=${job.server}>${name(job)} <span class="note">${done(job)} ${since(Math.max(job.listed_at || 0, job.claimed_at || 0))}</span></li>`)}</ul>
+        <ul>${recent.map((job) => html`<li key=${job.server}>${name(job)} <span class="note">${done(job)} ${since(Math.max(job.listed_at || 0, job.claimed_at || 0, job.failing_since || 0))}</span></li>`)}</ul>
         <p class="note">Newest servers: ${found.recent_registrations.join(", ")}</p></section>
       <section aria-labelledby="queue"><h3 id="queue">${counted(jobs.length, "server")}</h3><table>
         <thead><tr><th>Server</th><th>State</th><th class="number">Tools</th><th>Listed</th><th>Tries since then</th><th>Again</th></tr></thead>
@@ -51,6 +51,7 @@ const name = (job) => html`<a href="#/servers/${part(job.server)}">${job.server}
 /** What its last claim came to. */
 function done(job) {
   if (job.state === "processing") return "is being listed, begun";
+  if (job.failing_since) return `failing (${job.state}), first`;
   if (job.error) return `failed (${job.state}),`;
   return job.listed_at ? `${counted(job.tool_count ?? 0, "tool")} listed,` : `${job.state},`;
 }

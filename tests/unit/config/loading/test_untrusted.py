@@ -14,23 +14,22 @@ from pydantic.alias_generators import to_camel
 from discovery_engine.config.files.location import Location, locate
 from discovery_engine.config.loading.untrusted import is_untrusted_origin, restrict
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.serve_settings import PoolWeights, ServeSettings
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
     EnrichSettings,
     Limits,
     LogSettings,
-    Permission,
-    PoolWeights,
     RemoteTransport,
     SearchSettings,
     ServerSettings,
-    ServeSettings,
     Settings,
     StdioTransport,
     Timeouts,
     Weights,
 )
+from discovery_engine.config.settings_section import Permission
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.tools.model import ServerName

@@ -61,7 +61,7 @@ def giving(*vectors: list[Any]) -> Reply:
 async def embedded(url: str, *texts: str, **fields: Any) -> list[Vector]:
     settings = EmbeddingsSettings("http", url=url, **fields)
     secrets = EnvironmentResolver({"KEY": "sesame"})
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with open_embedder(
             settings, secrets=secrets, base_dir=Path(), data=Path()
         ) as embedder:
@@ -142,7 +142,7 @@ async def test_what_is_for_this_machine_is_sent_to_no_proxy(
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     one = giving([1.0, 0.0])
-    with served(one) as (proxy, stolen), served(one) as (url, asked), anyio.fail_after(20):
+    with served(one) as (proxy, stolen), served(one) as (url, asked), anyio.fail_after(60):
         monkeypatch.setenv("HTTP_PROXY", proxy.removesuffix("/v1"))
         settings = EmbeddingsSettings(provider="http", url=url, model="m")
         async with open_embedder(

@@ -83,7 +83,7 @@ def model_of_widths(folder: Path) -> Path:
 
 async def embedded(folder: Path, *texts: str) -> list[Vector]:
     settings = EmbeddingsSettings("onnx", path=folder.name)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with open_embedder(
             settings, secrets=NO_SECRETS, base_dir=folder.parent, data=folder
         ) as embedder:

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import ssl
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,7 +13,6 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.http.guarded_client import (
     GuardedClient,
     HttpFailure,
-    _tls_context,
     failure_of,
 )
 
@@ -287,27 +284,3 @@ async def test_compressed_events_are_left_to_the_client() -> None:
     told, _ = await streamed(packed, EVENTS | {"content-encoding": "gzip"})
 
     assert json.loads(told) == MANY
-
-
-@pytest.mark.requirement("FLT-22")
-async def test_clients_share_the_certificates_of_the_machine_until_others_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    made = []
-    create = httpx2.create_ssl_context
-
-    def counted() -> ssl.SSLContext:
-        made.append(context := create())
-        return context
-
-    monkeypatch.setattr(httpx2, "create_ssl_context", counted)
-
-    _tls_context.cache_clear()
-    for _ in range(3):
-        await GuardedClient(FairScheduler(), LIMIT, expects_answers=True).aclose()
-    assert len(made) == 1
-
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    await GuardedClient(FairScheduler(), LIMIT, expects_answers=True).aclose()
-    assert len(made) == 2

@@ -63,7 +63,7 @@ async def test_every_line_is_told_and_the_last_one_without_its_end() -> None:
 
     process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
     async with supervise(process, on_lines=lines.extend) as child:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await child.exit_reason(within=20)
 
     assert lines == ["first", "second", "third"]
@@ -83,7 +83,7 @@ async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
 
     process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
     async with supervise(process, on_lines=lines.extend, pause=pause) as child:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await child.exit_reason(within=20)
 
     assert rests >= 8 * 65536 // (5 * 16 * 1024)
@@ -107,7 +107,7 @@ async def run(code: str) -> tuple[str, str]:
     command = [sys.executable, "-I", "-S", "-c", code]
     process = await start_program(command, env=dict(os.environ), cwd=None)
     async with supervise(process) as child:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             return await child.exit_reason(within=20), child.stderr.tail
 
 

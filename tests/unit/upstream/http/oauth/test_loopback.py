@@ -45,7 +45,7 @@ async def test_the_first_answer_with_the_state_counts_and_no_later_one() -> None
 async def test_an_odd_request_is_refused_and_the_next_one_is_served(request_: bytes) -> None:
     async with open_loopback("", "right") as loopback:
         port = urlsplit(loopback.redirect_uri).port or 0
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with await anyio.connect_tcp("127.0.0.1", port) as stream:
                 await stream.send(request_)
                 answer = await stream.receive()

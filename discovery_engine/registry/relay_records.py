@@ -1,0 +1,63 @@
+"""Requests that one gateway leaves for another one in their database, as plain values.
+
+    asked                              the other one
+      │  RelayedRequest ─────────────────► takes it, once, within `TAKING` seconds
+      │  `waiting` ──────────────────────► goes on for as long as its sender waits
+      ◄────────────────────────────────── its answer
+
+Each of the two renews its interest with every `RelayTurn`; who did not for `LEASE` seconds is gone.
+All times are of the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct, field
+
+TAKING = 5.0
+"""Seconds in which a request is taken, or never."""
+LEASE = 15.0
+"""Seconds for which the last turn of a gateway counts."""
+
+
+class RelayedRequest(Struct, frozen=True):
+    id: bytes
+    """Random."""
+    sender: str
+    """The process that waits for the answer, by `GatewayStore.instance`."""
+    receiver: str
+    """The process that is to answer."""
+    content: bytes
+    """Encrypted; the database cannot read it."""
+
+
+class RelayTurn(Struct, frozen=True):
+    """What a gateway says of relayed requests, at least every few seconds while it has any."""
+
+    asked: Collection[RelayedRequest] = ()
+    """Its own that are left for others now."""
+    waiting: Collection[bytes] = ()
+    """Its own, for whose answers it waits."""
+    over: Collection[bytes] = ()
+    """Its own, for which it waits no longer: they are deleted."""
+    serving: Collection[bytes] = ()
+    """Those of others that it has taken and not answered."""
+    answers: Mapping[bytes, bytes] = field(default_factory=dict)
+    """To others, by request; encrypted."""
+    room: int = 0
+    """How many more it takes now."""
+
+
+class RelayNews(Struct, frozen=True):
+    """What a gateway finds in its turn."""
+
+    taken: tuple[RelayedRequest, ...] = ()
+    """For it, and for nobody else ever."""
+    withdrawn: frozenset[bytes] = frozenset()
+    """Of `RelayTurn.serving`, those for whose answers nobody waits any more."""
+    answers: Mapping[bytes, bytes] = field(default_factory=dict)
+    untaken: frozenset[bytes] = frozenset()
+    """Of `RelayTurn.waiting`, those that were not taken, and never will be."""
+    lost: frozenset[bytes] = frozenset()
+    """Of `RelayTurn.waiting`, those that were taken by a process that is gone."""
