@@ -178,6 +178,8 @@ def test_the_image_is_made_of_a_wheel_and_has_no_file_with_secrets(tmp_path: Pat
     assert not [path for path in source.rglob("*") if path.name.startswith(".env")]
     [metadata] = installed.glob("*.dist-info/METADATA")
     assert f"Provides-Extra: {install[2]}" in metadata.read_text("utf-8")
+    licences = {file.name for file in (metadata.parent / "licenses").iterdir()}
+    assert licences == {"LICENSE", "LICENSE-APACHE", "NOTICE"}
 
 
 def pip(*words: str | Path) -> None:
