@@ -16,8 +16,11 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal --durations=10
+# What runs before a change lands: everything of no kind, and the stories of each kind.
+KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
+LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet test check format servers mutants clean
+.PHONY: help demo demo-fleet test test-all check format servers mutants clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -28,7 +31,11 @@ demo: $(READY) ## connect to real servers, search, inspect and execute their too
 demo-fleet: $(READY) ## two gateways, three workers and a database: one is killed, one tool is poisoned
 	@$(BIN)/python scripts/demo_fleet.py
 
-test: $(READY) servers ## run every test in parallel, or those of ARGS="..."; COVERAGE=1 counts branches
+test: $(READY) servers ## run what must hold before a change lands; ARGS="-k rules" selects from it
+	@$(PARALLEL) -m "$(LANDING)" $(ARGS)
+	@$(BIN)/python scripts/test_costs.py
+
+test-all: $(READY) servers ## run every test, or those of ARGS="-m browser"; COVERAGE=1 counts branches
 	@$(PARALLEL) $(ARGS) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 ifneq ($(COVERAGE),)
 	@echo "== the engine by branch, in percent; at least $(LEAST_COVERED):"
@@ -43,6 +50,7 @@ check: $(READY) ## format, lint, types, import layers, and the modules of the pa
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/api_routes.py --check
 	@$(BIN)/python scripts/page_check.py
+	@$(BIN)/python scripts/test_costs.py
 
 format: $(READY) ## format every file, and write the layers and the codes into their pages
 	@$(BIN)/ruff format .

@@ -29,6 +29,8 @@ settings.register_profile(
 )
 settings.load_profile("discovery")
 
+pytest_plugins = ["tests.kinds"]
+
 if TYPE_CHECKING:
     from tests.forked import Preloaded
     from tests.postgres import PostgresServer

@@ -22,6 +22,7 @@ from typing import Literal
 import psycopg
 from psycopg import sql
 
+from tests import kinds
 from tests.ports import free_port
 
 ROLE = "gateway"  # as the program should have it: it may log in, and owns its database
@@ -93,14 +94,25 @@ class PostgresServer:
         )
 
     def admin(self, database: str = "postgres") -> psycopg.Connection:
-        """A connection of the superuser."""
-        return psycopg.connect(
-            host="127.0.0.1", port=self.port, user="postgres", password="superuser",
-            dbname=database, autocommit=True,
-        )  # fmt: skip
+        """A connection of the superuser.
+
+        Raises:
+            AssertionError: With the end of the server's log, if it is gone.
+        """
+        try:
+            return psycopg.connect(
+                host="127.0.0.1", port=self.port, user="postgres", password="superuser",
+                dbname=database, autocommit=True,
+            )  # fmt: skip
+        except psycopg.OperationalError as error:
+            log = (self.folder / "log").read_text("utf-8", "replace")[-2000:]
+            raise AssertionError(
+                f"the PostgreSQL of this run is gone; its log ends: {log}"
+            ) from error
 
     def create_database(self, *, is_owned: bool = True) -> str:
         """A new database, as a URL of a role that is no superuser."""
+        kinds.count("databases")
         name = f"test_{secrets.token_hex(6)}"
         with self.admin() as admin:
             role = sql.Identifier(ROLE)

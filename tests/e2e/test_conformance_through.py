@@ -49,7 +49,9 @@ async def started(address: str) -> None:
 
 
 @pytest.mark.requirement("SRV-61", "MOD-1")
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    "revision", ["2025-11-25", pytest.param("2026-07-28", marks=pytest.mark.landing)]
+)
 def test_server_passes_every_scored_scenario_through_the_gateway(
     home: Home, tools: NodeTools, revision: str
 ) -> None:

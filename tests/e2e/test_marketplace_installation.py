@@ -75,6 +75,7 @@ def answer(person: Shell, *words: str) -> str:
     return done.out
 
 
+@pytest.mark.landing
 @pytest.mark.node
 @pytest.mark.requirement("INS-1", "INS-20", "INS-43")
 @pytest.mark.skipif(shutil.which("npx") is None, reason="npx is not installed")

@@ -179,6 +179,7 @@ def fleet(
             worker.close()
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("FLT-3", "FLT-11")
 async def test_a_worker_that_is_killed_has_its_server_taken_over(fleet: Fleet) -> None:
     fleet.configure(a=fleet.numbered())

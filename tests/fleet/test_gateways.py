@@ -43,6 +43,7 @@ def is_withheld(gateway: Gateway) -> bool:
     )
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("PGS-8", "PGS-21")
 def test_what_one_gateway_adds_and_what_it_finds_changed_holds_at_the_other(
     fleet: Fleet, servers: LoopbackServers

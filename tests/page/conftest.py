@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from scripts import browser
+from tests import kinds
 from tests.e2e.serving import Home
 from tests.page.lab import write_config
 
@@ -43,6 +44,7 @@ def chromium() -> Iterator[Browser]:
     path = browser.find()
     if path is None:
         pytest.skip("there is no browser; `make servers` brings one where it can")
+    kinds.count("browsers")
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=path, args=NO_NETWORK)
 

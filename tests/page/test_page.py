@@ -78,6 +78,7 @@ def settled(page: Page) -> None:
     page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("PAGE-1")
 def test_the_printed_address_opens_the_page_once(home: Home, chromium: Browser) -> None:
     write(home)
@@ -183,6 +184,7 @@ def test_the_search_lab_shows_what_each_word_adds(home: Home, chromium: Browser)
         expect(opened.page.locator(".decision")).to_contain_text("none")
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("PAGE-5")
 def test_a_tool_is_tried_by_keyboard_alone_and_a_rule_says_why_another_is_off(
     home: Home, chromium: Browser

@@ -31,6 +31,7 @@ def checked(tools: NodeTools, settings: Path) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.landing
 @pytest.mark.node
 def test_the_types_of_the_modules_hold(node_tools: NodeTools) -> None:
     done = checked(node_tools, SETTINGS)

@@ -20,6 +20,7 @@ def langchain(framework: Callable[[str], Framework]) -> Framework:
     return framework("langchain")
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("FRM-30")
 def test_the_example_finds_a_tool_and_calls_it(langchain: Framework) -> None:
     langchain.folder.write(good())

@@ -1,0 +1,121 @@
+"""The kinds of tests, which run before a change lands, and what a run of them costs.
+
+A kind is a marker. Tests get those of their folder and of the fixtures that they use here; a test
+that starts something else of a kind has the marker written on it. Kinds are left out of
+`make test`, but for their stories, which are marked `landing`: one for each thing that only a test
+of that kind can show. `make test-all` runs everything.
+
+A cost is counted, not timed, so that it is the same on a busy machine: the programs that a run
+starts, the databases that it makes and the browsers that it opens. `scripts/test_costs.py` compares
+them with the numbers in `pyproject.toml`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+
+KINDS = (
+    "database", "browser", "packages", "frameworks", "conformance", "chaos", "matrix", "thorough",
+)  # fmt: skip
+_OF_PATHS = {
+    "tests/attacks/test_installations.py": "packages",
+    "tests/attacks/test_marketplace_names.py": "packages",
+    "tests/contract/upstreams/test_reaper.py": "chaos",
+    "tests/e2e/conformance/": "conformance",
+    "tests/e2e/foreign/": "conformance",
+    "tests/e2e/frameworks/": "frameworks",
+    "tests/e2e/test_conformance": "conformance",
+    "tests/e2e/test_marketplace_installation.py": "packages",
+    "tests/e2e/test_serve_foreign.py": "conformance",
+    "tests/e2e/test_serve_node.py": "conformance",
+    "tests/e2e/test_workers.py": "chaos",
+    "tests/faults/": "chaos",
+    "tests/fleet/test_chaos.py": "chaos",
+    "tests/page/": "browser",
+    "tests/unit/marketplace/test_package_sources.py": "packages",
+}
+_OF_FIXTURES = {"postgres_server": "database", "chromium": "browser"}
+_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork"}
+_RECORD = "costs"
+
+_counts: Counter[str] = Counter()
+"""Of the test that runs: `programs`, `databases`, `browsers`."""
+_costs: defaultdict[str, Counter[str]] = defaultdict(Counter)
+"""Of all tests so far, by kind."""
+
+
+def count(what: str) -> None:
+    """Count one of `programs`, `databases` or `browsers` that the running test pays for."""
+    _counts[what] += 1
+
+
+def _count_start(event: str, _: tuple[Any, ...]) -> None:
+    if event in _STARTS:
+        count("programs")
+
+
+def kind_of(item: pytest.Item) -> str:
+    """The first of `KINDS` that a test is of; `landing` if it is of none."""
+    return next((kind for kind in KINDS if item.get_closest_marker(kind)), "landing")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        of_fixtures = (kind for name, kind in _OF_FIXTURES.items() if name in fixtures)
+        of_paths = (kind for path, kind in _OF_PATHS.items() if item.nodeid.startswith(path))
+        for kind in {*of_fixtures, *of_paths}:
+            item.add_marker(kind)
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(_count_start)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Any:
+    _counts.clear()
+    begun = time.monotonic()
+    result = yield
+    costs = _costs[kind_of(item)]
+    costs.update(_counts, cases=1)
+    costs["milliseconds"] += round((time.monotonic() - begun) * 1000)
+    return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:  # a process of pytest-xdist, which sends what it counted
+        output[_RECORD] = {kind: dict(costs) for kind, costs in _costs.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    for kind, costs in getattr(node, "workeroutput", {}).get(_RECORD, {}).items():
+        _costs[kind].update(costs)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print what each kind cost, and write it down for `scripts/test_costs.py`."""
+    if not _costs:
+        return
+    columns = ("cases", "programs", "databases", "browsers")
+    terminalreporter.section("costs by kind")
+    terminalreporter.line(f"{'':12}" + "".join(f"{name:>11}" for name in (*columns, "seconds")))
+    for kind in sorted(_costs, key=lambda kind: (kind != "landing", kind)):
+        costs = _costs[kind]
+        numbers = (*(costs[name] for name in columns), round(costs["milliseconds"] / 1000))
+        terminalreporter.line(f"{kind:12}" + "".join(f"{number:>11,}" for number in numbers))
+    total = sum(_costs.values(), Counter())
+    is_whole = config.option.markexpr.startswith("landing or not") and not config.option.keyword
+    if config.cache and is_whole and config.args == config.getini("testpaths"):
+        record = {name: total[name] for name in columns}
+        config.cache.set("discovery/costs", record)
