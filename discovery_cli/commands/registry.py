@@ -153,12 +153,11 @@ def grant(invocation: Invocation, role: str, teams: tuple[str, ...], user: str |
       discovery registry grant payments_gateway --team payments
     """  # noqa: D301 - click wants the character itself
     from discovery_cli.unnamed_principals import note_unnamed
-    from discovery_engine.registry.postgres.publication_queries import RoleGrant
     from discovery_server.token_limits import checked_principals
 
     principals = checked_principals(teams, user)
     with _database(invocation) as (database, scope):
-        database.roles.grant(RoleGrant(role, scope, principals))
+        database.roles.grant(role, scope, principals)
     output = invocation.output
     if output.as_json:
         output.answer({"role": role, "principals": list(principals)})

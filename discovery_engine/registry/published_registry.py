@@ -19,7 +19,6 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.availability import Availability
-from discovery_engine.registry.postgres.published_catalog import PublishedCatalog
 from discovery_engine.registry.protocols import RegistryHealth
 from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.registry.sqlite.registry import SqliteRegistry
@@ -27,7 +26,7 @@ from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshTarget
-    from discovery_engine.registry.postgres.published_catalog import Published
+    from discovery_engine.registry.postgres.published_catalog import Published, PublishedCatalog
     from discovery_engine.registry.sqlite.database import Database
 
 logger = logging.getLogger(__name__)

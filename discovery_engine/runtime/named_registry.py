@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,13 +14,15 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.gateway_store import STATE_KEY
-from discovery_engine.registry.postgres.database_state import DatabaseState, state_of
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
 from discovery_engine.registry.transfer import PortableRegistry
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.runtime.shared_store import named_database
 from discovery_engine.secrets.references import split
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.postgres.database_state import DatabaseState
+    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 
 _SQLITE = "sqlite:///"
 _COPY_TIMEOUT = 60.0  # seconds of one operation
@@ -74,7 +77,7 @@ def report_on(
         closing(named_database(settings, path, environ)) as registry,
         _explained(f"`registry.url` in discovery.yaml, `{settings.registry.url}`"),
     ):
-        state = state_of(registry.database, has_secret=bool(environ.get(STATE_KEY)))
+        state = registry.state(has_secret=bool(environ.get(STATE_KEY)))
         return RegistryReport(registry.database.address.name, state)
 
 
@@ -107,7 +110,7 @@ def open_named_database(
 
 def open_named(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> PortableRegistry:
+) -> PostgresRegistry | SqliteRegistry:
     """The registry that a configuration names, to be copied; the caller closes it.
 
     Raises:
@@ -149,9 +152,9 @@ def open_target(
     return registry
 
 
-def granted_roles(registry: PortableRegistry) -> list[str]:
+def granted_roles(registry: PostgresRegistry | SqliteRegistry) -> list[str]:
     """The roles of a database that read a part of it, which are not copied."""
-    if not isinstance(registry, PostgresRegistry):
+    if isinstance(registry, SqliteRegistry):
         return []
     return sorted({one.role for one in registry.roles.grants()})
 

@@ -19,7 +19,6 @@ from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.overrides.override import Override
 from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.postgres.publication_queries import RoleGrant
 from discovery_engine.registry.preset_records import Preset
 from discovery_engine.registry.relay_records import RelayedRequest, RelayTurn
 from discovery_engine.registry.request_records import AgentRequest
@@ -70,7 +69,7 @@ class ReservedRows(Struct):
     def role(self, *principals: str, scope: str = SCOPE, options: str = "") -> Role:
         """A new role, granted what these principals may see."""
         role = self.stranger(options)
-        self.owner.roles.grant(RoleGrant(role.name, scope, principals))
+        self.owner.roles.grant(role.name, scope, principals)
         return role
 
     def stranger(self, options: str = "") -> Role:

@@ -21,8 +21,6 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.fleet.refresh_job import RefreshTarget
 from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.codec import settings_to_text
-from discovery_engine.registry.postgres.database_state import state_of
-from discovery_engine.registry.postgres.publication_queries import RoleGrant
 from discovery_engine.registry.postgres.restricted_roles import READABLE
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
@@ -390,7 +388,7 @@ def test_a_role_stands_for_what_its_owner_granted_and_for_no_more(fresh: Reserve
         connection.execute(f"SET ROLE {group.name}")
         query = "SELECT count(*) FROM discovery.published_parts"
         as_group = connection.execute(query).fetchone()
-    roles.grant(RoleGrant(role.name, SCOPE, (OTHER_TEAM,)))
+    roles.grant(role.name, SCOPE, (OTHER_TEAM,))
     changed = seen(role)
     listed = {one.role: one.principals for one in roles.grants() if one.scope == SCOPE}
 
@@ -408,7 +406,7 @@ def test_a_role_stands_for_what_its_owner_granted_and_for_no_more(fresh: Reserve
 @pytest.mark.requirement("SCP-26")
 def test_the_grant_of_a_role_that_was_dropped_can_be_revoked(fresh: ReservedRows) -> None:
     role, roles = fresh.stranger(), fresh.owner.roles
-    roles.grant(RoleGrant(role.name, SCOPE, (OTHER_TEAM,)))
+    roles.grant(role.name, SCOPE, (OTHER_TEAM,))
     with fresh.server.admin(fresh.url.rpartition("/")[2]) as admin:
         admin.execute(f"DROP OWNED BY {role.name}")
         admin.execute(f"DROP ROLE {role.name}")
@@ -430,7 +428,7 @@ def test_a_role_from_which_nothing_can_be_kept_is_refused(fresh: ReservedRows) -
     reasons[fresh.stranger(f"IN ROLE {indirect.name}").name] = "is a member of gateway"
     for name, reason in reasons.items():
         with pytest.raises(RegistryError, match=reason) as raised:
-            fresh.owner.roles.grant(RoleGrant(name, SCOPE, ()))
+            fresh.owner.roles.grant(name, SCOPE, ())
         assert raised.value.hint
 
 
@@ -459,7 +457,7 @@ def test_a_granted_role_from_which_nothing_is_kept_any_more_is_noticed(
     assert fresh.owner.roles.unrestricted() == {
         changed.name: "it has BYPASSRLS", member.name: "it is a member of gateway",
     }  # fmt: skip
-    advice = " ".join(state_of(fresh.owner.database).advice)
+    advice = " ".join(fresh.owner.state().advice)
     assert f"nothing is kept from the role {member.name!r}" in advice
     assert kept.name not in advice
 
@@ -472,7 +470,7 @@ def test_a_role_has_no_right_but_those_of_the_grant(fresh: ReservedRows) -> None
         owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA discovery TO {role.name}")
         with role.connect() as connection:  # even with all rights it sees no row
             found = connection.execute("SELECT name FROM discovery.servers").fetchall()
-    fresh.owner.roles.grant(RoleGrant(role.name, SCOPE, (OTHER_TEAM,)))
+    fresh.owner.roles.grant(role.name, SCOPE, (OTHER_TEAM,))
 
     assert found == []
     assert seen(role) == {"docs", TOOL}

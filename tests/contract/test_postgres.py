@@ -23,7 +23,6 @@ from discovery_engine.registry.postgres.database_feed import (
     newest_change,
     reconnection_pauses,
 )
-from discovery_engine.registry.postgres.database_state import state_of
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
 from discovery_engine.registry.postgres.migrations import FOLDER, migrate
 from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
@@ -527,9 +526,9 @@ def test_without_a_password_gateways_have_a_key_only_with_a_secret_of_their_own(
     with closing(registry_at(url.replace(f":{PASSWORD.replace(' ', '%20')}@", "@"))) as registry:
         assert registry.gateways.sealing_key() is None
         assert registry.gateways.sealing_key("secret")
-        [advice] = state_of(registry.database).advice
+        [advice] = registry.state().advice
         assert "DISCOVERY_STATE_KEY" in advice
-        assert state_of(registry.database, has_secret=True).advice == ()
+        assert registry.state(has_secret=True).advice == ()
 
 
 @pytest.mark.requirement("PGS-7")
@@ -540,6 +539,6 @@ def test_another_password_is_advised_where_it_is_short(
     url = own_server.create_database()
     own_server.trust_all()
     with closing(registry_at(url.replace(PASSWORD.replace(" ", "%20"), password))) as registry:
-        advice = " ".join(state_of(registry.database).advice)
+        advice = " ".join(registry.state().advice)
 
     assert ("fewer than 8 characters" in advice) is is_short

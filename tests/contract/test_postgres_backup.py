@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres.publication_queries import RoleGrant
 from discovery_engine.registry.transfer import content_of
 from tests.attacks.reserved_rows import OTHER_TEAM, filled
 from tests.attacks.reserved_rows import SCOPE as RESERVED
@@ -71,7 +70,7 @@ def test_a_backup_of_a_database_with_vectors_is_restored_with_and_without_pgvect
     with closing(open_database(new)) as restored:
         assert content_of(restored) == expected
         assert [one.role for one in restored.roles.grants()] == [role.name]
-        restored.roles.grant(RoleGrant(role.name, RESERVED, (OTHER_TEAM,)))
+        restored.roles.grant(role.name, RESERVED, (OTHER_TEAM,))
         index = restored.search.stored_index(RESERVED, b"analysis", since=0)
         assert index
         assert index.servers == {}

@@ -15,7 +15,6 @@ from discovery_engine.engine import Engine
 from discovery_engine.errors import RegistryError, ToolNotFoundError
 from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres.publication_queries import RoleGrant
 from discovery_engine.runtime.refresh_worker import WorkerOptions
 from tests.attacks.reserved_rows import OTHER_TEAM, OWN_TEAM, ReservedRows
 from tests.engines import Folder
@@ -173,7 +172,7 @@ async def test_a_running_gateway_follows_what_its_owner_reserves(company: Compan
             moments.append(is_free)
         company.rows.owner.roles.revoke(role.name, SCOPE)
         await eventually(lambda: not shown(team))
-        company.rows.owner.roles.grant(RoleGrant(role.name, SCOPE, ()))
+        company.rows.owner.roles.grant(role.name, SCOPE, ())
         # Sooner than the minute after which a database that failed is looked at anyway.
         await eventually(lambda: shown(team) == {"docs:read_page"}, within=30)
         tasks.cancel_scope.cancel()

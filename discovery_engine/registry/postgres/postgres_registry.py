@@ -35,6 +35,7 @@ from discovery_engine.registry.postgres.database_feed import (
     newest_change,
     notify,
 )
+from discovery_engine.registry.postgres.database_state import DatabaseState, state_of
 from discovery_engine.registry.postgres.postgres_decisions import PostgresDecisions
 from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
 from discovery_engine.registry.postgres.postgres_queue import PostgresQueue, take_step
@@ -188,6 +189,10 @@ class PostgresRegistry(PostgresDecisions, PostgresQueue, PostgresVectors, Postgr
 
     def save_era(self, connection: str, era: JSONObject | None) -> None:
         self.database.write(lambda db: era_queries.save(db, connection, era))
+
+    def state(self, *, has_secret: bool = False) -> DatabaseState:
+        """What the database says of itself; see `state_of`."""
+        return state_of(self.database, has_secret=has_secret)
 
     def ping(self) -> None:
         """Read the number of the newest decision, and wait for it only briefly.

@@ -88,7 +88,7 @@ class RestrictedRoles:
         """The roles with a grant that read everything nevertheless, with the reason."""
         return self._database.read(role_rights.unrestricted)
 
-    def grant(self, one: RoleGrant) -> None:
+    def grant(self, role: str, scope: str, principals: tuple[str, ...]) -> None:
         """Let a role read what these principals may see of a scope, and nothing else of it.
 
         Raises:
@@ -98,14 +98,14 @@ class RestrictedRoles:
 
         def grant(db: Connection) -> None:
             _require_owner(db)
-            _require_restrictable(db, one.role)
+            _require_restrictable(db, role)
             publication_queries.set_withdrawing(db, is_on=True)
-            _set_rights(db, one.role, readable=True)
-            publication_queries.note_grant(db, one)
+            _set_rights(db, role, readable=True)
+            publication_queries.note_grant(db, RoleGrant(role, scope, principals))
             notify(db)
 
         self._database.write(grant)
-        self.publish_rest(one.scope)
+        self.publish_rest(scope)
 
     def revoke(self, role: str, scope: str) -> bool:
         """Let a role see nothing of a scope any more; returns whether it saw anything.
