@@ -32,7 +32,7 @@ demo-fleet: $(READY) ## two gateways, three workers and a database: one is kille
 	@$(BIN)/python scripts/demo_fleet.py
 
 test: $(READY) servers ## run what must hold before a change lands; ARGS="-k rules" selects from it
-	@$(PARALLEL) -m "$(LANDING)" $(ARGS)
+	@$(PARALLEL) -m "$(LANDING)" --hypothesis-profile=landing $(ARGS)
 	@$(BIN)/python scripts/test_costs.py
 
 test-all: $(READY) servers ## run every test, or those of ARGS="-m browser"; COVERAGE=1 counts branches

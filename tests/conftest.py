@@ -17,7 +17,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # On a busy machine any example may be slow; only tests that count work judge speed.
 settings.register_profile("discovery", deadline=None)
 # What must hold before a change lands is the same each time, so that a failure is the change's.
-settings.register_profile("ci", settings.get_profile("discovery"), derandomize=True)
+settings.register_profile(
+    "landing", settings.get_profile("discovery"), derandomize=True, max_examples=25
+)
 # Thousands of runs of which most should fail at once: always the same examples, and no search for
 # a smaller one.
 settings.register_profile(

@@ -23,6 +23,10 @@ KINDS = (
     "database", "browser", "packages", "frameworks", "conformance", "chaos", "matrix", "thorough",
 )  # fmt: skip
 _OF_PATHS = {
+    "tests/attacks/test_hostile_input.py": "chaos",
+    "tests/contract/marketplace/test_install_commands.py": "packages",
+    "tests/contract/upstreams/test_questions.py": "thorough",
+    "tests/e2e/test_terminal_questions.py": "thorough",
     "tests/attacks/test_installations.py": "packages",
     "tests/attacks/test_marketplace_names.py": "packages",
     "tests/contract/upstreams/test_reaper.py": "chaos",

@@ -69,6 +69,7 @@ CHANGES: dict[str, Callable[[Repository], JSONObject]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-3", "SBX-3")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_entry_is_not_started(approved: Repository, change: str) -> None:
@@ -108,6 +109,7 @@ def test_what_was_approved_without_a_sandbox_may_run_in_any(repository: Reposito
     assert repository("refresh", "trap").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-3", "AUT-6")
 @pytest.mark.parametrize(
     "oauth",
@@ -206,6 +208,7 @@ SELECTING = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-3")
 @pytest.mark.parametrize("name", SELECTING)
 def test_the_value_of_a_variable_that_selects_code_counts(
@@ -225,6 +228,7 @@ def test_the_value_of_a_variable_that_selects_code_counts(
     assert not repository.is_sprung
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4")
 @pytest.mark.parametrize(
     ("name", "before", "after"),

@@ -53,6 +53,7 @@ async def canary() -> AsyncIterator[tuple[str, list[object]]]:
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("THR-1")
 async def test_no_reference_of_a_schema_is_followed(folder: Folder) -> None:
@@ -87,6 +88,7 @@ for pattern in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-2")
 def test_no_pattern_of_a_schema_blocks_others() -> None:
     def with_little_time() -> None:
@@ -209,6 +211,7 @@ COSTLY: dict[str, tuple[JSONObject, Any, str]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-10")
 @pytest.mark.parametrize("way", COSTLY)
 def test_no_schema_and_no_value_takes_more_than_little_time_and_memory(way: str) -> None:
@@ -242,6 +245,7 @@ ODD: dict[str, Any] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("UPS-40")
 @pytest.mark.parametrize("value", ODD)
@@ -271,6 +275,7 @@ async def test_an_odd_value_spoils_no_other_tool_and_no_later_call(
     assert told.calls == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("UPS-40")
 @pytest.mark.parametrize("size", ["a megabyte of description", "10,000 arguments", "200 levels"])
@@ -299,6 +304,7 @@ async def test_a_tool_that_is_too_large_is_dropped_alone(folder: Folder, size: s
 MARKUP = ["x [/x]", "[link=file:///etc/passwd]here[/link]", "[bold red]", "\x1b]8;;http://e\x07e"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TXT-1")
 @pytest.mark.parametrize("markup", MARKUP)
 def test_no_markup_acts_on_a_terminal(repository: Repository, markup: str) -> None:
@@ -320,6 +326,7 @@ def test_no_markup_acts_on_a_terminal(repository: Repository, markup: str) -> No
         assert all(markup in done.out for done in shown[1:4])
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-3")
 def test_no_tool_takes_the_place_of_a_meta_tool(repository: Repository) -> None:
     names = ["execute_tool", "search_tools", "Search_Tools", "l\u0456st_tools", "find_tool"]

@@ -86,6 +86,7 @@ class Bomb:
         return os.system, (f"touch {self.mark}",)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-44")
 @pytest.mark.parametrize("kind", ["a pickle", "noise", "code", "nothing", "cut short"])
 def test_an_index_that_was_planted_is_built_anew(repository: Repository, kind: str) -> None:

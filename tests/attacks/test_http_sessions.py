@@ -40,6 +40,7 @@ async def test_a_loop_of_openings_ends_its_own_sessions_and_none_that_is_used() 
     assert ended == opened[:-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-33")
 async def test_a_loop_of_openings_that_also_uses_them_is_ended_before_those_of_another_token() -> (
     None
@@ -119,6 +120,7 @@ async def test_requests_that_open_nothing_end_nothing() -> None:
     assert ended == []
 
 
+@pytest.mark.thorough
 @pytest.mark.e2e
 @pytest.mark.requirement("UPS-68", "SRV-34")
 async def test_opening_and_calling_in_a_loop_is_no_fork_bomb(home: Home) -> None:

@@ -58,6 +58,7 @@ def names_hidden(text: str) -> list[str]:
     return [word for word in HIDDEN if word in text]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-30")
 @given(WORLDS, st.lists(PATTERNS, min_size=1, max_size=3).map(tuple), st.booleans())
 def test_what_a_token_shows_is_what_its_patterns_match_of_what_is_visible(
@@ -76,6 +77,7 @@ def test_what_a_token_shows_is_what_its_patterns_match_of_what_is_visible(
     assert set(shown.settings.by_name) == named
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-30")
 @pytest.mark.parametrize("view", [None, "no-pid"])
 async def test_no_route_of_the_api_names_what_a_token_does_not_show(
@@ -128,6 +130,7 @@ async def test_no_route_of_the_api_names_what_a_token_does_not_show(
     assert {one["server"] for one in counted["servers"]} <= {"", "good"}  # nothing else was called
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-30")
 @pytest.mark.parametrize("mode", ["meta", "direct", "dynamic"])
 async def test_over_mcp_a_token_finds_and_calls_what_it_shows_and_knows_nothing_else(
@@ -174,6 +177,7 @@ async def test_over_mcp_a_token_finds_and_calls_what_it_shows_and_knows_nothing_
     assert done == [("good", "echo")]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-30")
 async def test_clients_of_a_limited_token_are_notified_of_what_it_shows_only(
     tmp_path: Path,

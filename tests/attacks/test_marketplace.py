@@ -164,6 +164,7 @@ async def test_a_cursor_is_a_value_of_one_parameter(tmp_path: Path, cursor: str)
     assert not any("x-evil" in request.headers for request in server.asked)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MKT-21", "MKT-12")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_every_route_method_and_meta_tool_has_a_question() -> None:
     assert actions | NOT_ASKED == READING.keys()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-2", "SCP-7")
 @pytest.mark.parametrize("mode", ["meta", "direct", "dynamic"])
 async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
@@ -180,6 +181,7 @@ async def test_a_revoked_token_of_a_team_sees_nothing(tmp_path: Path) -> None:
     assert [one.status_code for one in after] == [401] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-9")
 async def test_a_template_leads_to_nothing_that_is_reserved(tmp_path: Path) -> None:
     async with placed(tmp_path / "reserved", with_reserved=True) as api:
@@ -203,6 +205,7 @@ async def test_a_template_leads_to_nothing_that_is_reserved(tmp_path: Path) -> N
     assert "Many." in read.text
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-10")
 async def test_what_changes_for_a_team_is_no_notification_to_others(tmp_path: Path) -> None:
     async with placed(tmp_path / "reserved", with_reserved=True, mode="direct") as api:
@@ -269,6 +272,7 @@ async def test_sessions_end_when_something_is_reserved(tmp_path: Path) -> None:
     assert "SERVER_NOT_FOUND" in modern.text
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-4", "SCP-12")
 async def test_the_owner_alone_has_what_names_everything(tmp_path: Path) -> None:
     async with placed(tmp_path / "reserved", with_reserved=True) as api:

@@ -121,6 +121,7 @@ class Written:
             self.outputs[file.name] = file.read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["redacted", "full"])
 async def test_no_byte_that_is_logged_exported_or_traced_has_a_part_of_a_known_secret(
     folder: Folder, mode: str, exported: InMemorySpanExporter

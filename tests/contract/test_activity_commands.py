@@ -51,6 +51,7 @@ def entry(tool: str, **fields: object) -> LogEntry:
     return LogEntry(1.8e9, "call", "demo", tool, "ok", 0.1, **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-7")
 @pytest.mark.requirement("LOG-11")
 def test_a_call_on_the_command_line_is_in_the_log_as_a_persons(discovery: Discovery) -> None:
@@ -71,6 +72,7 @@ def test_a_call_on_the_command_line_is_in_the_log_as_a_persons(discovery: Discov
     assert discovery("logs", "--until", "1h").out == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-11")
 def test_the_log_is_readable_with_an_invalid_configuration(discovery: Discovery) -> None:
     call_some(discovery)
@@ -81,6 +83,7 @@ def test_the_log_is_readable_with_an_invalid_configuration(discovery: Discovery)
     assert (shown.code, len(shown.out.splitlines())) == (0, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-11")
 def test_the_log_is_followed_while_another_process_calls(discovery: Discovery) -> None:
     call_some(discovery)
@@ -164,6 +167,7 @@ def test_a_file_that_cannot_be_written_is_named_with_a_way_out(
         assert "--help" not in refused.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-13")
 def test_entries_are_exported_into_a_private_file_and_cleared(discovery: Discovery) -> None:
     call_some(discovery)
@@ -197,6 +201,7 @@ def test_options_that_do_not_fit_are_refused(discovery: Discovery, words: tuple[
     assert discovery("logs", *words).code == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-2")
 def test_an_empty_log_says_why(discovery: Discovery) -> None:
     discovery.configure(rules="log: {calls: off}\n")

@@ -32,6 +32,7 @@ def found(discovery: Discovery, *words: str) -> list[str]:
     return sorted(f"{one['server']}:{one['tool']}" for one in results)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-86")
 def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     tmp_path: Path, forked: Preloaded
@@ -58,6 +59,7 @@ def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     assert discovery("tools", "--max-tokens", "100").code == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("API-7")
 async def test_a_server_that_is_switched_off_hides_no_tools_of_others(folder: Folder) -> None:

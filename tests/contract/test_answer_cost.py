@@ -41,6 +41,7 @@ def live(state: ServerState, stderr: str = "") -> Mapping[ServerName, StateInfo]
     return {ServerName("server_0003"): StateInfo(state, stderr=stderr)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["list_mcp_servers", "search_tools"])
 async def test_an_answer_again_costs_as_much_with_900_servers_as_with_200(name: str) -> None:
     arguments = {"query": "forecast"} if name == "search_tools" else {}
@@ -56,6 +57,7 @@ async def test_an_answer_again_costs_as_much_with_900_servers_as_with_200(name: 
     assert counted[900] < 1.5 * counted[200]
 
 
+@pytest.mark.thorough
 async def test_only_a_server_that_changed_is_rendered_again() -> None:
     counted = {}
     for servers in (200, 900):
@@ -104,6 +106,7 @@ async def test_a_tool_is_rendered_once() -> None:
         assert await work(engine, name, **arguments) < first / 4
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("BUD-12")
 async def test_a_few_hidden_tools_make_a_search_hardly_dearer_however_many_are_visible() -> None:
     counted = {}
@@ -118,6 +121,7 @@ async def test_a_few_hidden_tools_make_a_search_hardly_dearer_however_many_are_v
     assert counted[20] < 1.5 * counted[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("BUD-12")
 async def test_a_search_of_one_server_costs_what_its_tools_cost() -> None:
     few = [make_entry(f"read_file_log_{n}", "few") for n in range(20)]
@@ -133,6 +137,7 @@ async def test_a_search_of_one_server_costs_what_its_tools_cost() -> None:
     assert counted[4000] < 1.5 * counted[20]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("BUD-12")
 async def test_a_search_of_tools_with_a_tag_costs_what_those_cost() -> None:
     tagged = [make_entry(f"read_file_log_{n}", "s", tags=("kept",)) for n in range(20)]

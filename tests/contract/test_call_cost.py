@@ -78,6 +78,7 @@ WAYS: dict[str, Callable[[Engine], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.thorough
 async def test_a_call_costs_as_much_beside_fifty_servers_as_beside_three(tmp_path: Path) -> None:
     counted: dict[int, dict[str, int]] = {}
     for others in (2, 48):

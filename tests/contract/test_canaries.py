@@ -36,6 +36,7 @@ async def test_no_answer_log_or_file_of_a_gateway_holds_a_part_of_a_secret(
     assert b"invalid token" not in crash
 
 
+@pytest.mark.thorough
 async def test_no_output_of_a_command_holds_a_part_of_a_secret(place: Place) -> None:
     outputs = await command_outputs(place)
 
@@ -44,6 +45,7 @@ async def test_no_output_of_a_command_holds_a_part_of_a_secret(place: Place) -> 
     assert b"invalid token" in outputs["health crash"]  # owners read what a program wrote
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("HEA-16")
 @pytest.mark.parametrize("words", ["doctor", "health cwd", "list --status", "execute cwd fails"])
 def test_a_reference_is_shown_as_it_is_written(place: Place, words: str) -> None:

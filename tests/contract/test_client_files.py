@@ -92,6 +92,7 @@ def test_the_owners_file_has_its_names_and_an_earlier_client_goes_first(home: Ho
     assert "is called 'taken@cursor' here" in home.warnings
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-31", "CFG-35")
 def test_two_ways_to_one_server_are_one_and_what_its_owner_switched_off_stays_off(
     home: Home,
@@ -104,6 +105,7 @@ def test_two_ways_to_one_server_are_one_and_what_its_owner_switched_off_stays_of
     assert servers["stays_off"]["enabled"] is False
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRC-15", "CFG-35")
 def test_what_a_client_has_switched_off_is_disabled_here(home: Home) -> None:
     listed = {one["name"]: one["status"] for one in home("list", "--json").json["servers"]}
@@ -112,6 +114,7 @@ def test_what_a_client_has_switched_off_is_disabled_here(home: Home) -> None:
     assert listed["switched_off"] == "disabled"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRC-10", "SRC-11", "CFG-23")
 def test_a_clients_reference_becomes_one_of_ours_and_its_value_is_nowhere(home: Home) -> None:
     [env] = [one["env"] for one in home.shown["servers"].values() if "env" in one][:1]
@@ -152,6 +155,7 @@ def test_what_is_called_otherwise_or_not_followed_is_a_warning(home: Home) -> No
     assert "helper" in home.shown["servers"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRC-22")
 def test_a_broken_entry_is_reported_without_its_value_and_the_others_are_read(home: Home) -> None:
     [broken] = [s for s in home("list", "--json").json["servers"] if s["name"] == "broken"]
@@ -175,6 +179,7 @@ def test_a_file_that_is_missing_or_broken_is_a_warning_and_all_else_is_used(home
     assert "asks" not in home.shown["servers"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRC-20")
 def test_a_file_that_appears_later_is_read(home: Home) -> None:
     home("list")

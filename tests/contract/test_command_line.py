@@ -56,6 +56,7 @@ def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
     return discovery
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-1", "CLI-5")
 @pytest.mark.parametrize(
     ("words", "code"),
@@ -84,6 +85,7 @@ def test_the_exit_code_says_what_happened(listed: Discovery, words: list[str], c
     assert "Traceback" not in done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-1", "CLI-28")
 def test_an_interrupted_command_leaves_with_130(tmp_path: Path, forked: Preloaded) -> None:
     discovery = Discovery(tmp_path, forked)
@@ -150,6 +152,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-3")
 @pytest.mark.parametrize("words", [*READING, *OTHERS], ids=" ".join)
 def test_json_is_one_document_that_scripts_can_rely_on(listed: Discovery, words: list[str]) -> None:
@@ -188,6 +191,7 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     assert [p["name"] for p in details["parameters"]] == ["text", "loud", "tags", "times"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-4")
 @pytest.mark.parametrize(
     ("words", "code"),
@@ -241,6 +245,7 @@ def test_every_problem_of_a_configuration_is_shown_with_its_line(
     assert "  | serach: {limit: ••••}\n  | ^" in done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-7")
 @pytest.mark.parametrize(
     ("words", "meant"),
@@ -265,6 +270,7 @@ def test_a_slip_is_answered_with_what_was_meant(
     assert meant in done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-8")
 @pytest.mark.parametrize(
     "environ",
@@ -302,6 +308,7 @@ def test_marks_are_ascii_where_the_encoding_has_no_others(listed: Discovery) -> 
     assert out.isascii()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-9")
 def test_a_closed_pipe_is_quiet(listed: Discovery) -> None:
     words = [sys.executable, "-m", "discovery_cli", "config", "schema"]
@@ -328,6 +335,7 @@ def test_streams_that_are_closed_from_the_start_are_quiet(listed: Discovery) -> 
     assert listed("list").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-10")
 @pytest.mark.parametrize(
     "words",
@@ -341,6 +349,7 @@ def test_no_text_of_a_server_acts_on_a_terminal(listed: Discovery, words: list[s
     assert [c for c, kind in kinds.items() if kind in ("Cc", "Cf", "Cs", "Co")] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-11")
 @pytest.mark.parametrize(
     "words", [*READING, ["list", "--json"], ["--help"], ["search", "--help"]], ids=" ".join
@@ -370,6 +379,7 @@ def test_what_is_known_is_answered_without_what_only_others_need(
     assert listed.starts == before
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-11")
 @pytest.mark.parametrize(("words", "is_on"), [(["list"], False), (["cache", "clear"], True)])
 def test_garbage_is_collected_only_where_an_event_loop_runs(
@@ -395,6 +405,7 @@ def test_garbage_is_collected_only_where_an_event_loop_runs(
     assert done.stderr.splitlines()[-1] == str(is_on)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-12")
 def test_a_server_is_asked_when_a_question_concerns_it_for_the_first_time(
     discovery: Discovery,
@@ -416,6 +427,7 @@ def test_a_first_call_starts_its_server_once(tmp_path: Path, forked: Preloaded) 
     assert discovery.starts == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-33")
 def test_a_call_of_a_server_that_failed_before_starts_it_once(
     tmp_path: Path, forked: Preloaded
@@ -434,6 +446,7 @@ def test_a_call_of_a_server_that_failed_before_starts_it_once(
     assert discovery.starts == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-17")
 def test_a_mistake_in_a_first_call_starts_the_server_to_ask_and_calls_nothing(
     tmp_path: Path,
@@ -449,6 +462,7 @@ def test_a_mistake_in_a_first_call_starts_the_server_to_ask_and_calls_nothing(
     assert discovery.starts == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-12")
 def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(
     tmp_path: Path, forked: Preloaded
@@ -467,6 +481,7 @@ def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(
     assert done.code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-36")
 @pytest.mark.parametrize(
     "words",
@@ -487,6 +502,7 @@ def test_what_a_program_wrote_before_it_failed_stands_below_it(
     assert "✓ dying" not in " ".join(done.out.split())
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-13")
 def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, forked: Preloaded) -> None:
     discovery = Discovery(tmp_path, forked)
@@ -512,6 +528,7 @@ def test_a_search_without_a_result_gives_the_reason(listed: Discovery) -> None:
     assert nothing.json["notices"][0]["message"].endswith("no match in the others")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-15")
 @pytest.mark.parametrize(
     "words", [["demo", "echo"], ["demo:echo"], ["echo"], ["DEMO", "echo"]], ids=" ".join
@@ -530,6 +547,7 @@ def test_a_name_is_read_as_a_server_first(listed: Discovery) -> None:
     assert listed("inspect", "echo", "--json").json["kind"] == "tool"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-16")
 def test_why_names_the_deciding_rule_and_what_the_others_did(listed: Discovery) -> None:
     done = listed("why", "demo:delete_all")
@@ -541,6 +559,7 @@ def test_why_names_the_deciding_rule_and_what_the_others_did(listed: Discovery) 
     assert [(r["matched"], r["decided"]) for r in form["rules"]] == [(True, True), (True, False)]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-17")
 @pytest.mark.parametrize(
     ("words", "stdin"),
@@ -587,6 +606,7 @@ def test_a_failing_tool_leaves_its_words_on_stderr_and_its_result_in_json(
     assert (done.code, form.code, form.err) == (3, 3, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-18", "CLI-19")
 def test_progress_streams_to_stderr_and_an_image_is_named(listed: Discovery) -> None:
     done = listed("execute", "demo:slow", "--stream")
@@ -616,6 +636,7 @@ def fresh(tmp_path: Path, forked: Preloaded) -> Discovery:
     return Discovery(tmp_path, forked)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-20")
 def test_init_writes_a_configuration_that_loads(fresh: Discovery) -> None:
     done = fresh("init", "--yes")
@@ -632,6 +653,7 @@ def test_init_writes_a_configuration_that_loads(fresh: Discovery) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-20", "CLI-23")
 def test_init_replaces_nothing_unbidden(fresh: Discovery) -> None:
     config = fresh.home / "discovery.yaml"
@@ -645,6 +667,7 @@ def test_init_replaces_nothing_unbidden(fresh: Discovery) -> None:
     assert config.read_text() != "servers: {}\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-20")
 def test_init_works_where_no_other_client_is(tmp_path: Path, forked: Preloaded) -> None:
     discovery = Discovery(tmp_path, forked)
@@ -655,6 +678,7 @@ def test_init_works_where_no_other_client_is(tmp_path: Path, forked: Preloaded) 
     assert discovery("list", "--json").json["servers"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-21", "CLI-22")
 def test_import_adds_servers_and_copies_no_secret(fresh: Discovery) -> None:
     config = fresh.home / "discovery.yaml"
@@ -676,6 +700,7 @@ def test_import_adds_servers_and_copies_no_secret(fresh: Discovery) -> None:
     assert config.read_text() == text
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-23")
 @pytest.mark.parametrize(
     ("words", "code"),
@@ -717,6 +742,7 @@ def test_doctor_starts_nothing_and_says_what_to_do(listed: Discovery) -> None:
     assert listed.starts == before
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-25")
 def test_doctor_online_connects_to_every_server(discovery: Discovery) -> None:
     done = discovery("doctor", "--online", "--exit-zero")
@@ -725,6 +751,7 @@ def test_doctor_online_connects_to_every_server(discovery: Discovery) -> None:
     assert "demo: 4 tools, 1 unusable" in done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-12", "CLI-25")
 def test_where_nothing_can_be_remembered_every_command_reports_it(discovery: Discovery) -> None:
     blocked = str(discovery.home / "discovery.yaml")
@@ -741,6 +768,7 @@ def test_where_nothing_can_be_remembered_every_command_reports_it(discovery: Dis
     assert [check["level"] for check in checks if check["subject"] == "data"] == ["problem"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-12")
 @pytest.mark.parametrize("words", ["cache clear", "trust --yes", "trust --revoke"])
 def test_where_nothing_can_be_remembered_what_the_owner_wants_kept_is_an_error_told_once(
@@ -795,6 +823,7 @@ def test_words_are_completed_from_what_is_remembered(
     assert listed.starts == before
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-27")
 def test_the_help_of_every_command_is_pinned() -> None:
     shown = dict(helps(cli, ["discovery"]))

@@ -130,6 +130,7 @@ def works(person: Repository, **environ: str) -> None:
     assert person("execute", "s:spring", **environ).code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4", "TRU-9")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_missing_value_is_no_missing_consent(person: Repository, client: str) -> None:
@@ -144,6 +145,7 @@ def test_a_missing_value_is_no_missing_consent(person: Repository, client: str) 
     works(person, **{variable: "another"})
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4")
 def test_every_command_says_which_value_is_missing(person: Repository) -> None:
     file, reference, text = CLIENTS["claude-code"]
@@ -154,6 +156,7 @@ def test_every_command_says_which_value_is_missing(person: Repository) -> None:
     works(person, MY_TOKEN="one")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4", "TRU-9")
 @pytest.mark.parametrize("client", LITERAL)
 def test_a_secret_that_was_not_copied_is_set_and_that_is_all(
@@ -171,6 +174,7 @@ def test_a_secret_that_was_not_copied_is_set_and_that_is_all(
     works(person, MY_TOKEN="one")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4")
 def test_an_agent_reads_which_value_is_missing_and_no_path(person: Repository) -> None:
     key = person.home / "key"
@@ -205,6 +209,7 @@ def at(person: Repository, place: JSONObject) -> JSONObject:
     return entry(person, *place.get("args", ()), **{k: v for k, v in place.items() if k != "args"})
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("order", ["set first", "set later"])
@@ -219,6 +224,7 @@ def test_values_of_secrets_may_come_and_change(person: Repository, place: str, o
     assert person("refresh", MY_VALUE="three", MY_TOKEN="three").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-3", "TRU-4")
 @pytest.mark.parametrize(
     "args", [["${MY_VALUE}"], ["--root=${MY_VALUE}"], ["https://${MY_VALUE}/x"], ["{${MY_VALUE}}"]]
@@ -243,6 +249,7 @@ def test_a_value_that_selects_what_runs_is_bound_once_it_is_there(
     assert person("refresh", MY_VALUE="one").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-3")
 @pytest.mark.parametrize("command", ["${MY_VALUE}", "${MY_VALUE:-/bin/true}"])
 def test_a_command_by_reference_is_bound_to_its_program(person: Repository, command: str) -> None:
@@ -253,6 +260,7 @@ def test_a_command_by_reference_is_bound_to_its_program(person: Repository, comm
     assert person("refresh", MY_VALUE="/bin/sh").code == NOT_APPROVED
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-3")
 @pytest.mark.parametrize(
     ("url", "same", "other"),
@@ -293,6 +301,7 @@ def test_a_program_may_be_installed_after_it_was_approved(person: Repository) ->
     assert person("refresh", PATH=f"{other}:{path}").code == NOT_APPROVED
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-4")
 @pytest.mark.parametrize("steps", list(itertools.permutations(("list", "trust", "health"))))
 def test_the_order_of_commands_does_not_matter(person: Repository, steps: tuple[str, ...]) -> None:

@@ -455,6 +455,7 @@ SHOWN_BY: dict[str, str] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", PRODUCERS)
 def test_a_code_is_produced(code: str, tmp_path: Path) -> None:
     produced = [found for found in PRODUCERS[code](tmp_path) if found.code == code]
@@ -466,6 +467,7 @@ def test_a_code_is_produced(code: str, tmp_path: Path) -> None:
         assert form["severity"] in ("error", "warning", "info", "danger", "notice")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("code", "shown_by"), SHOWN_BY.items())
 def test_a_code_has_a_test_that_shows_it(code: str, shown_by: str) -> None:
     path, _, name = shown_by.partition("::")

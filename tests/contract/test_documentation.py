@@ -65,6 +65,7 @@ def test_no_default_of_a_function_is_the_environment() -> None:
     assert leaking == []
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 async def test_help_shows_nothing_of_the_environment() -> None:
     source = f"""

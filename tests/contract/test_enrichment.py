@@ -606,6 +606,7 @@ class TestCommand:
         assert form.json["left_count"] == 2
         assert len(asked) >= 2
 
+    @pytest.mark.thorough
     @pytest.mark.requirement("ENR-29")
     def test_what_was_written_can_be_shown_and_forgotten(self, home: Discovery) -> None:
         with chat_endpoint(about_each_tool) as (url, _):

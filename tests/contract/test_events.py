@@ -106,6 +106,7 @@ async def until(socket: ClientConnection, kind: str) -> JSONObject:
                 return event
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("VIEW-22")
 async def test_the_events_of_a_revoked_token_end_and_those_of_others_stay(folder: Folder) -> None:
     admin: frozenset[Any] = frozenset({"read", "admin"})
@@ -146,6 +147,7 @@ async def test_a_client_gets_the_state_and_then_each_event_with_the_next_number(
     assert "hello" not in json.dumps(calls)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-11")
 async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> None:
     async with hosted(folder) as host:
@@ -160,6 +162,7 @@ async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> Non
     assert (missed["tool"], missed["sequence"]) == ("pid", seen + 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-11")
 @pytest.mark.parametrize("query", ["?stream=another&after=1", "?after=99999", "?after=nonsense"])
 async def test_a_client_that_cannot_go_on_gets_the_state_anew(folder: Folder, query: str) -> None:
@@ -169,6 +172,7 @@ async def test_a_client_that_cannot_go_on_gets_the_state_anew(folder: Folder, qu
         assert (await received(socket))["type"] == "state"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-12")
 async def test_a_client_that_does_not_read_is_dropped_and_holds_up_nobody(folder: Folder) -> None:
     async with hosted(folder) as host, host.feed.client() as slow, host.connect() as other:
@@ -181,6 +185,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_holds_up_nobody(folder
         assert await slow.next() is None
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-12")
 async def test_the_fifty_first_client_is_refused_and_the_others_go_on(folder: Folder) -> None:
     async with hosted(folder) as host, anyio.create_task_group() as tasks:
@@ -199,6 +204,7 @@ async def test_the_fifty_first_client_is_refused_and_the_others_go_on(folder: Fo
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-10")
 @pytest.mark.parametrize("sent", ["{", "[]", '{"type": "call"}', "[" * 4000])
 async def test_what_is_no_message_is_answered_with_an_error(folder: Folder, sent: str) -> None:
@@ -208,6 +214,7 @@ async def test_what_is_no_message_is_answered_with_an_error(folder: Folder, sent
         assert (await received(socket))["type"] == "error"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-10")
 async def test_a_frame_of_more_than_four_kilobytes_ends_the_connection(folder: Folder) -> None:
     async with hosted(folder) as host, host.connect() as socket:
@@ -217,6 +224,7 @@ async def test_a_frame_of_more_than_four_kilobytes_ends_the_connection(folder: F
             await socket.recv()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-13")
 async def test_events_need_a_token_with_the_scope_admin(folder: Folder) -> None:
     async with hosted(folder) as host:
@@ -228,6 +236,7 @@ async def test_events_need_a_token_with_the_scope_admin(folder: Folder) -> None:
             assert refused.value.response.status_code == 403
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-14")
 async def test_a_code_opens_one_session_whose_cookie_no_script_reads(folder: Folder) -> None:
     async with hosted(folder) as host:
@@ -248,6 +257,7 @@ async def test_a_code_opens_one_session_whose_cookie_no_script_reads(folder: Fol
     assert by_token.status_code == 204
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-15")
 async def test_a_cookie_is_valid_only_for_the_page_of_this_very_address(folder: Folder) -> None:
     async with hosted(folder) as host:
@@ -280,6 +290,7 @@ async def test_a_cookie_is_valid_only_for_the_page_of_this_very_address(folder: 
     assert (written.status_code, read.status_code, state["type"]) == (200, 200, "state")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-14")
 async def test_a_session_ends_on_request_and_with_the_token_that_opened_it(folder: Folder) -> None:
     async with hosted(folder) as host:

@@ -34,6 +34,7 @@ def told(explanation: HitExplanation) -> set[str]:
     return {str(share) for share in explanation.shares}
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-50")
 @given(catalogs(), st.one_of(queries, st.sampled_from(TAGGED)), weights)
 def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen) -> None:
@@ -50,6 +51,7 @@ def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen)
         assert all(share.adds > 0 for share in others)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-50")
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
 def test_the_shares_add_up_in_every_language(group: Group) -> None:
@@ -81,6 +83,7 @@ def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
         assert by_meaning == hit.parts.meaning
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-51")
 @pytest.mark.parametrize(
     ("query", "sentence"),

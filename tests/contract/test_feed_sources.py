@@ -47,6 +47,7 @@ async def test_entries_of_the_log_are_events_without_what_was_sent_and_answered(
     assert "s3cr3t" not in json.dumps(entry)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-39")
 async def test_what_another_process_writes_is_an_event_too_and_many_entries_are_counted(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +66,7 @@ async def test_what_another_process_writes_is_an_event_too_and_many_entries_are_
     assert skipped > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-39")
 async def test_requests_of_agents_are_events_when_they_are_made_and_decided(
     folder: Folder,
@@ -164,6 +166,7 @@ def test_log_messages_of_servers_are_redacted_cleaned_and_cut(tmp_path: Path, da
     assert "\x1b" not in event.text
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-39")
 def test_without_anybody_who_follows_nothing_is_made_of_a_message(tmp_path: Path) -> None:
     recorder = ServerRecorder(CallLog(tmp_path, "test", Settings), EventBus())

@@ -166,6 +166,7 @@ async def test_the_commands_show_the_queue_and_steer_it(tmp_path: Path, forked: 
     assert home("fleet", "status").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-24")
 @pytest.mark.anyio
 async def test_a_server_that_was_removed_is_neither_shown_nor_counted_nor_retried(

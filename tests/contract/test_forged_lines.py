@@ -28,6 +28,7 @@ PLANTS = st.builds(
 ) | st.builds("{}{}".format, st.sampled_from(HIDING), st.sampled_from(FAKES))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-6")
 @pytest.mark.requirement("MET-14")
 @settings(deadline=None, max_examples=25)
@@ -51,6 +52,7 @@ def test_no_line_for_people_is_forged(plant: str, *, failing: bool) -> None:
     assert found == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-6")
 @settings(deadline=None, max_examples=25)
 @given(plant=PLANTS)

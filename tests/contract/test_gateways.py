@@ -94,6 +94,7 @@ async def until_said(home: Discovery, count: int, status: str) -> list[JSONObjec
                 return said
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("HEA-30")
 @pytest.mark.parametrize(
     ("words", "calls", "status"),
@@ -125,6 +126,7 @@ async def test_what_a_running_gateway_calls_sick_is_never_told_as_well(
     assert list((tmp_path / "data" / "gateways").iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("HEA-30", "HEA-31")
 async def test_of_several_gateways_the_worst_word_counts_and_each_is_named(
     tmp_path: Path, forked: Preloaded

@@ -127,6 +127,7 @@ def test_a_few_foreign_words_make_no_foreign_text() -> None:
     assert default_lexicon().detect_language("the weather of Para and a price of the menu") is None
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-47")
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
 def test_labelled_requests_find_their_tools_as_often_as_before(group: Group) -> None:
@@ -135,6 +136,7 @@ def test_labelled_requests_find_their_tools_as_often_as_before(group: Group) -> 
     assert sum(rank == 1 for rank in ranks) / len(ranks) >= FLOORS[group.name]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-48")
 @pytest.mark.parametrize(
     ("group", "query", "said"),

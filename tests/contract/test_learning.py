@@ -48,6 +48,7 @@ def test_of_two_that_fit_alike_the_used_one_is_first() -> None:
     assert [hit.entry.tool.server for hit in used] == ["b", "a"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-53")
 @given(catalogs(), queries, weights, st.data())
 def test_usage_adds_little_and_never_passes_what_fits_clearly_better(

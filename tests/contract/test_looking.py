@@ -20,6 +20,7 @@ def home(tmp_path: Path, forked: Preloaded) -> Discovery:
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("HEA-10", "HEA-12")
 def test_health_starts_nothing_unless_it_is_asked_to(home: Discovery) -> None:
     before = home.starts
@@ -36,6 +37,7 @@ def test_health_starts_nothing_unless_it_is_asked_to(home: Discovery) -> None:
     assert "demo" in second
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("HEA-11", "HEA-13")
 def test_health_of_one_server_has_all_there_is(home: Discovery) -> None:
     broken = home("health", "broken")
@@ -51,6 +53,7 @@ def test_health_of_one_server_has_all_there_is(home: Discovery) -> None:
     assert "its inputSchema is not an object" in dropped.values()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-42", "CLI-43")
 def test_a_server_that_was_never_listed_is_not_said_to_lack_a_tool(home: Discovery) -> None:
     starts = home.starts
@@ -64,6 +67,7 @@ def test_a_server_that_was_never_listed_is_not_said_to_lack_a_tool(home: Discove
     assert home.starts == starts
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("BUD-10")
 def test_search_with_a_budget_prints_what_an_agent_reads(home: Discovery) -> None:
     plain = home("search", "echo", "--max-tokens", "100")
@@ -75,6 +79,7 @@ def test_search_with_a_budget_prints_what_an_agent_reads(home: Discovery) -> Non
     assert [one["tool"] for one in form["results"]] == ["echo"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-52")
 def test_explain_says_below_each_match_what_made_it_one(home: Discovery) -> None:
     named, form = home("search", "echo", "--explain"), home("search", "echo", "--explain", "--json")
@@ -85,6 +90,7 @@ def test_explain_says_below_each_match_what_made_it_one(home: Discovery) -> None
     assert "the query is its name" not in nothing.out
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("EVA-41")
 def test_lint_does_not_look_at_a_disabled_tool(home: Discovery) -> None:
     disabled = home("lint", "--json").json

@@ -428,6 +428,7 @@ async def test_what_is_shown_has_all_versions_of_its_registry_and_may_be_another
     assert older.entry.packages[0].package_arguments[0].value == "--old"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MKT-29")
 async def test_what_is_shown_does_not_wait_for_a_registry_that_is_down(tmp_path: Path) -> None:
     is_stuck = False

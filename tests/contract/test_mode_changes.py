@@ -51,6 +51,7 @@ async def connected(
         yield engine, client
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("MOD-12", "NTF-1")
 @pytest.mark.parametrize(

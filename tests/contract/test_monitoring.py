@@ -70,6 +70,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MTR-10")
 async def test_metrics_are_valid_and_count_what_was_called(folder: Folder) -> None:
     async with served(folder) as (engine, http):
@@ -129,6 +130,7 @@ def made_log(folder: Folder) -> CallLog:
     return CallLog(folder.data, "here", lambda: settings)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MTR-12")
 async def test_the_number_of_series_is_bounded(folder: Folder) -> None:
     log = made_log(folder)
@@ -175,6 +177,7 @@ async def test_metrics_need_a_token_of_all_views(folder: Folder) -> None:
         assert (await http.get("/metrics")).status_code == 404
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MTR-13")
 async def test_health_needs_no_token_and_says_nothing_of_servers(folder: Folder) -> None:
     for token in (OWN, None):

@@ -66,6 +66,7 @@ OLDER = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-21", "FLT-23")
 @pytest.mark.parametrize("older", OLDER.values(), ids=OLDER)
 def test_what_a_newer_configuration_names_stays_beside_an_older_one_for_days(
@@ -188,6 +189,7 @@ def test_a_name_of_a_clock_that_was_ahead_ends_within_a_week(store: Registry) ->
     assert store.name_servers(SCOPE, []) == ("a",)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-23")
 def test_many_servers_are_named_and_dropped_in_parts(store: Registry) -> None:
     names = [f"s{number}" for number in range(12_000)]
@@ -213,6 +215,7 @@ def insert_as_an_older_program(store: Registry) -> None:
         store.database.write(lambda db: db.execute(forget.format("discovery.").encode()))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-25")
 @pytest.mark.parametrize("own", [["a"], []], ids=["that names it, too", "that does not name it"])
 def test_the_job_of_an_older_program_stays_for_a_week_beside_a_process(

@@ -127,6 +127,7 @@ async def test_pages_hold_each_once_whatever_happens_between_them(folder: Folder
     assert rest == [*uris[250:], "x:/9999"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RES-31")
 @pytest.mark.parametrize("cursor", ["", "x", "W10=", "WzEsIDJd", "é", "[[" * 50_000])
 async def test_an_invalid_cursor_is_refused(folder: Folder, cursor: str) -> None:

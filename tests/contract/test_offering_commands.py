@@ -131,6 +131,7 @@ def test_servers_of_which_the_same_is_noted_share_a_line(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-81")
 def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
     read, expanded = run("read", "file:///readme"), run("read", "file:///docs/a/b", "--json")

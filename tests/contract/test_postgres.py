@@ -237,6 +237,7 @@ def terminate(server: PostgresServer, url: str) -> None:
         admin.execute(query, (name,))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("PGS-6")
 @pytest.mark.parametrize("is_in_batch", [False, True])
 @pytest.mark.parametrize("install", ["pginstall", "pginstall18"])
@@ -277,6 +278,7 @@ def test_a_process_that_stops_in_the_middle_of_a_transaction_keeps_nobody_waitin
         assert stopped.newest_decision() == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("PGS-6")
 @pytest.mark.parametrize("install", ["pginstall", "pginstall18"])
 def test_the_server_does_not_wait_for_a_lock_that_its_client_has_given_up(install: str) -> None:
@@ -312,6 +314,7 @@ def test_connections_that_the_server_ended_are_opened_anew(
         assert registry.approvals(SCOPE).keys() == {"a", "b"}
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("PGS-6")
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_nothing_acknowledged_is_lost_when_the_server_restarts(
@@ -517,6 +520,7 @@ def test_gateways_derive_one_key_from_the_password_or_from_a_secret_of_their_own
         assert one.gateways.sealing_key("secret") == other.gateways.sealing_key("secret") != key
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-81")
 def test_without_a_password_gateways_have_a_key_only_with_a_secret_of_their_own(
     own_server: PostgresServer,
@@ -531,6 +535,7 @@ def test_without_a_password_gateways_have_a_key_only_with_a_secret_of_their_own(
         assert registry.state(has_secret=True).advice == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("PGS-7")
 @pytest.mark.parametrize(("password", "is_short"), [("p", True), ("5" * 8, False)])
 def test_another_password_is_advised_where_it_is_short(

@@ -94,6 +94,7 @@ async def require_quoted_for_the_owner_alone(folder: Folder, bad: JSONObject) ->
     assert QUOTE in health.detail.lower()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-18")
 @pytest.mark.parametrize("command", PROGRAMS.values(), ids=PROGRAMS)
 async def test_what_a_program_wrote_is_quoted_for_its_owner_alone(
@@ -102,6 +103,7 @@ async def test_what_a_program_wrote_is_quoted_for_its_owner_alone(
     await require_quoted_for_the_owner_alone(folder, {"command": command[0], "args": command[1:]})
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-18")
 @pytest.mark.parametrize("response", RESPONSES.values(), ids=RESPONSES)
 async def test_what_an_address_answered_is_quoted_for_its_owner_alone(

@@ -217,6 +217,7 @@ def test_exact_arguments_come_before_a_template() -> None:
     assert find((first, second), "prompts/get", second.params) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REC-3", "REC-7")
 async def test_serve_replays_in_a_data_folder_of_its_own(folder: Path) -> None:
     async with recording(folder) as engine:

@@ -75,6 +75,7 @@ def test_a_scope_has_one_job_for_each_server_of_its_configuration(store: Registr
     assert [job.server for job in store.refresh_jobs("other")] == ["a"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-21")
 @pytest.mark.parametrize("keep_others", [True, False], ids=["worker", "gateway"])
 def test_a_job_is_dropped_by_no_process_with_an_older_configuration(
@@ -203,6 +204,7 @@ def test_a_claim_reads_the_queue_in_its_order_and_sorts_nothing(
     assert "TEMP B-TREE" not in found
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-22")
 def test_what_concerns_many_servers_is_done_in_parts(store: Registry) -> None:
     names = [f"s{number:04}" for number in range(2500)]

@@ -379,6 +379,7 @@ async def test_only_what_the_marketplace_has_is_asked_for(folder: Folder, name: 
     assert (asked["status"], [one.name for one in requests]) == ("requested", ["acme/files"])
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RGT-7")
 @pytest.mark.parametrize("name", ["registry", "search_tools", "Execute_Tool", "a b", "-x", "../x"])
 async def test_a_name_that_no_server_can_have_is_refused_at_once(folder: Folder, name: str) -> None:

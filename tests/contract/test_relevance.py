@@ -75,6 +75,7 @@ def described(**tools: str) -> Catalog:
     return make_catalog(make_part("one", *entries))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-1")
 @given(catalogs(), queries, weights)
 def test_parts_add_up_to_a_relevance_between_nothing_and_one(catalog, query, chosen) -> None:
@@ -99,6 +100,7 @@ def test_the_parts_are_joined_by_noisy_or() -> None:
     assert hit.parts.tag == pytest.approx((1 - 0.5) * 0.4 * 0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-2", "REL-3")
 @given(catalogs(), st.sampled_from(QUERIES))
 def test_hits_fall_in_relevance_and_ties_are_in_the_order_of_names(catalog, query) -> None:
@@ -127,6 +129,7 @@ def test_of_twins_the_one_with_the_order_of_the_query_is_first(
     assert found(make_catalog(make_part("a", right, twin)), query)[0] == f"a:{right}"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-2")
 @given(catalogs(), weights, st.data())
 def test_an_exact_name_is_first_whatever_the_weights(catalog, chosen, data) -> None:
@@ -271,6 +274,7 @@ def test_a_mistyped_name_is_first(query: str) -> None:
     assert first.parts.exact == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-12")
 @given(catalogs(), st.data())
 def test_one_slip_still_finds_the_name_first(catalog, data) -> None:
@@ -335,6 +339,7 @@ def test_a_subject_alone_is_found_behind_those_that_say_more() -> None:
     assert found(catalog, "playlist") == ["one:b", "one:a"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-25")
 @given(catalogs())
 def test_polite_words_change_nothing(catalog) -> None:
@@ -420,6 +425,7 @@ def test_a_filter_only_takes_away(catalog, query) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-40")
 @given(catalogs(), queries, st.data())
 def test_a_search_within_some_tools_finds_what_a_search_of_all_finds_of_them(
@@ -472,12 +478,14 @@ def test_a_narrow_filter_finds_what_a_crowd_would_hide() -> None:
     assert found(catalog, "zebra", accepts=lambda e: e.tool.server == "b", limit=5) == ["b:x"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-41")
 @given(catalogs(), queries, st.integers(0, 30))
 def test_a_smaller_limit_gives_the_first_hits(catalog, query, limit) -> None:
     assert search(catalog, query, limit=limit) == search(catalog, query, limit=30)[:limit]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-3", "REL-42")
 @given(st.lists(parts(), min_size=1, max_size=8), st.sets(st.sampled_from(SERVERS)), st.data())
 def test_a_searcher_made_by_updates_finds_what_a_fresh_one_finds(changes, gone, data) -> None:
@@ -493,6 +501,7 @@ def test_a_searcher_made_by_updates_finds_what_a_fresh_one_finds(changes, gone, 
     assert search(updated, query) == search(catalog, query)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-42")
 def test_a_large_catalog_finds_the_same_after_many_updates() -> None:
     def part(server: int, version: int) -> ServerPart:
@@ -516,6 +525,7 @@ def test_a_large_catalog_finds_the_same_after_many_updates() -> None:
                 assert search(updated, query, limit=10) == search(catalog, query, limit=10)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-44")
 @given(catalogs(), queries)
 def test_a_saved_index_finds_the_same(catalog, query) -> None:
@@ -588,6 +598,7 @@ def test_commands_are_not_taken_for_another_language(request_: str) -> None:
     assert default_lexicon().detect_language(request_) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-73")
 @given(
     catalogs(),

@@ -55,6 +55,7 @@ async def asked(client: Session, method: str, params: JSONObject, meta: JSONObje
     return message
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client_era", ["legacy", "modern"])
 @pytest.mark.parametrize("server_era", ["legacy", "modern"])
 @pytest.mark.parametrize("kind", REQUESTS)

@@ -147,6 +147,7 @@ async def test_nobody_but_the_client_that_made_the_call_reads_on(agent: Agent) -
     assert kept_files(agent) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RSL-7")
 @pytest.mark.parametrize(
     "handle", ["../../discovery.yaml", "/etc/passwd", "lock", ".", "%2e%2e/x", "\0", "0" * 24]
@@ -255,6 +256,7 @@ async def test_select_leaves_text_and_failures_whole(agent: Agent) -> None:
     assert text_of(failed) == "It broke"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RSL-12")
 @pytest.mark.parametrize(
     ("select", "place"),
@@ -279,6 +281,7 @@ async def test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent(
     assert agent.sent == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RSL-12")
 @pytest.mark.parametrize(
     "select",
@@ -405,6 +408,7 @@ def test_a_result_is_kept_for_an_hour(store: ResultStore, clock: Clock, tmp_path
         store.get(handle, owner="a")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RSL-6")
 def test_a_flood_of_one_client_is_bounded_and_costs_the_others_nothing(
     store: ResultStore, tmp_path: Path

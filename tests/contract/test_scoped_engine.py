@@ -101,6 +101,7 @@ async def run(verb: Verb, engine: ScopedEngine) -> None:
         await result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 @pytest.mark.parametrize("is_listed", [True, False], ids=["listed", "never listed"])
 @pytest.mark.anyio

@@ -78,6 +78,7 @@ def configure(discovery: Discovery) -> tuple[Callable[[], str], Path]:
     return (lambda: seen.read_text() if seen.exists() else ""), ran
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-11")
 def test_the_line_that_a_program_writes_reaches_the_server_that_refers_to_it(
     discovery: Discovery,
@@ -91,6 +92,7 @@ def test_the_line_that_a_program_writes_reaches_the_server_that_refers_to_it(
     assert VALUE.encode() not in b"".join(file.read_bytes() for file in files)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-11")
 def test_a_program_is_run_by_a_session_and_by_nothing_that_only_shows(
     discovery: Discovery,
@@ -122,6 +124,7 @@ def test_a_program_is_run_by_a_session_and_by_nothing_that_only_shows(
     assert VALUE not in "".join(done.out + done.err for done in shown)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-12")
 def test_a_file_that_was_found_runs_no_program_approved_or_not(
     discovery: Discovery, tmp_path: Path
@@ -184,6 +187,7 @@ def test_a_server_that_is_not_admitted_has_no_program_run(tmp_path: Path) -> Non
     assert not ran.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-12")
 @pytest.mark.parametrize(
     "entry",
@@ -206,6 +210,7 @@ def test_where_others_could_see_it_a_program_is_refused(
     assert "must not hold ${command:...}" in done.out + done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-13")
 @pytest.mark.parametrize(
     ("code", "reason"),
@@ -242,6 +247,7 @@ def test_what_cannot_be_a_value_is_none_with_a_reason_that_quotes_nothing(
     assert VALUE not in raised.value.reason
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-13")
 @pytest.mark.anyio
 async def test_a_program_that_leaves_another_behind_is_ended_with_it(tmp_path: Path) -> None:
@@ -261,6 +267,7 @@ async def test_a_program_that_leaves_another_behind_is_ended_with_it(tmp_path: P
     await eventually(lambda: not left.exists() or left.read_bytes() == b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-13")
 def test_a_daemon_that_keeps_the_pipe_open_holds_up_nobody(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
@@ -350,6 +357,7 @@ def test_nothing_but_a_variable_a_header_or_oauth_has_the_value_of_a_program() -
     assert resolve(text, secrets, has_commands=True) == "a"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-11")
 @pytest.mark.anyio
 async def test_every_session_gets_what_the_program_writes_then(folder: Folder) -> None:

@@ -79,6 +79,7 @@ async def test_a_secret_of_an_entry_is_stored_and_shown_nowhere(folder: Folder) 
     assert names == {"names": ["new/GITHUB_TOKEN"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("indent", [None, 1], ids=["in one line", "in lines"])
 async def test_a_secret_that_stands_in_the_file_is_shown_by_no_plan(
     folder: Folder, indent: int | None
@@ -102,6 +103,7 @@ async def test_a_secret_that_stands_in_the_file_is_shown_by_no_plan(
     assert "debug" in addition["diff"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["file", "registry"])
 async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder, where: str) -> None:
     changes = {"description": "Echoes.", "env": {"A": "1", "LOG_LEVEL": None}, "tags": ["x"]}
@@ -157,6 +159,7 @@ async def test_a_change_keeps_the_comments_of_the_file_or_names_those_that_go(
     assert fewer["warnings"] == [f"{goes}`{one}`" for one in comments]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-63")
 @pytest.mark.parametrize("where", ["file", "registry"])
 async def test_the_plan_says_that_the_program_is_not_there(folder: Folder, where: str) -> None:
@@ -178,6 +181,7 @@ async def test_the_plan_says_that_the_program_is_not_there(folder: Folder, where
     assert unknown == remote == there == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["file", "registry"])
 async def test_a_server_is_removed_as_shown(folder: Folder, where: str) -> None:
     async with served(folder) as api:
@@ -218,6 +222,7 @@ async def test_a_setup_file_is_registered_as_shown(folder: Folder) -> None:
     assert missing[0] == 409
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["a/b", "\u0000", "", "n" * 201, "..", "a b", "\U0001f600", "a:b", "${X}"]
 )

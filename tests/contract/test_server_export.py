@@ -70,6 +70,7 @@ def read_back(home: Path, client: ExportClient, text: str) -> ServerSettings:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", FILES)
 @given(
     args=st.lists(words.filter(str.strip), max_size=3).map(tuple),

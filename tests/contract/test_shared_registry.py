@@ -623,6 +623,7 @@ async def until_known(engine: Engine, server: str) -> None:
     await eventually(lambda: server in [one.name for one in engine.settings.servers])
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("PGS-9", "PGS-10", "PGS-15")
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -155,6 +155,7 @@ print(sorted(name for name in sys.modules if name.startswith(("opentelemetry", "
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MTR-14")
 def test_nothing_of_opentelemetry_is_imported_without_a_provider(folder: Folder) -> None:
     folder.write(good())

@@ -140,6 +140,7 @@ REACHING: list[tuple[str, list[JSONValue], str]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("STP-1", "STP-2")
 @pytest.mark.parametrize(
     ("steps", "why"), [pytest.param(s, why, id=name) for name, s, why in REACHING]
@@ -154,6 +155,7 @@ async def test_steps_that_reach_outside_are_refused(
     assert agent.sent == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("STP-2")
 @pytest.mark.parametrize(
     ("last", "code"),
@@ -175,6 +177,7 @@ async def test_a_step_that_could_not_be_called_stops_all_before_anything_is_sent
     assert agent.sent == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("STP-4")
 @pytest.mark.parametrize(
     "path", ["__class__", "structuredContent.__proto__", "constructor.prototype", "[0]", "`null`"]

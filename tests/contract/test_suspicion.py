@@ -73,6 +73,7 @@ class TestFirstSight:
         assert "told: 1 tool waits for review" in said[1]
         assert told.calls == 0
 
+    @pytest.mark.thorough
     @pytest.mark.requirement("TRU-40")
     @pytest.mark.parametrize("place", PLACES)
     async def test_wherever_it_says_so(self, folder: Folder, place: str) -> None:
@@ -191,6 +192,7 @@ def home(tmp_path: Path, forked: Preloaded) -> Home:
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-42")
 def test_review_reports_what_is_suspicious_before_it_asks(home: Home) -> None:
     shown, form = home("review"), home("review", "--json").json
@@ -205,6 +207,7 @@ def test_review_reports_what_is_suspicious_before_it_asks(home: Home) -> None:
     assert home("execute", "told:add").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-42")
 def test_lint_reports_all_and_what_to_do(home: Home) -> None:
     found, strict = home("lint"), home("lint", "--strict")
@@ -220,6 +223,7 @@ def test_lint_reports_all_and_what_to_do(home: Home) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-42")
 def test_a_tool_that_is_looked_at_shows_it(home: Home) -> None:
     shown, form = home("inspect", "told:remove"), home("inspect", "told:remove", "--json").json
@@ -231,6 +235,7 @@ def test_a_tool_that_is_looked_at_shows_it(home: Home) -> None:
     assert "suspicion" in home("why", "told:add").out
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-41")
 def test_people_find_it_under_its_tag(home: Home) -> None:
     shown = home("search", "removes a file", "--tag", "suspicious", "--json").json

@@ -37,6 +37,7 @@ def configure(home: Repository, **more: object) -> None:
     home.write(str(folder / "discovery.yaml"), {"servers": servers, **more})
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-8")
 @pytest.mark.parametrize("known", [True, False])
 def test_every_command_says_that_all_is_switched_off(home: Repository, known: bool) -> None:
@@ -68,6 +69,7 @@ def test_every_command_says_that_all_is_switched_off(home: Repository, known: bo
     assert not home.is_sprung
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-8")
 @pytest.mark.parametrize("known", [True, False])
 def test_every_answer_to_an_agent_reports_it(home: Repository, known: bool) -> None:

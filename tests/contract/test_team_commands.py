@@ -26,6 +26,7 @@ def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
     return discovery
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-30")
 def test_why_shows_for_whom_a_tool_is_reserved_and_by_what(discovery: Discovery) -> None:
     text, other = discovery("why", "demo:boom").out, discovery("why", "demo:echo")
@@ -46,6 +47,7 @@ def test_why_shows_for_whom_a_tool_is_reserved_and_by_what(discovery: Discovery)
     assert "discovery.yaml:3:" in form[0]["origin"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-31")
 def test_list_shows_for_whom_servers_are_reserved(discovery: Discovery) -> None:
     said = discovery("list").err.splitlines()
@@ -57,6 +59,7 @@ def test_list_shows_for_whom_servers_are_reserved(discovery: Discovery) -> None:
     assert [one["principals"] for one in forms["demo"]] == [["team:b"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-31")
 def test_list_shows_a_server_with_a_misspelt_reservation_as_its_owners_alone(
     discovery: Discovery,
@@ -66,6 +69,7 @@ def test_list_shows_a_server_with_a_misspelt_reservation_as_its_owners_alone(
     assert "wrong: visible to its owner alone" in discovery("list").err.splitlines()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-32")
 def test_doctor_names_teams_and_users_for_whom_no_token_stands(discovery: Discovery) -> None:
     before = " ".join(discovery("doctor", "--exit-zero").out.split())

@@ -132,6 +132,7 @@ async def test_what_is_remembered_is_shown_and_forgotten(folder: Folder) -> None
     assert left["tool_count"] == 0
 
 
+@pytest.mark.thorough
 async def test_a_view_is_shown_with_what_it_shows(folder: Folder) -> None:
     async with served(folder) as api:
         view = await api.get("/views/echoes")

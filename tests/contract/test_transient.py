@@ -78,6 +78,7 @@ async def test_what_would_run_is_shown_and_accepted_before_anything_is_started(
     assert not started.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-37")
 @pytest.mark.parametrize(
     "wrong",
@@ -100,6 +101,7 @@ async def test_an_entry_that_cannot_be_used_is_refused(folder: Folder, wrong: JS
     assert all(answer.json()["code"] for answer in answers)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-37")
 async def test_every_route_of_a_server_works_with_it(folder: Folder) -> None:
     async with served(folder) as api:
@@ -129,6 +131,7 @@ async def test_every_route_of_a_server_works_with_it(folder: Folder) -> None:
     assert [one["handle"] for one in left] == [made["handle"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-38")
 async def test_agents_and_other_tokens_never_see_it(folder: Folder) -> None:
     async with served(folder) as api:
@@ -177,6 +180,7 @@ async def test_agents_and_other_tokens_never_see_it(folder: Folder) -> None:
     assert handle not in metrics.text
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-38")
 @pytest.mark.parametrize("way", ["deleted", "with the gateway"])
 async def test_nothing_is_left_of_it(folder: Folder, way: str) -> None:
@@ -233,6 +237,7 @@ async def test_it_ends_when_it_was_not_used_for_its_time(folder: Folder) -> None
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-37")
 async def test_ten_run_at_most(folder: Folder) -> None:
     async with served(folder) as api:
@@ -254,6 +259,7 @@ async def test_ten_run_at_most(folder: Folder) -> None:
     assert {one["server"]["status"] for one in running} == {"failing"}
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-38")
 async def test_one_that_ends_during_a_call_answers_with_an_error_and_the_others_go_on(
     folder: Folder,

@@ -139,6 +139,7 @@ class TestOwner:
         made("refresh")
         return made
 
+    @pytest.mark.thorough
     @pytest.mark.requirement("ENR-10")
     def test_the_owner_sees_where_typical_requests_are_from(self, home: Discovery) -> None:
         source = f"shipped, pack {PACK_VERSION}, git"
@@ -154,6 +155,7 @@ class TestOwner:
         assert f"found by 6 typical requests ({source})" in why.out
         assert why_form == form
 
+    @pytest.mark.thorough
     @pytest.mark.requirement("ENR-10")
     def test_a_tool_without_any_has_none(self, home: Discovery) -> None:
         assert "typical requests" not in home("inspect", "demo:echo").out

@@ -115,6 +115,7 @@ BEFORE: dict[str, Callable[[Registry, str], None]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-5", "FLT-26")
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("is_wanted_meanwhile", [False, True])

@@ -37,6 +37,7 @@ def folder(tmp_path: Any) -> Folder:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-10", "MET-26")
 async def test_what_was_not_checked_is_said_behind_the_result(folder: Folder) -> None:
     arguments = {"x": list(range(1_200_000))}
@@ -77,6 +78,7 @@ async def test_what_doubles_is_checked_all_the_same(folder: Folder) -> None:
     assert unchecked == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-10")
 async def test_others_go_on_while_a_costly_check_runs(folder: Folder) -> None:
     arguments = {"x": [*range(20_000), "not one more"]}

@@ -98,6 +98,7 @@ async def first(client: Session) -> str:
     return message.get("params", {}).get("uri") or message["method"]
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("VIEW-8")
 async def test_a_change_outside_of_a_view_is_no_change_for_its_clients(
@@ -121,6 +122,7 @@ async def test_a_change_outside_of_a_view_is_no_change_for_its_clients(
         assert await first(reader) == "notifications/prompts/list_changed"
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("VIEW-8")
 async def test_a_tool_that_a_view_hides_changes_no_list_of_its_clients(
@@ -140,6 +142,7 @@ async def test_a_tool_that_a_view_hides_changes_no_list_of_its_clients(
         assert await first(reader) == "notifications/prompts/list_changed"
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("VIEW-8")
 async def test_client_of_a_view_is_notified_of_updates_within_the_view_only(
@@ -157,6 +160,7 @@ async def test_client_of_a_view_is_notified_of_updates_within_the_view_only(
         assert await first(reader) == "x:/e"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("VIEW-8", "VIEW-10")
 async def test_client_of_a_view_cannot_subscribe_outside_of_it(
     folder: Folder, docs: World, other: World
@@ -184,6 +188,7 @@ async def test_client_of_a_view_cannot_subscribe_outside_of_it(
     assert "z:/o" not in json.dumps(other.asked("resources/subscribe", "subscriptions/listen"))
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("VIEW-7", "VIEW-8")
 async def test_a_changed_view_is_a_change_of_its_lists_only(
@@ -212,6 +217,7 @@ async def test_a_changed_view_is_a_change_of_its_lists_only(
     assert told_everybody == "notifications/resources/list_changed"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("VIEW-7", "VIEW-8")
 async def test_another_mode_of_a_view_changes_the_list_of_tools(
     folder: Folder, docs: World

@@ -109,6 +109,7 @@ async def test_an_event_arrives_signed_with_each_secret_and_is_sent_again_under_
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", message["timestamp"])
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("WHK-9", "WHK-13")
 async def test_bad_receivers_fail_in_time_and_delay_no_other(store: Registry) -> None:
@@ -146,6 +147,7 @@ async def test_bad_receivers_fail_in_time_and_delay_no_other(store: Registry) ->
         assert "cannot be reached" in state(store, "nobody").failure
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("WHK-9")
 async def test_a_receiver_that_hangs_costs_the_attempt_its_time_limit(store: Registry) -> None:
@@ -245,6 +247,7 @@ def send_as_a_process(url: str, used: Settings) -> int:
         os._exit(1)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("WHK-8")
 def test_processes_share_the_work_and_one_that_is_killed_loses_no_event(url: str) -> None:
     with receiving() as receiver, closing(open_registry(url)) as store:

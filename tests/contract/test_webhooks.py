@@ -129,6 +129,7 @@ async def test_webhooks_are_in_the_library_the_api_and_the_metrics(folder: Folde
     assert (report.state.pending, report.state.dead) == (1, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("WHK-16", "WHK-17")
 async def test_the_commands_show_test_and_retry(tmp_path: Path, forked: Preloaded) -> None:
@@ -278,6 +279,7 @@ class Process:
 STEPS = (Process.change, Process.claim, Process.finish, Process.fail, Process.crash, Process.wait)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("WHK-7", "WHK-8", "WHK-9")
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=40))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

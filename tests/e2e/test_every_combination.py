@@ -176,6 +176,7 @@ async def tools_of(client: Client) -> list[types.Tool]:
             return found
 
 
+@pytest.mark.thorough
 async def test_form_is_filled_in(cell: Cell) -> None:
     answer = await cell.text("test_elicitation", message="Who are you?")
 
@@ -192,6 +193,7 @@ async def test_url_is_shown(cell: Cell) -> None:
     assert asked.url == "https://example.com/visit"
 
 
+@pytest.mark.thorough
 async def test_model_is_sampled(cell: Cell) -> None:
     assert await cell.text("test_sampling", prompt="Capital?") == "LLM response: Paris"
     [asked] = cell.person.asked
@@ -202,6 +204,7 @@ async def test_roots_are_listed(cell: Cell) -> None:
     assert await cell.text("test_roots") == "file:///project"
 
 
+@pytest.mark.thorough
 async def test_progress_arrives_in_order(cell: Cell) -> None:
     seen: list[float] = []
 
@@ -215,6 +218,7 @@ async def test_progress_arrives_in_order(cell: Cell) -> None:
     assert seen == [0, 50, 100]
 
 
+@pytest.mark.thorough
 async def test_cancelled_call_is_cancelled_at_the_server(cell: Cell) -> None:
     async def cancel(*_: object) -> None:
         waiting.cancel()
@@ -229,6 +233,7 @@ async def test_cancelled_call_is_cancelled_at_the_server(cell: Cell) -> None:
     await until(is_cancelled)
 
 
+@pytest.mark.thorough
 async def test_log_messages_of_a_call_reach_its_client(cell: Cell) -> None:
     if cell.era == "handshake":
         await cell.client.set_logging_level("info")
@@ -272,6 +277,7 @@ async def test_arguments_are_completed(cell: Cell) -> None:
     assert of_template.completion.values == ["rome"]
 
 
+@pytest.mark.thorough
 async def test_changes_are_announced(cell: Cell) -> None:
     if cell.era == "modern":
         listening = cell.client.listen(

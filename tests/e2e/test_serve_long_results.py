@@ -34,6 +34,7 @@ async def called(home: Home, era: str, **section: Any) -> tuple[Any, Any, Any]:
     return tool.output_schema, long, short
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MOD-11")
 @pytest.mark.parametrize("era", CLIENTS)
 async def test_a_client_that_validates_results_takes_one_that_was_cut(home: Home, era: str) -> None:

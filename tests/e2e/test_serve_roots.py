@@ -28,6 +28,7 @@ def serve(home: Home, mode: str) -> None:
     home.write({"everything": {"command": sys.executable, "args": arguments}})
 
 
+@pytest.mark.thorough
 @TRANSPORTS
 @pytest.mark.requirement("QST-53")
 async def test_a_server_learns_that_the_roots_of_its_client_have_changed(
@@ -49,6 +50,7 @@ async def test_a_server_learns_that_the_roots_of_its_client_have_changed(
     assert found["answers"][0]["result"]["roots"] == [{"uri": "file:///project/here"}]
 
 
+@pytest.mark.thorough
 @TRANSPORTS
 @pytest.mark.requirement("QST-48")
 async def test_a_client_learns_after_its_call_that_an_address_is_done_with(

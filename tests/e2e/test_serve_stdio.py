@@ -71,6 +71,7 @@ async def test_agent_lists_searches_inspects_and_executes(home: Home, mode: str)
     assert json.loads(executed)["timezone"] == "Asia/Tokyo"
 
 
+@pytest.mark.thorough
 @ERAS
 async def test_broken_servers_are_explained_and_hold_up_nothing(home: Home, mode: str) -> None:
     home.write(
@@ -108,6 +109,7 @@ async def test_broken_servers_are_explained_and_hold_up_nothing(home: Home, mode
     assert "starting" in states["hanging"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-2")
 async def test_restart_answers_from_what_is_remembered(home: Home) -> None:
     home.write({"good": fault_entry()})
@@ -122,6 +124,7 @@ async def test_restart_answers_from_what_is_remembered(home: Home) -> None:
         )
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("MET-20")
 async def test_progress_of_a_tool_reaches_the_client(home: Home, mode: str) -> None:
@@ -156,6 +159,7 @@ async def test_closed_stdin_ends_it_and_its_children(home: Home) -> None:
     await eventually(lambda: not is_running(child))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-3")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_signal_ends_it_and_its_children(home: Home, number: signal.Signals) -> None:
@@ -234,6 +238,7 @@ async def test_stdout_carries_messages_only(home: Home) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-7")
 async def test_client_that_probes_and_hurries_is_served_the_handshake(home: Home) -> None:
     home.write({"good": fault_entry()})
@@ -273,6 +278,7 @@ def loaded_by_serving(home: Home, *messages: JSONObject) -> tuple[list[JSONObjec
     return answers[1:], set(errors.decode().splitlines()[-1].split())
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-38", "SRV-43")
 def test_a_client_is_served_without_the_sdk_and_when_all_is_known_without_pydantic(
     home: Home,
@@ -290,6 +296,7 @@ def test_a_client_is_served_without_the_sdk_and_when_all_is_known_without_pydant
     assert of_a_search == set()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-5")
 async def test_log_goes_to_the_file_that_the_environment_names(
     home: Home, monkeypatch: pytest.MonkeyPatch

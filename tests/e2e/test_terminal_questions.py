@@ -59,6 +59,7 @@ def answered(printed: str) -> JSONObject:
     return answer
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("QST-50")
 def test_a_person_fills_in_a_form(tmp_path: Path) -> None:
     code, printed, shown = in_terminal(

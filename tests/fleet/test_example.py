@@ -153,6 +153,7 @@ def test_containers_of_the_program_can_do_no_more_than_they_need() -> None:
     assert "USER discovery" in (FOLDER / "Dockerfile").read_text("utf-8").splitlines()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-52")
 def test_the_image_is_made_of_a_wheel_and_has_no_file_with_secrets(tmp_path: Path) -> None:
     source, built, installed = tmp_path / "src", tmp_path / "dist", tmp_path / "installed"

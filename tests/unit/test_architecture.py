@@ -71,6 +71,7 @@ def test_no_module_of_the_server_imports_the_sdk_and_only_the_api_its_framework(
     assert users == {"application.py", "event_socket.py"}
 
 
+@pytest.mark.thorough
 def test_private_modules_of_libraries_are_only_imported_for_a_known_reason() -> None:
     assert set(private_imports()) == set(PRIVATE_IMPORTS)
 
@@ -106,6 +107,7 @@ def test_the_name_of_a_module_is_unique_among_the_packages() -> None:
     assert {name for name, count in names.items() if count > 1} == set(ALLOWED_TWICE)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("package", [discovery_engine, discovery_server, discovery_cli])
 def test_the_name_of_a_class_is_unique_within_its_package(package: ModuleType) -> None:
     names = Counter(

@@ -131,6 +131,7 @@ def test_a_missing_required_value_is_named_with_exit_code_6(buyer: Buyer, words:
     assert buyer.index.downloads == []
 
 
+@pytest.mark.landing
 @pytest.mark.requirement("INS-11", "INS-20")
 def test_an_installed_server_works_at_once_and_its_secret_is_nowhere(buyer: Buyer) -> None:
     done = buyer.install(

@@ -152,6 +152,7 @@ async def test_without_registration_and_client_it_is_said_what_to_configure(
     assert "oauth.clientId" in caught.value.hint
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-4")
 async def test_a_denied_consent_is_an_error_and_nothing_is_stored(
     engine_of: OpenEngine, world: OAuthWorld, tmp_path: Path
@@ -178,6 +179,7 @@ async def test_a_person_who_does_not_come_back_ends_the_login(
     assert stored(tmp_path) == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-5")
 @pytest.mark.parametrize(
     "change",
@@ -254,6 +256,7 @@ async def test_a_taken_port_is_named(engine_of: OpenEngine) -> None:
     assert "another" in caught.value.hint
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-6")
 @pytest.mark.parametrize(
     ("metadata", "reason"),

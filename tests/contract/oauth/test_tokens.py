@@ -52,6 +52,7 @@ def stored(folder: Path) -> list[StoredLogin]:
     return [login for name in store.names() if (login := load_login(store, name))]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-10")
 async def test_a_token_is_refreshed_before_it_expires_once_for_all_who_wait(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock
@@ -69,6 +70,7 @@ async def test_a_token_is_refreshed_before_it_expires_once_for_all_who_wait(
         assert (world.count("refreshed"), world.count("reused")) == (1, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-10")
 async def test_a_short_life_does_not_have_each_request_refresh(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock
@@ -170,6 +172,7 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-25")
 async def test_a_remote_server_without_a_login_loads_nothing_of_logins(tmp_path: Path) -> None:
     config = tmp_path / "discovery.yaml"
@@ -183,6 +186,7 @@ async def test_a_remote_server_without_a_login_loads_nothing_of_logins(tmp_path:
     assert not list((tmp_path / "data").glob("secrets*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-13")
 @pytest.mark.parametrize("fault", ["503", "drop"])
 async def test_an_authorization_server_that_is_down_ends_no_login(
@@ -232,6 +236,7 @@ async def test_a_rotated_token_whose_answer_was_lost_ends_in_a_login_not_in_a_lo
         assert await read(engine) == "done"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-14")
 async def test_a_revoked_login_needs_a_login_and_its_tokens_are_forgotten(
     engine_of: OpenEngine, world: OAuthWorld, tmp_path: Path
@@ -254,6 +259,7 @@ async def test_a_revoked_login_needs_a_login_and_its_tokens_are_forgotten(
         assert (login.access_token, login.refresh_token) == ("", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-14")
 async def test_a_token_that_cannot_be_refreshed_ends_with_its_time(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock
@@ -270,6 +276,7 @@ async def test_a_token_that_cannot_be_refreshed_ends_with_its_time(
             await read(engine)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-15")
 async def test_a_token_for_another_audience_is_a_clear_error_and_no_loop(
     engine_of: OpenEngine, world: OAuthWorld
@@ -315,6 +322,7 @@ def sent_to(world: OAuthWorld) -> str:
     return json.dumps(world.control()["requests"])
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-16")
 async def test_a_changed_address_is_never_sent_the_token_of_the_old_one(
     engine_of: OpenEngine, world: OAuthWorld, other_world: OAuthWorld, tmp_path: Path
@@ -335,6 +343,7 @@ async def test_a_changed_address_is_never_sent_the_token_of_the_old_one(
     assert not any(secret in sent_to(other_world) for secret in world.issued)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-16")
 async def test_a_redirect_carries_the_token_nowhere(
     engine_of: OpenEngine, world: OAuthWorld, other_world: OAuthWorld
@@ -351,6 +360,7 @@ async def test_a_redirect_carries_the_token_nowhere(
     assert sent_to(other_world) == "[]"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-16")
 async def test_a_server_that_names_another_authorization_server_gets_no_refresh_token_sent_there(
     engine_of: OpenEngine, world: OAuthWorld, other_world: OAuthWorld, clock: Clock
@@ -442,6 +452,7 @@ async def test_a_machine_gets_its_tokens_with_client_credentials(
     assert caught.value.hint == "check `oauth` of server 'files'"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-14")
 async def test_a_wrong_secret_of_the_entry_ends_no_login(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock
@@ -467,6 +478,7 @@ async def test_a_wrong_secret_of_the_entry_ends_no_login(
         assert await read(engine) == "done"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-19")
 @pytest.mark.parametrize("damage", ["secrets.json", "secrets.key"])
 async def test_a_store_that_cannot_be_read_needs_auth_and_says_where_to_look(
@@ -574,6 +586,7 @@ async def test_tokens_that_cannot_be_stored_are_used_all_the_same(
         assert await read(engine) == "done"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-13")
 async def test_a_good_token_waits_for_no_authorization_server_that_is_down(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock

@@ -256,6 +256,7 @@ async def test_each_message_is_one_line_of_plain_json() -> None:
         assert not {b"\r"[0], b"\n"[0], 0} & set(line)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_legacy", [False, True])
 async def test_the_sdks_own_server_answers_both_alike(is_legacy: bool) -> None:
     async def conversation(client_of: Any) -> list[Any]:

@@ -212,6 +212,7 @@ async def test_a_server_that_exits_on_an_unknown_message_is_started_again_in_the
     assert eras[connection_fingerprint(server)] == LEGACY
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-6")
 async def test_a_server_that_is_silent_when_asked_what_it_speaks_is_initialized() -> None:
     # Of these seven seconds the silence takes three; the rest is for a busy machine.
@@ -223,6 +224,7 @@ async def test_a_server_that_is_silent_when_asked_what_it_speaks_is_initialized(
     assert listing.instructions == "legacy instructions"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-6")
 async def test_a_slow_starter_that_refuses_to_be_initialized_is_spoken_to_in_the_new_way() -> None:
     server, eras = fault_server(era="modern"), Eras()

@@ -59,6 +59,7 @@ async def test_a_malformed_tool_costs_itself_alone(era: str) -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mode", "count", "cut"),
     [

@@ -62,6 +62,7 @@ async def test_text_that_is_not_unicode_is_mended_over_http() -> None:
     assert answer == "half \ufffd a pair"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mode", "said"),
     [

@@ -69,6 +69,7 @@ async def test_arguments_and_the_working_directory_arrive_as_they_are(tmp_path) 
     assert where == str(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-22")
 async def test_stubborn_programs_are_ended_together() -> None:
     servers = [fault_server("stubborn", name=f"stubborn{i}") for i in range(10)]
@@ -81,6 +82,7 @@ async def test_stubborn_programs_are_ended_together() -> None:
     assert not any(is_running(pid) for pid in pids)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-22")
 async def test_what_a_program_started_is_ended_with_it() -> None:
     starts_a_child = "import subprocess, sys; subprocess.call([sys.executable, *sys.argv[1:]])"

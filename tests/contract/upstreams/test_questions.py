@@ -90,6 +90,7 @@ WORLDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.landing
 @WORLDS
 @pytest.mark.requirement("QST-40", "QST-41")
 async def test_a_question_goes_to_the_caller_and_its_answer_goes_back(kind: str, era: str) -> None:

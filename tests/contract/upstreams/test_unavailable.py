@@ -28,6 +28,7 @@ from tests.servers.programs import (
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("server", "kind", "said"),
     [
@@ -101,6 +102,7 @@ async def test_a_program_that_cannot_be_connected_is_explained(
     assert states == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mode", "kind", "said"),
     [
@@ -132,6 +134,7 @@ async def test_an_address_that_cannot_be_connected_is_explained(
 ELSEWHERE = 'a redirect to "https://new.example:8443", which is not followed'
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("redirect", "said"),
     [

@@ -100,6 +100,7 @@ def test_search_that_finds_more_than_the_limit_adds_the_best() -> None:
     assert tuple(pool) == keys("cd")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MOD-31")
 @given(
     searches=st.lists(

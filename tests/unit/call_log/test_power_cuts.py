@@ -13,6 +13,7 @@ from tests.power_cuts import recorded_disk
 ENTRIES = 40
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-17")
 def test_a_power_cut_costs_the_newest_entries_alone(tmp_path: Path) -> None:
     with recorded_disk(tmp_path / "data") as disk:

@@ -258,6 +258,7 @@ def without_places(settings: Settings) -> Settings:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-6")
 @given(settings=SETTINGS)
 @example(

@@ -95,6 +95,7 @@ async def test_a_connection_that_is_cut_is_tried_again() -> None:
     assert (found.text, len(asked)) == ("hello", 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("ENR-25")
 @pytest.mark.parametrize(
     ("answer", "tries", "message", "hint", "is_final"),

@@ -54,6 +54,7 @@ def test_files_are_unpacked_with_no_more_rights_than_they_need(tmp_path: Path) -
     assert (tmp_path / "out/server/empty").is_dir()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("INS-32")
 @pytest.mark.parametrize(
     "name",
@@ -95,6 +96,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         unpacked(archive, tmp_path / "out")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("INS-32")
 def test_an_archive_that_grows_beyond_measure_is_refused_before_it_is_unpacked(
     tmp_path: Path,
@@ -154,6 +156,7 @@ def test_a_large_manifest_is_refused(tmp_path: Path) -> None:
         read_member(opened, "manifest.json", limit=1000)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("INS-32")
 @given(st.binary(max_size=400), st.integers(0, 400), st.integers(0, 255))
 def test_no_bytes_write_outside_the_folder(

@@ -18,6 +18,7 @@ VALUES = st.recursive(
 FORMS = st.dictionaries(st.text(), VALUES).filter(lambda form: "digest" not in form)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-50")
 @given(FORMS)
 def test_the_digest_of_a_plan_is_that_of_the_same_plan_whatever_the_order_of_its_keys(
@@ -30,6 +31,7 @@ def test_the_digest_of_a_plan_is_that_of_the_same_plan_whatever_the_order_of_its
     assert {key: shown[key] for key in form} == form
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-50")
 @given(FORMS, FORMS)
 def test_the_digest_of_another_plan_is_refused(form: dict[str, Any], other: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def test_what_is_no_version_is_below_all_that_are() -> None:
     assert version_key("") < version_key("0.0.1.dev0")
 
 
+@pytest.mark.thorough
 @given(st.lists(st.text(max_size=30) | st.from_regex(r"\d+(\.\d+)*([-a-z0-9.+]*)"), max_size=8))
 def test_the_order_of_any_texts_does_not_depend_on_how_they_came(versions: list[str]) -> None:
     forwards = sorted(map(version_key, versions))

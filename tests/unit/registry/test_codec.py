@@ -78,6 +78,7 @@ def test_settings_that_were_read_are_written_the_same() -> None:
     assert settings_to_text(settings_from_text(text)) == text
 
 
+@pytest.mark.thorough
 @given(settings=SETTINGS)
 def test_settings_are_read_as_their_structs_declare(settings: Settings) -> None:
     place = Origin("f", 1, 2)
@@ -106,6 +107,7 @@ def test_every_list_of_entries_is_read_as_such(cls: type[Struct]) -> None:
     assert lists == {*codec._ITEMS.get(cls, {})}
 
 
+@pytest.mark.thorough
 def test_a_remembered_world_is_read_with_the_standard_library_alone() -> None:
     script = "import sys; import discovery_engine.registry.sqlite.registry; print(*sys.modules)"
 

@@ -237,6 +237,7 @@ def test_two_that_find_the_same_damage_set_it_aside_once(path: Path) -> None:
         assert other.recovered is None
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-10")
 @pytest.mark.parametrize("seed", range(25))
 def test_flipped_pages_lead_to_an_answer_or_to_a_registry_error(path: Path, seed: int) -> None:
@@ -262,6 +263,7 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
         assert store.recovered
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-11")
 @pytest.mark.parametrize(
     "change",
@@ -510,6 +512,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path, sqlite_version: tuple
             assert check == [("ok",)]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-13")
 def test_processes_that_write_at_once_wait_for_each_other(
     path: Path, sqlite_version: tuple[int, ...]

@@ -20,6 +20,7 @@ WORDS = st.sampled_from(
 STREAMS = st.lists(WORDS | st.binary(max_size=8), max_size=40).map(b"".join)
 
 
+@pytest.mark.thorough
 @settings(max_examples=400)
 @given(STREAMS, st.binary(max_size=8), st.sampled_from([16, 64, 4096]))
 def test_framing_and_decoding_agree_with_the_model(data: bytes, cuts: bytes, limit: int) -> None:

@@ -40,6 +40,7 @@ def outcome(text: str, window: int | None) -> str:
         return "unreadable"
 
 
+@pytest.mark.thorough
 @settings(max_examples=400)
 @given(JSON, STYLES, WINDOWS, st.booleans())
 def test_whatever_is_json_is_read_the_same(
@@ -50,6 +51,7 @@ def test_whatever_is_json_is_read_the_same(
     assert outcome(text, window) == outcome(text, None)
 
 
+@pytest.mark.thorough
 @settings(max_examples=400)
 @given(JSON, st.integers(0, 200), st.sampled_from([*'},]":1eN -.', "", "\\"]), WINDOWS)
 def test_what_is_broken_is_told_apart_the_same(

@@ -105,6 +105,7 @@ async def test_a_caller_that_is_cancelled_within_its_progress_callback_is_cancel
     assert scope.cancelled_caught
 
 
+@pytest.mark.thorough
 async def test_a_request_that_was_never_waited_for_leaves_no_timer() -> None:
     requests = PendingRequests()
     number, request = requests.add(RequestTimeout(600), None)

@@ -86,6 +86,7 @@ async def test_there_is_none_once_any_input_has_changed(folder: Folder) -> None:
     assert by_file is None
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LIB-72")
 async def test_it_loads_no_event_loop_no_parser_and_no_sdk(folder: Folder) -> None:
     folder.write(good(), toolRules=NO_ECHO)
@@ -194,6 +195,7 @@ def test_an_order_to_forget_is_an_error_where_something_may_be_remembered(tmp_pa
         assert store.forget("scope") == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-15")
 @pytest.mark.parametrize("damage", ["none", "of another world", "damaged", "gone"])
 async def test_a_remembered_view_searches_with_whatever_index_there_is(

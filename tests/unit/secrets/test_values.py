@@ -166,6 +166,7 @@ def test_what_stands_beside_a_secret_stays_readable(value: str, readable: str) -
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "value",
     ["{", "a=", "a:", "://", "@", "a;", "a=b;", "x ", "'", "a:b@", "//a:b@", "\\n", "a\n", "[1,"],

@@ -28,6 +28,7 @@ STATELESS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_sdks_client_is_asked_and_its_answer_reaches_the_server(mode: str) -> None:
     async def answer(_: Any, asked: types.ElicitRequestParams) -> types.ElicitResult:

@@ -28,6 +28,7 @@ def warn_elsewhere(name: str) -> None:
     logging.getLogger(name).warning("it failed otherwise")
 
 
+@pytest.mark.thorough
 def test_a_warning_of_a_library_that_comes_over_and_over_is_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

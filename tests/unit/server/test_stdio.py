@@ -313,6 +313,7 @@ async def test_only_messages_reach_stdout(capfd: pytest.CaptureFixture[str]) -> 
     assert handed_to_children == b""
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-45")
 async def test_a_client_that_does_not_read_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     written = 0

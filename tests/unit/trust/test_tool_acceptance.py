@@ -167,6 +167,7 @@ def test_no_other_policy_accepts_by_looking(policy: TrustPolicy) -> None:
     assert list(first_seen("s", [make_tool()], "", policy, {})) == []
 
 
+@pytest.mark.thorough
 def test_who_invents_names_without_end_has_the_rest_withheld() -> None:
     nearly = {"": frozenset({"x"})} | {str(n): frozenset({"x"}) for n in range(79_999)}
     many = nearly | {"last": frozenset({"x"})}

@@ -192,6 +192,7 @@ def test_runs_of_hidden_characters_are_found() -> None:
     assert found == [(1, "\u200b\u200c"), (6, "\ufe0f")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", ["\x9d", "\x1b", "\x1b]", "\x1b[0", "\u200b", "\x90\r"])
 def test_a_flood_of_introducers_is_cleaned_in_one_pass(unit: str) -> None:
     assert len(clean(unit * 200_000).strip("0\n")) == 0

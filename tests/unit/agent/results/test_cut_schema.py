@@ -67,6 +67,7 @@ def inlined(value: Any) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MOD-11")
 @given(OBJECTS, st.integers(1, 200))
 def test_what_is_left_of_a_valid_value_matches_what_is_left_of_its_schema(

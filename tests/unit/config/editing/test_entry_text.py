@@ -206,6 +206,7 @@ STYLES = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-53")
 @given(before=ENTRIES, after=ENTRIES, style=STYLES)
 def test_the_text_describes_the_new_entry_and_the_others_stay(

@@ -63,6 +63,7 @@ def test_a_section_that_is_written_as_it_is_shown_changes_no_byte(
     assert with_section(text, path, section_text(text, path).text)[0] == text
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-51")
 @pytest.mark.parametrize("path", PATHS, ids=".".join)
 @pytest.mark.parametrize("text", SHAPES)
@@ -93,6 +94,7 @@ RULE = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-51")
 @given(
     rules=st.lists(RULE, max_size=4),

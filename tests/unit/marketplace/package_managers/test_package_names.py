@@ -35,6 +35,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MKT-40")
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("kind", KINDS)

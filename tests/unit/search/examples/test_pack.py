@@ -64,6 +64,7 @@ def test_every_shipped_request_is_one_that_an_owner_may_write(members: dict[str,
     assert not any(unicodedata.category(c).startswith("C") for c in "".join(texts))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("ENR-2")
 def test_no_shipped_request_hides_anything(members: dict[str, str]) -> None:
     """Words that would be orders in a description are honest in a request: of 17,808 583 are."""

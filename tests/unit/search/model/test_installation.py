@@ -326,6 +326,7 @@ def test_what_is_shipped_fits_together() -> None:
     assert set(found.manifest.base.files) == {"model.safetensors", "tokenizer.json"}
 
 
+@pytest.mark.thorough
 def test_installing_and_using_the_model_need_no_torch(base: Path, tmp_path: Path) -> None:
     install_model(tmp_path, base=base, recipe=recipe(base))
     program = (

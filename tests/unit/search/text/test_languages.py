@@ -171,6 +171,7 @@ def test_no_translation_is_a_stop_word(code: str) -> None:
     assert [word for word in english if LEXICON.is_stop_word(word)] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", CODES)
 def test_a_table_that_was_asked_often_says_the_same_of_a_word(code: str) -> None:
     words = [*sorted(WordTable(code).dictionary.stop_words)[:60], *ENGLISH[:60], "zzz", ":", "#"]

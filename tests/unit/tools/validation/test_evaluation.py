@@ -106,6 +106,7 @@ def evaluation(schema: JSONObject, *, steps: int = 100_000) -> Evaluation:
     return Evaluation(Keywords(SchemaGraph(schema), compiled), steps=steps)
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(roots, values)
 def test_its_verdict_is_the_validators_and_a_mistake_is_reported_if_there_is_one(
