@@ -33,7 +33,7 @@ _PER_ADDRESS = 0.75  # share of all connections that one machine may hold
 
 _MIN_RATE = 1024  # bytes a second at which a client must read its answer
 
-_LONGEST_HEAD = 64 << 10  # bytes
+_LONGEST_FIELDS = 64 << 10  # bytes of a head, or of trailers and extensions of chunks
 _MOST_PIPELINED = 32  # requests behind one that is being answered; no client sends any
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -196,7 +196,8 @@ class Connection(HttpProtocol):
         self._request: object = None
         self._deadline: asyncio.TimerHandle | None = None
         self._next_check: asyncio.TimerHandle | None = None
-        self._head_size = 0
+        self._since_body = 0
+        """Bytes since the request began, or since the last of its body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(SegmentedTransport(transport, self.loop))  # type: ignore[arg-type]
@@ -214,25 +215,44 @@ class Connection(HttpProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        self._since_body += len(data)
         super().data_received(data)
         self._update_stage()
-        if self._stage is Stage.HEAD:
-            self._head_size += len(data)
-            if self._head_size > _LONGEST_HEAD:
-                self._end(_TOO_LARGE)
-        else:
-            self._head_size = 0
+        # Only h11 has a limit of its own; it has none of the events below, and no `parser`.
+        if self._since_body > _LONGEST_FIELDS and getattr(self, "parser", None):
+            self._end(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        self._since_body = 0
+        super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """As `HttpToolsProtocol`, whose parser leaves the blanks behind a value."""
-        super().on_header(name, value.strip(b" \t"))
+        """As `HttpToolsProtocol`, whose parser leaves the blanks behind a value.
+
+        Trailers are dropped: they must not be taken for headers (RFC 9110, section 6.5.1).
+        """
+        if "method" not in self.scope:
+            super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """As `HttpToolsProtocol`; too many requests in one piece end the connection."""
+        """As `HttpToolsProtocol`; too long a head, or too many requests, end the connection."""
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > (
+            _LONGEST_FIELDS
+        ):
+            self._end(_TOO_LARGE)
+            raise OverflowError
         if len(self.pipeline) >= _MOST_PIPELINED:
             self.transport.abort()
             raise OverflowError
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._since_body = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._since_body = 0
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         self.transport.flush()  # type: ignore[attr-defined] # a `SegmentedTransport`
@@ -319,8 +339,9 @@ class Connection(HttpProtocol):
 
     def _end(self, status: bytes) -> None:
         cycle: RequestResponseCycle | None = self.cycle
-        is_answered = self._stage is Stage.BODY and cycle is not None and cycle.response_started
-        if not is_answered:  # a second answer would be read as that of the next request
+        has_begun = self._stage is Stage.BODY and cycle is not None and cycle.response_started
+        # A second answer would be read as that of the next request.
+        if not has_begun and self._stage is not Stage.ANSWER:
             self.transport.write(status + _LAST_HEADERS)
         self.transport.close()
 
