@@ -11,7 +11,6 @@ the other way, and take for another request what was hidden in its body.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from discovery_engine.errors import ConfigurationError
 from discovery_server.http.asgi import CLOSE, refuse_websocket
+from discovery_server.http.client_addresses import ip_address, is_loopback
 from discovery_server.http.early_refusals import refuse
 
 if TYPE_CHECKING:
@@ -87,11 +87,6 @@ def require_allowed(endpoint: Endpoint, *, has_token: bool) -> None:
     raise ConfigurationError.of_file("SERVE_UNPROTECTED", "--http", message, hint)
 
 
-def is_loopback(host: str) -> bool:
-    address = _address(host)
-    return host.casefold() == "localhost" if address is None else address.is_loopback
-
-
 class Guard:
     """ASGI middleware that refuses requests with a foreign `Host` or `Origin`.
 
@@ -148,7 +143,7 @@ class Guard:
     def _is_valid_host(self, host: str) -> bool:
         if host in self._names or is_loopback(host):
             return True
-        return self._any_address and _address(host) is not None
+        return self._any_address and ip_address(host) is not None
 
     def _log(self, host: str) -> None:
         """Log a refused name once: an owner who uses it needs to know the option for it."""
@@ -171,10 +166,3 @@ def host_of(address: str) -> str | None:
     if is_more or parts.scheme not in ("", "http", "https"):
         return None
     return parts.hostname
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None

@@ -18,6 +18,7 @@ from discovery_engine.errors import ConfigurationError
 from discovery_server.access_token import MCP_SCOPES
 from discovery_server.http.authorization import Authorization, RequiredScopes
 from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
+from discovery_server.http.client_addresses import is_loopback
 from discovery_server.http.connections import (
     Connection,
     ConnectionLimits,
@@ -26,7 +27,7 @@ from discovery_server.http.connections import (
 )
 from discovery_server.http.early_refusals import API_PATH, EVENTS_PATH, METRICS_PATH
 from discovery_server.http.graceful_shutdown import GracefulShutdown
-from discovery_server.http.guard import Endpoint, Guard, is_loopback
+from discovery_server.http.guard import Endpoint, Guard
 from discovery_server.http.monitoring import HealthEndpoint
 from discovery_server.http.paths import Paths, WithoutWebSockets
 from discovery_server.http.relayed_clients import RelayedClients

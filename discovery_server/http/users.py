@@ -2,7 +2,8 @@
 
 An address that has sent many wrong tokens has to wait (see `wrong_tokens`). Tokens that discovery
 made are looked at all the same: 256 random bits are not found by trying, so they need no such
-protection, and wrong tokens of others at their address do not lock their clients out.
+protection, and wrong tokens of others at their address do not lock their clients out. Neither do
+they on this machine, all of whose users and programs have the same address.
 
 A refusal says how to send a token and where it is stored; it never contains one.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_server.access_token import ALL_SCOPES
+from discovery_server.http.client_addresses import is_loopback
 from discovery_server.http.wrong_tokens import WrongTokens
 from discovery_server.token_limits import NO_LIMITS, TokenLimits
 
@@ -104,7 +106,8 @@ class Users:
         given = match[1] if match else None
         if given and (found := self._found(given, random=True)):
             return found
-        if given and not self._wrong.wait(address) and (found := self._found(given, random=False)):
+        may_try = is_loopback(address) or not self._wrong.wait(address)
+        if given and may_try and (found := self._found(given, random=False)):
             return found
         text = "no token of this gateway, or a revoked one"
         return self.refuse_wrong(address, Refusal(401, "invalid_token", text, self._whereabouts))

@@ -104,6 +104,18 @@ def test_a_chosen_token_waits_at_the_address_of_the_wrong_ones_and_nowhere_else(
 
 
 @pytest.mark.requirement("API-33")
+def test_a_chosen_token_is_locked_out_by_no_other_program_of_its_machine(tmp_path: Path) -> None:
+    outcomes = {}
+    for address in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "localhost"):
+        tried, made = users(Clock(), tmp_path / address)
+        wrong = guess(tried, 500, address)
+        outcomes[address] = wrong, status(tried, CHOSEN, address), status(tried, made, address)
+
+    right = Counter({401: AT_ONCE, 429: 500 - AT_ONCE}), 200, 200
+    assert {address: seen for address, seen in outcomes.items() if seen != right} == {}
+
+
+@pytest.mark.requirement("API-33")
 def test_the_token_of_the_data_folder_is_locked_out_by_nobody(tmp_path: Path) -> None:
     tokens = find_tokens({}, data_dir=tmp_path)
     tried = Users(tokens)
