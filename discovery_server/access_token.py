@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.rules.principals import parse_principals
 from discovery_server.token_files import token_problem
-from discovery_server.token_limits import NO_LIMITS, TokenLimits
+from discovery_server.token_limits import NO_LIMITS, TokenLimits, checked_limits
 
 TokenScope: TypeAlias = Literal["read", "call", "admin"]
 """What a token allows: to look, to call tools, or what only the owner does."""
@@ -23,20 +25,22 @@ START_OVER = "`discovery token create` makes new ones when it is moved away"
 _PLAIN, _WITH_LIMITS, _WITH_PRINCIPALS = 1, 2, 3
 _VERSIONS = (_PLAIN, _WITH_LIMITS, _WITH_PRINCIPALS)
 
+_UnixTime: TypeAlias = Annotated[float, Meta(ge=0, lt=253_402_300_800)]  # until the year 10,000
+
 
 class AccessToken(Struct, frozen=True):
     """What is known of a token; the token itself is not."""
 
     id: str
-    digest: str
-    """SHA-256, in hexadecimal."""
-    created_at: float
-    """Unix time in seconds."""
+    digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    """SHA-256, in hexadecimal; empty if what is stored of the token is damaged."""
+    created_at: _UnixTime
+    """In seconds."""
     name: str = ""
     view: str | None = None
     """The only view that it opens; None for all."""
-    expires_at: float | None = None
-    """Unix time in seconds; None for never."""
+    expires_at: _UnixTime | None = None
+    """In seconds; None for never."""
     scopes: frozenset[str] = frozenset()
     limits: TokenLimits = NO_LIMITS
     principals: tuple[str, ...] = ()
@@ -45,13 +49,23 @@ class AccessToken(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"AccessToken({self.id!r}, {self.name!r}, view={self.view!r})"
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether nothing but its id and name could be read; it opens nothing."""
+        return not self.digest
+
     def is_expired(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
 
 class _Document(Struct, frozen=True):
     version: int
-    tokens: tuple[AccessToken, ...] = ()
+    tokens: tuple[msgspec.Raw, ...] = ()
+
+
+class _Label(Struct, frozen=True):
+    id: str = ""
+    name: str = ""
 
 
 def token_digest(value: bytes) -> str:
@@ -65,14 +79,14 @@ def token_digest(value: bytes) -> str:
 
 def encode_tokens(*tokens: AccessToken) -> bytes:
     """A document of these tokens, as JSON."""
-    return msgspec.json.encode(_Document(_version_of(tokens), tokens), order="sorted")
+    return msgspec.json.encode({"version": _version_of(tokens), "tokens": tokens}, order="sorted")
 
 
 def decode_tokens(data: bytes | str, origin: object) -> tuple[AccessToken, ...]:
-    """The tokens of a document that is stored in `origin`.
+    """The tokens of a document that is stored in `origin`; a damaged one spoils no other.
 
     Raises:
-        ConfigurationError: If it is damaged, or of a newer version.
+        ConfigurationError: If it is no such document, or of a newer version.
     """
     try:
         document = msgspec.json.decode(data, type=_Document)
@@ -82,7 +96,27 @@ def decode_tokens(data: bytes | str, origin: object) -> tuple[AccessToken, ...]:
     if document.version not in _VERSIONS:
         message = f"is of version {document.version}, which this program does not know"
         raise token_problem(origin, message, "use the newer version of discovery that wrote it")
-    return document.tokens
+    return tuple(_token(number, row) for number, row in enumerate(document.tokens, 1))
+
+
+def _token(number: int, row: msgspec.Raw) -> AccessToken:
+    try:
+        token = msgspec.json.decode(row, type=AccessToken)
+        checked_limits(token.limits.servers, token.limits.tools)
+        parse_principals(token.principals)
+    except (msgspec.MsgspecError, ValueError, ConfigurationError):
+        label = _label(row)
+        return AccessToken(
+            label.id or f"damaged-{number}", digest="", created_at=0, name=label.name
+        )
+    return token
+
+
+def _label(row: msgspec.Raw) -> _Label:
+    try:
+        return msgspec.json.decode(row, type=_Label)
+    except (msgspec.MsgspecError, ValueError):
+        return _Label()
 
 
 def _version_of(tokens: tuple[AccessToken, ...]) -> int:

@@ -178,10 +178,11 @@ class AccessTokens:
         return self.valid(token_id) is not None
 
     def valid(self, token_id: str) -> AccessToken | None:
-        """A token, unless it is revoked or expired by now."""
+        """A token, unless it is revoked, damaged or expired by now."""
         now = self._clock()
         found = (token for token in self._current() if token.id == token_id)
-        return next((token for token in found if not token.is_expired(now)), None)
+        valid = (token for token in found if not (token.is_damaged or token.is_expired(now)))
+        return next(valid, None)
 
     def is_expired(self, token: AccessToken) -> bool:
         return token.is_expired(self._clock())

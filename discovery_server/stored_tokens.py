@@ -100,6 +100,12 @@ class StoredTokens:
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, no token is valid
                 self._read = ()
                 logger.warning("No access token is valid: %s", error)
+            for token in self._read:
+                if token.is_damaged:
+                    hint = f"`discovery token revoke {token.id}` removes it"
+                    logger.warning(
+                        "A token in %s is damaged, and opens nothing; %s", self.path, hint
+                    )
             self._stamp = stamp
         return self._read
 

@@ -155,11 +155,11 @@ def list_(invocation: Invocation) -> None:
     output.table(
         [
             [
-                output.mark(good=not token.is_expired(now)),
+                output.mark(good=not (token.is_damaged or token.is_expired(now))),
                 Cell(token.id, "strong"),
                 token.name,
-                _shown(token) or "all",
-                f"made {ago(now - token.created_at)} ago",
+                _shown(token) or ("nothing" if token.is_damaged else "all"),
+                "" if token.is_damaged else f"made {ago(now - token.created_at)} ago",
                 _validity(token, now),
                 place if tokens.shared else "",
             ]
@@ -241,6 +241,8 @@ def _shown(token: AccessToken) -> str:
 
 
 def _validity(token: AccessToken, now: float) -> str:
+    if token.is_damaged:
+        return f"damaged; `discovery token revoke {token.id}` removes it"
     if token.expires_at is None:
         return "valid until it is revoked"
     date = _date(token.expires_at)
@@ -262,5 +264,6 @@ def _form(token: AccessToken, now: float) -> JSONObject:
         "principals": list(token.principals),
         "created_at": token.created_at,
         "expires_at": token.expires_at,
+        "is_damaged": token.is_damaged,
         "is_expired": token.is_expired(now),
     }

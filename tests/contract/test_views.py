@@ -23,6 +23,7 @@ from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.view.scope import Scope, ScopedCatalogs
 from discovery_engine.view.scoped_catalog import ScopedCatalog
 from discovery_engine.view.view import View
+from discovery_server.access_tokens import AccessTokens
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
 from tests.contract.test_answer_cost import search_work
@@ -288,6 +289,45 @@ def test_token_is_created_listed_and_revoked(discovery: Discovery) -> None:
     assert "`discovery token list` shows them" in wrong.err
     assert [one["name"] for one in revoked] == ["ci"]
     assert [one["id"] for one in left] == [also["id"]]
+
+
+@pytest.mark.requirement("VIEW-23")
+def test_a_damaged_token_is_shown_and_revoked_and_spoils_no_other(discovery: Discovery) -> None:
+    discovery.configure()
+    discovery("token", "create", "--name", "first")
+    good = discovery("token", "create", "--name", "good").out.strip().encode()
+    path = discovery.home / "data" / "tokens.json"
+    document = json.loads(path.read_text("utf-8"))
+    first, last = document["tokens"]
+    damages: list[JSONObject] = [
+        {"digest": "\u00e9" * 64},
+        {"digest": "ab"},
+        {"digest": ""},
+        {"digest": 5},
+        {"created_at": 1e300},
+        {"expires_at": -1e300},
+        {"scopes": "read"},
+        {"limits": {"tools": ["/(/"]}},
+        {"principals": ["nobody"]},
+    ]
+    rows = [{**first, "id": f"d{at}", **damage} for at, damage in enumerate(damages)]
+    odd = [{"digest": "ab"}, 7, {"id": "x", "name": []}]
+    path.write_text(json.dumps({**document, "tokens": [*rows, *odd, last]}))
+    tokens = AccessTokens(path)
+    valid = tokens.find(good)
+    text, listed = discovery("token", "list").out, discovery("token", "list", "--json").json
+    ids = [token["id"] for token in listed["tokens"] if token["is_damaged"]]
+    opened = [damaged for damaged in ids if tokens.is_valid(damaged)]
+    revoked = discovery("token", "revoke", *ids)
+    left = discovery("token", "list", "--json").json["tokens"]
+
+    assert valid
+    assert tokens.is_valid(valid.id)
+    assert ids == [row["id"] for row in rows] + ["damaged-10", "damaged-11", "damaged-12"]
+    assert opened == []
+    assert "damaged; `discovery token revoke d0` removes it" in text
+    assert revoked.code == 0
+    assert [(token["name"], token["is_damaged"]) for token in left] == [("good", False)]
 
 
 @pytest.mark.requirement("VIEW-21")
