@@ -20,7 +20,7 @@ PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -
 KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
 LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet test test-all check format servers mutants clean
+.PHONY: help demo demo-fleet test test-all newest constraints check format servers mutants clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,15 @@ ifneq ($(COVERAGE),)
 	@$(BIN)/python -m coverage report --include='discovery_engine/*' --format=total --precision=1 \
 		--fail-under=$(LEAST_COVERED)
 endif
+
+newest: ## run every test with the newest releases of everything of Python, in a clone: .newest
+	@rm -rf .newest
+	@git clone --quiet . .newest
+	@rm -rf .newest/constraints && : > .newest/constraints.txt
+	@$(MAKE) -C .newest test-all
+
+constraints: $(READY) ## take the versions of the last `make newest` into constraints.txt
+	@$(BIN)/python scripts/constraints.py .newest
 
 check: $(READY) ## format, lint, types, import layers, and the modules of the page
 	@$(BIN)/ruff format --check .
@@ -67,16 +76,17 @@ servers: $(READY) ## bring the real servers and clients that tests and the demo 
 	@$(BIN)/python scripts/browser.py
 
 mutants: $(READY) ## change code in small ways: is it noticed? ARGS="rules trust" for some parts
-	@$(BIN)/python -m pip install --quiet --group mutants
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
 clean: ## remove what the recipes made
-	rm -rf $(VENV) .tools .demo .mutants
+	rm -rf $(VENV) .tools .demo .mutants .newest
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	@echo "== preparing $(VENV) (once, about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		--build-constraint constraints.txt --editable . --group dev
 	@touch $(READY)

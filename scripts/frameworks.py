@@ -7,7 +7,7 @@ has many dependencies. An environment of an extra of this project has the projec
 nothing beside it but that extra and mypy: what its page says is all that is installed. Environments
 lie below `.tools/frameworks`. Run again it does nothing. `uv` makes one in some five seconds, and
 links files from one cache; pip, which is used where `uv` is missing or fails, takes a minute.
-Packages come from wherever these are configured to look.
+Packages come from wherever these are configured to look, in the versions of `constraints.txt`.
 """
 
 from __future__ import annotations
@@ -40,15 +40,10 @@ EXTRAS = (
 )
 """Those of this project that have an adapter."""
 CLIENTS = {
-    "clients": ["fastmcp==4.1.2", "openai-agents==0.24.0", "pydantic-ai-slim[mcp]==2.68.0"],
-    "langchain-mcp-adapters": ["langchain-mcp-adapters==0.3.2"],
-    "recipes": ["agno==3.1.10", "fastmcp-slim[client]==4.1.2", "mcp-haystack==2.1.1"],
-    "recipes-mcp-1": [
-        "autogen-agentchat==0.7.5",
-        "autogen-ext[mcp]==0.7.5",
-        "mcp<2",
-        "strands-agents==1.62.0",
-    ],
+    "clients": ["fastmcp", "openai-agents", "pydantic-ai-slim[mcp]"],
+    "langchain-mcp-adapters": ["langchain-mcp-adapters"],
+    "recipes": ["agno", "fastmcp-slim[client]", "mcp-haystack"],
+    "recipes-mcp-1": ["autogen-agentchat", "autogen-ext[mcp]", "mcp<2", "strands-agents"],
 }
 """Programs that connect to `discovery serve`, without this project beside them."""
 BESIDE = {"mcp-1": ["json5<0.11", "mcp<2", "pydantic<2.13"]}
@@ -73,12 +68,20 @@ def python_with(name: str) -> Path:
     return _python(name)
 
 
-def _requirements(name: str) -> list[str]:
+def requirements(name: str) -> list[str]:
+    """Lines of a requirements file."""
     if name in EXTRAS:
-        return ["--editable", f"{ROOT}[{name}]", "mypy"]
+        return [f"--editable={ROOT}[{name}]", "mypy"]
     if name in BESIDE:
-        return ["--editable", str(ROOT), *BESIDE[name]]
+        return [f"--editable={ROOT}", *BESIDE[name]]
     return CLIENTS[name]
+
+
+def constraints(name: str) -> str:
+    """The lines of `constraints.txt`, or what `constraints/NAME.txt` has instead of some."""
+    files = [ROOT / "constraints.txt", ROOT / "constraints" / f"{name}.txt"]
+    lines = [line for file in files if file.exists() for line in file.read_text("utf-8").split()]
+    return "\n".join({line.partition("==")[0]: line for line in lines}.values())
 
 
 def _is_ready(name: str) -> bool:
@@ -88,7 +91,7 @@ def _is_ready(name: str) -> bool:
 
 def _stamp(name: str) -> str:
     """What an environment is made of: for an extra, also what the project depends on."""
-    parts = [sys.version, *_requirements(name)]
+    parts = [sys.version, *requirements(name), constraints(name)]
     if name not in CLIENTS:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
         parts += project["dependencies"] + project["optional-dependencies"].get(name, [])
@@ -121,12 +124,22 @@ def _install_with_uv(name: str) -> list[str] | None:
     if uv is None:
         return None
     venv.create(FOLDER / name)
-    return [uv, "pip", "install", "--quiet", "--python", str(_python(name)), *_requirements(name)]
+    install = [uv, "pip", "install", "--python", str(_python(name)), *_arguments(name)]
+    return [*install, f"--build-constraints={_versions(name)}"]
 
 
 def _install_with_pip(name: str) -> list[str]:
     venv.create(FOLDER / name, with_pip=True)
-    return [str(_python(name)), "-m", "pip", "install", "--quiet", *_requirements(name)]
+    return [str(_python(name)), "-m", "pip", "install", *_arguments(name)]
+
+
+def _arguments(name: str) -> list[str]:
+    _versions(name).write_text(constraints(name), encoding="utf-8")
+    return ["--quiet", f"--constraint={_versions(name)}", *requirements(name)]
+
+
+def _versions(name: str) -> Path:
+    return FOLDER / name / "constraints.txt"
 
 
 def _python(name: str) -> Path:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".tools" / "node"
+AS_OF = "2026-11-28"
+"""Of what a package depends on, npm takes the newest release before this day."""
 PACKAGES = {
     "node": "22.23.3",
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
@@ -61,11 +63,11 @@ def bring(*, install: bool = True) -> NodeTools:
         NodeToolsMissingError: If they are not there and cannot be, or may not be, brought.
     """
     ready = FOLDER / ".ready"
-    wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
+    wanted = [AS_OF, *(f"{name}@{version}" for name, version in PACKAGES.items())]
     if not ready.exists() or ready.read_text(encoding="utf-8").split() != wanted:
         if not install:
             raise NodeToolsMissingError("`python scripts/node_tools.py` brings them")
-        _install(wanted)
+        _install(wanted[1:])
         ready.write_text("\n".join(wanted), encoding="utf-8")
     return NodeTools(FOLDER)
 
@@ -75,16 +77,24 @@ def _install(wanted: list[str]) -> None:
     if npm is None:
         raise NodeToolsMissingError("they need npm, which is not on PATH")
     print("== bringing Node.js, the conformance suite and the Inspector", file=sys.stderr)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    command = [npm, "install", "--silent", "--no-package-lock", "--no-audit", "--no-fund"]
-    command += ["--prefix", str(FOLDER), *wanted]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    node = NodeTools(FOLDER).node
-    if done.returncode or not _runs(node):
+    done = npm_install(npm, FOLDER, wanted)
+    if done.returncode == 0:
+        # The one package that needs a script: it brings the program for this processor.
+        rebuild = [npm, "rebuild", "--silent", "--prefix", str(FOLDER), "node"]
+        done = subprocess.run(rebuild, check=False, capture_output=True, text=True)
+    if done.returncode or not _runs(NodeTools(FOLDER).node):
         shutil.rmtree(FOLDER, ignore_errors=True)
         said = (done.stderr or done.stdout).strip().splitlines()
         raise NodeToolsMissingError(f"npm could not bring them: {said[-1] if said else 'no word'}")
+
+
+def npm_install(npm: str, folder: Path, packages: list[str]) -> subprocess.CompletedProcess[str]:
+    """Install packages into a new folder, and run no script of theirs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    command = [npm, "install", "--silent", "--no-package-lock", "--no-audit", "--no-fund"]
+    command += ["--ignore-scripts", f"--before={AS_OF}", "--prefix", str(folder), *packages]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def _runs(node: Path) -> bool:

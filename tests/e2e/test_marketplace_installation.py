@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.commands import Shell
+from scripts.node_tools import AS_OF
+from tests.e2e.commands import Shell, need
 from tests.e2e.serving import REAL_SERVERS
 from tests.forked import Preloaded
 from tests.servers.mcp_registry_server import listed, registry_server
@@ -41,12 +42,12 @@ def environ() -> dict[str, str]:
     npmrc = os.environ.get("NPM_CONFIG_USERCONFIG", str(Path.home() / ".npmrc"))
     path = f"{UV}{os.pathsep}{os.environ.get('PATH', '')}"
     uv = Path.home() / ".config" / "uv" / "uv.toml"
-    own = {"PATH": path, "NPM_CONFIG_USERCONFIG": npmrc}
+    own = {"PATH": path, "NPM_CONFIG_USERCONFIG": npmrc, "NPM_CONFIG_BEFORE": AS_OF}
     return own | ({"UV_CONFIG_FILE": str(uv)} if uv.exists() else {})
 
 
-def newest(*command: str) -> str:
-    """What a package manager prints; skips the test if it prints nothing."""
+def skip_without(*command: str) -> None:
+    """Skip a test whose package the registry does not have, or cannot be asked for."""
     try:
         done = subprocess.run(
             command,
@@ -61,7 +62,6 @@ def newest(*command: str) -> str:
         pytest.skip(f"{command[0]} cannot be asked: {error}")
     if done.returncode or not done.stdout.strip():
         pytest.skip(f"`{' '.join(command)}` finds nothing: {done.stderr.strip()[-200:]}")
-    return done.stdout.strip().splitlines()[-1]
 
 
 def entry(name: str, kind: str, identifier: str, version: str, **members: Any) -> Any:
@@ -78,9 +78,11 @@ def answer(person: Shell, *words: str) -> str:
 @pytest.mark.landing
 @pytest.mark.node
 @pytest.mark.requirement("INS-1", "INS-20", "INS-43")
-@pytest.mark.skipif(shutil.which("npx") is None, reason="npx is not installed")
 def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:
-    version = newest("npm", "view", NPM_PACKAGE, "version")
+    need("everything")
+    manifest = REAL_SERVERS / "everything" / "node_modules" / NPM_PACKAGE / "package.json"
+    version = json.loads(manifest.read_text("utf-8"))["version"]
+    skip_without("npm", "view", f"{NPM_PACKAGE}@{version}", "version")
     token = {"name": "DEMO_TOKEN", "isSecret": True, "isRequired": True}
     name = "io.github.modelcontextprotocol/everything"
     everything = entry(name, "npm", NPM_PACKAGE, version, environmentVariables=[token])
@@ -105,11 +107,12 @@ def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:
 @pytest.mark.requirement("INS-1", "INS-20", "INS-30")
 @pytest.mark.skipif(not (UV / "uvx").exists(), reason="`make servers` would bring uv")
 def test_a_person_finds_installs_and_uses_a_python_server(person: Shell) -> None:
-    line = newest(
-        *("uv", "pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate"),
-        str(requirement(person.home)),
-    )
-    version = line.partition("==")[2]
+    need("time")
+    packages = [str(path) for path in REAL_SERVERS.glob("time/lib/*/site-packages")]
+    [version] = [one.version for one in distributions(name=PYTHON_PACKAGE, path=packages)]
+    wanted = person.home / "wanted.in"
+    wanted.write_text(f"{PYTHON_PACKAGE}=={version}\n", "utf-8")
+    skip_without("uv", "pip", "compile", "--quiet", "--no-deps", str(wanted))
     zone = {"type": "named", "name": "--local-timezone", "default": "Europe/Zurich"}
     name = "io.github.modelcontextprotocol/time"
     time = entry(name, "pypi", PYTHON_PACKAGE, version, packageArguments=[zone])
@@ -130,9 +133,3 @@ def test_a_person_finds_installs_and_uses_a_python_server(person: Shell) -> None
 def configuration(registry: str) -> dict[str, Any]:
     sources = [{"type": "mcp-registry", "id": "here", "url": registry}]
     return {"servers": {}, "marketplace": {"sources": sources}}
-
-
-def requirement(folder: Path) -> Path:
-    path = folder / "wanted.in"
-    path.write_text(f"{PYTHON_PACKAGE}\n", "utf-8")
-    return path
