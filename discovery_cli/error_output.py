@@ -21,6 +21,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.json_forms.error_form import error_form, next_step
 
+_OF_CLICK = click.BadParameter | click.NoSuchOption | click.BadOptionUsage | click.BadArgumentUsage
+
 
 def show_error(
     error: BaseException, *, as_json: bool, verbose: bool, warnings: Iterable[str] = ()
@@ -110,7 +112,7 @@ def _message(error: BaseException) -> str:
         case DiscoveryError():
             return error.message
         case click.ClickException():
-            return _in_our_style(error.format_message())
+            return _in_our_style(error)
         case click.Abort() | KeyboardInterrupt():
             return "interrupted"
         case OSError():
@@ -118,13 +120,13 @@ def _message(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}: {error}"
 
 
-def _in_our_style(message: str) -> str:
+def _in_our_style(error: click.ClickException) -> str:
     """A message of click in the form of our own messages."""
-    if not message.startswith(
-        ("Missing ", "Invalid value", "No such ", "Got unexpected ", "Option ")
-    ):
-        return message
-    return message[0].lower() + message[1:].removesuffix(".")
+    message = error.format_message()
+    # Too many arguments are a plain `UsageError`, as our own are.
+    if isinstance(error, _OF_CLICK) or message.startswith("Got unexpected "):
+        return message[:1].lower() + message[1:].removesuffix(".")
+    return message
 
 
 def _is_unexpected(error: BaseException) -> bool:

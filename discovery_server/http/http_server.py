@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -220,7 +221,9 @@ def listen(endpoint: Endpoint) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as exc:
-        reason = str(exc.strerror or exc).partition(" (while attempting")[0]
+        # Its own text, and not that of `create_server`, which has the address once more.
+        is_of_system = exc.errno is not None and not isinstance(exc, socket.gaierror)
+        reason = os.strerror(exc.errno) if is_of_system else exc.strerror or str(exc)
         message = f"cannot listen on {host}:{port}: {reason}"
         is_of_port = exc.errno in (errno.EADDRINUSE, errno.EACCES)
         hint = _OTHER_PORT if is_of_port else "choose an address of this machine"

@@ -173,7 +173,7 @@ def test_a_file_that_is_missing_or_broken_is_a_warning_and_all_else_is_used(home
 
     warnings = home.warnings
 
-    assert "missing.json: it cannot be read: No such file or directory" in warnings
+    assert "missing.json: it cannot be read: " in warnings
     assert ".vscode/mcp.json:2:15: " in warnings
     assert {"own", "taken@cursor"} <= set(home.shown["servers"])
     assert "asks" not in home.shown["servers"]

@@ -4,7 +4,8 @@ A bad file says in its first lines what must be found in it:
 
     # refused 6:5 | toolRules.0.tgas | unknown key 'tgas' | did you mean 'tags'?
 
-`refused` makes the whole file unusable, `warns` disables one server.
+`refused` makes the whole file unusable, `warns` disables one server. … stands for the words of a
+library, which differ between its versions.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ def problems_of(path: Path) -> tuple[bool, tuple[Diagnostic, ...]]:
         return True, error.problems
 
 
+def ours(message: str) -> str:
+    return re.sub("(is not valid YAML|is no regular expression): .*", r"\1: …", message)
+
+
 def ending(content: bytes) -> Settings | tuple[Diagnostic, ...]:
     try:
         return parse_settings(content, file="discovery.yaml")
@@ -107,7 +112,7 @@ def test_a_bad_file_gets_each_problem_with_its_place_and_hint(path: Path) -> Non
     is_refused, problems = problems_of(path)
 
     found = [
-        Expected(is_refused, p.origin.line, p.origin.column, p.subject, p.message, p.hint)
+        Expected(is_refused, p.origin.line, p.origin.column, p.subject, ours(p.message), p.hint)
         for p in problems
     ]
     assert found == expected

@@ -149,7 +149,7 @@ async def test_a_file_that_cannot_be_read_is_refused_or_empty(folder: Folder, co
         if content in ("", '{"servers": 5}'):
             assert (await engine.servers.sync(path)).registered == ()
             return
-        with pytest.raises(ConfigurationError, match=r"setup\.json|line|nested|Expecting"):
+        with pytest.raises(ConfigurationError, match=r"setup\.json"):
             await engine.servers.sync(path)
 
 

@@ -70,7 +70,7 @@ async def test_what_doubles_is_checked_all_the_same(folder: Folder) -> None:
         with anyio.fail_after(60):
             await engine.execute("told", "chain", {"n": "x"}, on_unchecked=unchecked.append)
             await engine.execute("told", "tree", expression(1, levels=20))
-            with pytest.raises(InvalidArgumentsError, match="n: 5 is not of type"):
+            with pytest.raises(InvalidArgumentsError, match=r"\bn: "):
                 await engine.execute("told", "chain", {"n": 5})
             with pytest.raises(InvalidArgumentsError, match="not valid under any"):
                 await engine.execute("told", "tree", expression("x", levels=20))
@@ -94,7 +94,7 @@ async def test_others_go_on_while_a_costly_check_runs(folder: Folder) -> None:
         await engine.refresh()
         tasks.start_soon(turn)
         with anyio.fail_after(60):
-            with pytest.raises(InvalidArgumentsError, match="not one more"):
+            with pytest.raises(InvalidArgumentsError, match=r"x\.20000: "):
                 await engine.execute("told", "many", arguments)
         tasks.cancel_scope.cancel()
 

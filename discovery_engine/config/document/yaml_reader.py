@@ -16,6 +16,7 @@ from typing import Protocol
 
 import yaml
 from msgspec import Struct
+from yaml.scanner import ScannerError
 
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.document.tree import FAULT_LIMIT, Document, Fault, Node, Path, Position
@@ -218,15 +219,44 @@ class _Reader:
     def _stop_at(self, error: yaml.YAMLError) -> None:
         problem = getattr(error, "problem", None) or "it cannot be read"
         message = " ".join(filter(None, (problem, getattr(error, "context", None))))
-        at = self._where(error, message)
-        hint = next((hint for word, hint in _SYNTAX_HINTS.items() if word in message), "")
-        if self._character(at) == "\t":
-            hint = "indent with spaces, not with tabs"
-        if any(line.lstrip().startswith(("//", "/*")) for line in self._document.lines[: at.line]):
-            hint = "a comment begins with '#', in JSON too"
         text = _TOO_DEEP if self._is_too_deep(error) else f"is not valid YAML: {message}"
+        stop = getattr(error, "problem_mark", None)
+        start = getattr(error, "context_mark", None)
+        begin, end = self._place(start or stop), self._place(stop or start)
+        first, last = self._text_from(begin)[:1], self._text_from(end)[:1]
+        # The start helps more where the text ended too soon, or where quotes are missing.
+        at = begin if end.line > len(self._document.lines) or first in _NEED_QUOTES else end
+        if any(x.lstrip().startswith(("//", "/*")) for x in self._document.lines[: at.line]):
+            hint = "a comment begins with '#', in JSON too"
+        elif last == "\t":
+            hint = "indent with spaces, not with tabs"
+        elif first in _NEED_QUOTES:
+            hint = f"put a value that starts with {first} in quotes"
+        elif isinstance(error, ScannerError):
+            hint = self._token_hint(begin, end)
+        else:
+            hint = self._collection_hint(begin, end)
         self._document.faults.append(Fault("CONFIG_SYNTAX", (), at, text, hint))
         self._document.is_broken = True
+
+    # Hints go by what stands where the parser began and stopped: its words differ between versions.
+
+    def _token_hint(self, begin: Position, end: Position) -> str:
+        text = self._text_from(begin)
+        if begin == end:
+            return _MISPLACED.get(text[:1], _SPECIAL)
+        if text[:1] not in {"'", '"'}:
+            return "" if text[:1] in {"|", ">", "%"} else _KEY
+        if "\\" in "".join(self._document.lines[end.line - 1 : end.line])[: end.column]:
+            return "in double quotes write \\\\ for one backslash, or use single quotes"
+        return _KEY if text[0] in text[1:] else "close the quotes"
+
+    def _collection_hint(self, begin: Position, end: Position) -> str:
+        if begin == end:
+            return ""
+        text = self._text_from(begin)
+        otherwise = "indent the keys of one mapping alike"
+        return _OPEN.get(text[:2].strip(), _OPEN.get(text[:1], otherwise))
 
     def _is_too_deep(self, error: yaml.YAMLError) -> bool:
         """Whether the parser stopped inside more open brackets than may be nested.
@@ -239,15 +269,6 @@ class _Reader:
         opened, closed = (sum(map(before.count, brackets)) for brackets in ("[{", "]}"))
         return opened - closed > _DEPTH_LIMIT
 
-    def _where(self, error: yaml.YAMLError, message: str) -> Position:
-        problem = getattr(error, "problem_mark", None)
-        context = getattr(error, "context_mark", None)
-        # The start helps more where the text ended too soon, or where quotes are missing.
-        at_end = problem and problem.line >= len(self._document.lines)
-        if context and (at_end or message.endswith(("an alias", "an anchor", "a tag"))):
-            return self._place(context)
-        return self._place(problem or context)
-
     def _place(self, mark: _Mark | None) -> Position:
         """Where a mark of the parser is in the text as it was written."""
         if mark is None:
@@ -255,27 +276,25 @@ class _Reader:
         joined = bisect_right(self._shortened.get(mark.line, ()), mark.column)
         return Position(mark.line + 1, mark.column + 1 + joined * _SAVED)
 
-    def _character(self, at: Position) -> str:
-        return "".join(self._document.lines[at.line - 1 : at.line])[at.column - 1 : at.column]
+    def _text_from(self, at: Position) -> str:
+        return "".join(self._document.lines[at.line - 1 : at.line])[at.column - 1 :]
 
 
 _ALIAS_HINT = "write the value itself, or put a pattern that starts with * in quotes"
-_SYNTAX_HINTS = {
-    "mapping values are not allowed": "indent the keys of one mapping alike, "
-    "and put a value that holds ': ' in quotes",
-    "cannot start any token": "put a value that starts with a special character in quotes",
-    "escape": "in double quotes write \\\\ for one backslash, or use single quotes",
-    "hexdecimal": "in double quotes write \\\\ for one backslash, or use single quotes",
-    "quoted scalar": "close the quotes",
-    "flow sequence": "close the bracket, and put commas between the items",
-    "flow mapping": "close the brace, and put commas between the members",
-    "block mapping": "indent the keys of one mapping alike",
-    "block collection": "indent the items of one list alike",
-    "simple key": "write 'key: value', with a space after the colon",
-    "alias": "put a value that starts with * in quotes",
-    "anchor": "put a value that starts with & in quotes",
-    "tag": "put a value that starts with ! in quotes",
+_NEED_QUOTES = frozenset("*&!")  # what begins an alias, an anchor or a tag
+_SPECIAL = "put a value that starts with a special character in quotes"
+_KEY = "write 'key: value', with a space after the colon"
+_MISPLACED = {
+    ":": "indent the keys of one mapping alike, and put a value that holds ': ' in quotes",
+    "-": "",
+    "?": "",
 }
+_OPEN = {
+    "[": "close the bracket, and put commas between the items",
+    "{": "close the brace, and put commas between the members",
+    "-": "indent the items of one list alike",
+}
+"""By what began a collection."""
 
 
 class _Mark(Protocol):

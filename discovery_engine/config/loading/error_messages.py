@@ -5,6 +5,7 @@ A message holds no value, except of fields that cannot hold a secret.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -99,10 +100,11 @@ def _words(detail: ErrorDetails, context: Mapping[str, Any], node: Node) -> tupl
 
 
 def _no_choice(expected: str, node: Node) -> tuple[str, str]:
+    *others, last = choices = re.findall("'([^']*)'", expected)
+    named = " or ".join(filter(None, (", ".join(map(repr, others)), repr(last))))
     if not isinstance(node.value, str) or node.is_null:
-        return _of_another_type(f"one of {expected}", node)
-    known = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    return f"must be {expected}, not {str(node.value)!r}", did_you_mean(node.value, known)
+        return _of_another_type(f"one of {named}", node)
+    return f"must be {named}, not {str(node.value)!r}", did_you_mean(node.value, choices)
 
 
 def _of_another_type(wanted: str, node: Node) -> tuple[str, str]:

@@ -187,10 +187,10 @@ def _view_failure(
     if code != "E404":
         hint = f"try `npm view {name}`"
         return PackageManagerError(f"npm cannot look up {name!r}: {reason}", hint=hint)
-    if version and "No match found for version" in reason:
+    if version:
         return PackageNotFoundError(
             f"npm has no version {version} of {name!r}; it may have been withdrawn",
-            hint=f"`npm view {name} versions` lists them",
+            hint=f"`npm view {name} versions` lists them, unless the name is misspelt",
         )
     return PackageNotFoundError(
         f"npm has no package {name!r}", hint="check the spelling in the server's own documentation"

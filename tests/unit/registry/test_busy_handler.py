@@ -208,7 +208,7 @@ def test_a_lock_that_is_held_too_long_is_a_registry_error(
     busy = BusyHandler(patience=0.0)
     with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, busy=busy) as store:
         other.execute(WRITES)
-        with pytest.raises(RegistryError, match="locked"):
+        with pytest.raises(RegistryError):
             save(store)
         assert store.load(SCOPE)
 

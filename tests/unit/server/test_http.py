@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 
 import anyio
@@ -19,7 +21,9 @@ def test_port_in_use_is_a_problem_of_the_configuration() -> None:
             http.listen(Endpoint(port=port))
 
     [problem] = caught.value.problems
-    assert problem.message == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert problem.message == (
+        f"cannot listen on 127.0.0.1:{port}: {os.strerror(errno.EADDRINUSE)}"
+    )
     assert "another port" in problem.hint
 
 

@@ -37,9 +37,9 @@ def tool() -> Tool:
     ("arguments", "mistake"),
     [
         pytest.param({}, "title is missing", id="missing"),
-        pytest.param({"title": 1}, 'title: 1 is not of type "string"', id="wrong type"),
-        pytest.param({"title": "a", "labels": [1]}, "labels.0: 1 is not", id="deep"),
-        pytest.param({"title": "a", "tilte": "b"}, "'tilte' was unexpected", id="unknown"),
+        pytest.param({"title": 1}, "title: ", id="wrong type"),
+        pytest.param({"title": "a", "labels": [1]}, "labels.0: ", id="deep"),
+        pytest.param({"title": "a", "tilte": "b"}, "tilte", id="unknown"),
     ],
 )
 def test_a_mistake_is_reported_with_the_signature(

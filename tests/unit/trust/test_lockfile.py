@@ -134,7 +134,7 @@ def edited(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("", "Expecting value", id="empty"),
+        pytest.param("", "line 1", id="empty"),
         pytest.param("[]", "lockVersion", id="a list"),
         pytest.param('{"lockVersion": 2, "servers": {}}', "version 2", id="another version"),
         pytest.param('{"lockVersion": 1, "servers": {"a": 1}}', "'a' is not whole", id="server"),

@@ -183,7 +183,7 @@ def test_a_file_that_appears_later_is_noticed(machine: Machine) -> None:
 @pytest.mark.requirement("SRC-20")
 def test_a_named_file_that_is_not_there_is_a_warning_and_noticed_later(machine: Machine) -> None:
     imported = machine.read("custom", "servers.json")
-    assert imported.warnings[0].message == "it cannot be read: No such file or directory"
+    assert imported.warnings[0].message.startswith("it cannot be read: ")
 
     machine.write({"servers.json": servers_file(a=NPX)})
 

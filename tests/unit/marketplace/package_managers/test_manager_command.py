@@ -137,7 +137,7 @@ async def test_of_endless_stderr_only_the_end_is_kept() -> None:
 async def test_a_program_that_cannot_be_started_is_named_with_the_reason() -> None:
     program = PackageProgram("npm", ("/nonexistent/npm",), {})
 
-    with pytest.raises(PackageManagerError, match="npm cannot be started: No such file"):
+    with pytest.raises(PackageManagerError, match="npm cannot be started: "):
         await program.run(timeout=5)
 
 
@@ -146,7 +146,7 @@ async def test_without_a_place_for_temporary_files_the_next_step_is_named(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
 
-    with pytest.raises(PackageManagerError, match="no temporary folder can be made: No such"):
+    with pytest.raises(PackageManagerError, match="no temporary folder can be made: "):
         await run("pass")
 
 

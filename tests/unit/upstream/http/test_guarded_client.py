@@ -98,8 +98,8 @@ async def test_an_answer_that_the_sdk_would_choke_on_is_replaced(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        pytest.param(b'{"x": "\\ud83d"', "cannot be read: Expecting", id="half"),
-        pytest.param(b"", "cannot be read: Expecting", id="empty"),
+        pytest.param(b'{"x": "\\ud83d"', "cannot be read: ", id="half"),
+        pytest.param(b"", "cannot be read: ", id="empty"),
         pytest.param(b"[" * 100_000, "too deeply", id="deep"),
         pytest.param(b'{"id":5,"result":{"x":NaN}}', "NaN is not JSON", id="nan"),
         pytest.param(b'{"hello":"world"}', "not one of JSON-RPC", id="no-message"),
