@@ -279,7 +279,7 @@ async def _asked(request: Request, route: ApiRoute) -> Struct:
     try:
         return msgspec.convert(given, route.asked, strict=is_strict)
     except msgspec.ValidationError as error:
-        raise mistake(route, error, f"{PATH}/openapi.json") from None
+        raise mistake(route, given, error, f"{PATH}/openapi.json") from None
 
 
 async def _body(request: Request) -> Any:

@@ -1,75 +1,108 @@
 """What is wrong with the parameters of a request, in words that need no knowledge of the checker.
 
-Expected `float | null`, got `str` - at `$.since`
-parameter `since` must be a number
+    parameter `since` must be a number
+
+The words come from the types of the route; those of the checker differ between its versions.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import fields
 
+from discovery_engine._util.json import JSONObject
 from discovery_server.api.route import ApiRoute, RequestError
 
-_TYPE = re.compile(r"Expected `([^`]+)`(.*?)(?:, got `([^`]+)`)?(?: - at `\$\.?(.*)`)?", re.DOTALL)
-_FIELD = re.compile(
-    r"Object (missing required|contains unknown) field `(.*)`(?: - at .*)?", re.DOTALL
-)
-_CHOICE = re.compile(r"Invalid enum value (.*) - at `\$\.?(.*)`", re.DOTALL)
 _WORDS = {
     "array": "a list",
-    "bool": "true or false",
-    "float": "a number",
-    "int": "a whole number",
+    "boolean": "true or false",
+    "integer": "a whole number",
     "null": "null",
+    "number": "a number",
     "object": "an object",
-    "str": "text",
+    "string": "text",
+}
+_KINDS: Mapping[type, str] = {
+    bool: "boolean", dict: "object", float: "number", int: "integer", list: "array", str: "string"
+}  # fmt: skip
+_LIMITS = {
+    "minimum": ">= {}",
+    "maximum": "<= {}",
+    "minLength": "of at least {} characters",
+    "maxLength": "of at most {} characters",
+    "minItems": "of at least {}",
+    "maxItems": "of at most {}",
 }
 
 
-def mistake(route: ApiRoute, error: msgspec.ValidationError, described_at: str) -> RequestError:
+def mistake(
+    route: ApiRoute, given: Any, error: msgspec.ValidationError, described_at: str
+) -> RequestError:
     """The refusal of a request whose parameters are not those of its route."""
     noun = "field" if route.has_body else "parameter"
-    names = ", ".join(msgspec.json.schema(route.asked)["$defs"][route.asked.__name__]["properties"])
+    names = ", ".join(field.encode_name for field in fields(route.asked))
     known = f"{noun}s: {names}" if names else f"it takes no {noun}s"
     hint = f"{known}; GET {described_at} describes {route.name}"
-    return RequestError(422, _text(str(error), noun, route), hint=hint)
+    return RequestError(422, _text(route, noun, given) or _own_words(error), hint=hint)
 
 
-def _text(error: str, noun: str, route: ApiRoute) -> str:
-    if found := _FIELD.fullmatch(error):
-        is_missing = found[1].startswith("missing")
-        return (
-            f"{noun} `{found[2]}` is missing" if is_missing else f"there is no {noun} `{found[2]}`"
-        )
-    if found := _CHOICE.fullmatch(error):
-        choices = ", ".join(_choices(route.asked, found[2])) or "a value of its description"
-        return f"{noun} `{found[2]}` must be one of {choices}, not {found[1]}"
-    if found := _TYPE.fullmatch(error):
-        wanted, limit, given, place = found.groups()
-        about = f"{noun} `{place}`" if place else "the body"
-        # A query is text throughout, so that it is text says nothing.
-        but = f", not {_words(given)}" if given and route.has_body else ""
-        return f"{about} must be {_words(wanted, is_query=not route.has_body)}{limit}{but}"
-    return error[:1].lower() + error[1:]
+def _own_words(error: msgspec.ValidationError) -> str:
+    """Of the check of several fields together."""
+    text = str(error)
+    return text[:1].lower() + text[1:]
 
 
-def _words(types: str, *, is_query: bool = False) -> str:
-    """The names of types of the checker in plain words; a query has no null."""
-    names = [name for name in types.split(" | ") if not (is_query and name == "null")]
-    return " or ".join(_WORDS.get(name, name) for name in names)
+def _text(route: ApiRoute, noun: str, given: Any) -> str:
+    """The first field that does not fit by itself; empty if each of them does."""
+    if not isinstance(given, dict):
+        return f"the body must be an object, not {_kind(given)}"
+    known = {field.encode_name: field for field in fields(route.asked)}
+    if unknown := next((name for name in given if name not in known), None):
+        return f"there is no {noun} `{unknown}`"
+    for name, field in known.items():
+        if name not in given:
+            if field.required:
+                return f"{noun} `{name}` is missing"
+            continue
+        try:
+            msgspec.convert(given[name], field.type, strict=route.has_body)
+        except msgspec.ValidationError:
+            wanted = _words_of(field.type, is_query=not route.has_body)
+            # A query is text throughout, so that it is text says nothing.
+            kind = _kind(given[name])
+            is_of_kind = not route.has_body or kind in wanted
+            return f"{noun} `{name}` must be {wanted}" + ("" if is_of_kind else f", not {kind}")
+    return ""
 
 
-def _choices(asked: type[Struct], place: str) -> list[str]:
-    """The values of a parameter that has only some."""
-    schema = msgspec.json.schema(asked)["$defs"][asked.__name__]
-    return _enum(schema["properties"].get(re.split(r"[.\[]", place)[0], {}))
+def _kind(value: Any) -> str:
+    return _WORDS[_KINDS.get(type(value), "null")]
 
 
-def _enum(schema: dict[str, Any]) -> list[str]:
-    parts = [*schema.get("anyOf", ()), schema.get("items", {})]
-    own = [str(value) for value in schema.get("enum", ())]
-    return own or next((found for part in parts if part and (found := _enum(part))), [])
+def _words_of(wanted: Any, *, is_query: bool) -> str:
+    schema = msgspec.json.schema(wanted)
+    definitions: Mapping[str, JSONObject] = schema.get("$defs", {})
+
+    def words(part: JSONObject) -> str:
+        if "$ref" in part:
+            return words(definitions[part["$ref"].rpartition("/")[2]])
+        if "anyOf" in part:
+            kinds = (words(one) for one in part["anyOf"] if not (is_query and _is_null(one)))
+            return " or ".join(kinds)
+        if "enum" in part:
+            return f"one of {', '.join(map(str, part['enum']))}"
+        items = part.get("items")
+        if items and is_query:  # it is repeated for each
+            return words(items)
+        limits = (text.format(part[key]) for key, text in _LIMITS.items() if key in part)
+        text = " ".join([_WORDS.get(part.get("type", ""), "any value"), " and ".join(limits)])
+        return text.strip() + (f", each of them {words(items)}" if items else "")
+
+    return words(schema)
+
+
+def _is_null(schema: JSONObject) -> bool:
+    return schema.get("type") == "null"

@@ -140,7 +140,7 @@ async def test_a_limited_token_is_refused_at_metrics_in_the_form_of_the_api(
         ("limit=0", "parameter `limit` must be a whole number >= 1", "limit"),
         ("total=maybe", "parameter `total` must be true or false", "total"),
         ("sinse=5", "there is no parameter `sinse`", "parameters: server, tool, kind"),
-        ("kind=x", "parameter `kind[0]` must be one of call, ", "kind"),
+        ("kind=x", "parameter `kind` must be one of call, ", "kind"),
     ],
 )
 async def test_a_wrong_parameter_is_named_in_plain_words(
