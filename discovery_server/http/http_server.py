@@ -222,8 +222,8 @@ def listen(endpoint: Endpoint) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as exc:
         # Its own text, and not that of `create_server`, which has the address once more.
-        is_of_system = exc.errno is not None and not isinstance(exc, socket.gaierror)
-        reason = os.strerror(exc.errno) if is_of_system else exc.strerror or str(exc)
+        number = 0 if isinstance(exc, socket.gaierror) else exc.errno
+        reason = os.strerror(number) if number else exc.strerror or str(exc)
         message = f"cannot listen on {host}:{port}: {reason}"
         is_of_port = exc.errno in (errno.EADDRINUSE, errno.EACCES)
         hint = _OTHER_PORT if is_of_port else "choose an address of this machine"
