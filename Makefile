@@ -57,6 +57,7 @@ check: $(READY) ## format, lint, types, import layers, and the modules of the pa
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/bookkeeping.py
 	@$(BIN)/python scripts/api_routes.py --check
 	@$(BIN)/python scripts/page_check.py
 	@$(BIN)/python scripts/test_costs.py

@@ -1,0 +1,138 @@
+"""Compare what pages and tables name with what the repository has, and list every difference.
+
+It reads text alone, so that it takes a second. What a table of the product names is compared by a
+test, where the product is imported anyway.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+THREATS = {"A": 9, "B": 14, "C": 32, "D": 10, "E": 6, "F": 17, "G": 16, "H": 10}
+"""How many threats each group of `specs/threats.md` has."""
+PROMISE = re.compile(r"^- \*\*([A-Z]{2,4}-\d+)\*\*", re.MULTILINE)
+REQUIREMENT = re.compile(r"mark\.requirement\(([^)]*)\)")
+ROW_OF_THREATS = re.compile(r"^\| ([A-H]\d\d) .*$", re.MULTILINE)
+TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+CODE = re.compile(r'^        "([A-Z_]+)": \(', re.MULTILINE)
+CODE_OF_ERROR = re.compile(r'^    code(?:: [\w\[\]]+)? = "([A-Z_]+)"', re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RECIPE = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text("utf-8")
+
+
+def promises(tests: dict[str, str]) -> Iterator[str]:
+    """Every promise of `specs/` has a test, and tests name no other."""
+    promised = Counter(
+        promise
+        for page in sorted((ROOT / "specs").glob("*.md"))
+        for promise in PROMISE.findall(page.read_text("utf-8"))
+    )
+    proved = {
+        name: path
+        for path, text in tests.items()
+        for names in REQUIREMENT.findall(text)
+        for name in re.findall(r'"([^"]*)"', names)
+    }
+    for name, count in promised.items():
+        if count > 1:
+            yield f"specs/: {name} is {count} promises, give each an id of its own"
+        if name not in proved:
+            yield f'specs/: {name} has no test, mark one with @pytest.mark.requirement("{name}")'
+    for name in proved.keys() - promised.keys():
+        yield f"{proved[name]}: {name} is no promise of specs/"
+
+
+def threats(tests: dict[str, str]) -> Iterator[str]:
+    """Each row of `specs/threats.md` names tests that exist, and no row is left out."""
+    page = "specs/threats.md"
+    rows = {row[1]: row[0] for row in ROW_OF_THREATS.finditer(text_of(page))}
+    wanted = [f"{group}{n:02}" for group, count in THREATS.items() for n in range(1, count + 1)]
+    if list(rows) != wanted:
+        yield f"{page}: its rows are not those of THREATS in scripts/bookkeeping.py, in that order"
+    for threat, row in rows.items():
+        named = re.findall(r"`(\S+?)::(\w+)`", row)
+        if not named:
+            yield f"{page}: {threat} names no test"
+        for file, name in named:
+            if name not in TEST.findall(tests.get(f"tests/{file}", "")):
+                yield f"{page}: {threat} names {name}, which tests/{file} does not have"
+
+
+def codes(tests: dict[str, str]) -> Iterator[str]:
+    """Every code of a diagnostic is in a test.
+
+    The code of an error class need not be: tests/unit/test_errors.py makes an error of each class.
+    """
+    page = "discovery_engine/diagnostics/codes.py"
+    shown = {word for text in tests.values() for word in re.findall(r"\b[A-Z][A-Z_]+\b", text)}
+    for module in (ROOT / "discovery_engine" / "errors").glob("*.py"):
+        shown.update(CODE_OF_ERROR.findall(module.read_text("utf-8")))
+    for code in CODE.findall(text_of(page)):
+        if code not in shown:
+            yield f"{page}: no test has {code}, add it to tests/contract/test_diagnostics.py"
+
+
+def links() -> Iterator[str]:
+    """A page that another links to exists."""
+    pages = [*ROOT.glob("*.md")]
+    for folder in ("specs", "examples", "benchmarks", "scripts"):
+        pages += (ROOT / folder).rglob("*.md")
+    for page in pages:
+        for target in LINK.findall(page.read_text("utf-8")):
+            if not (page.parent / target).exists():
+                yield f"{page.relative_to(ROOT)}: {target} is not there"
+
+
+def commands() -> Iterator[str]:
+    """The README types `discovery`, which a test runs, recipes of the Makefile, and few others."""
+    recipes = RECIPE.findall(text_of("Makefile"))
+    for block in BLOCK.findall(text_of("README.md")):
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in line.split("#")[0].split("&&"):
+                match shlex.split(command):
+                    case ["make", *names] if missing := set(names) - set(recipes):
+                        yield f"README.md: the Makefile has no {', '.join(sorted(missing))}"
+                    case [program, *_] if program not in ("cd", "discovery", "git", "make", "pip"):
+                        yield f"README.md: nothing runs `{command.strip()}`"
+
+
+def mutants() -> Iterator[str]:
+    """The modules that `make mutants` changes, and the tests that should notice, exist."""
+    parts = tomllib.loads(text_of("pyproject.toml"))["tool"]["mutants"]["parts"]
+    for name, part in parts.items():
+        for path in (*part["modules"], *part["tests"]):
+            if not any(ROOT.glob(path)):
+                yield f"pyproject.toml: {path}, of [tool.mutants.parts.{name}], is not there"
+
+
+def main() -> int:
+    tests = {
+        path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+    }
+    problems = [
+        *promises(tests),
+        *threats(tests),
+        *codes(tests),
+        *links(),
+        *commands(),
+        *mutants(),
+    ]
+    print(*problems, sep="\n", end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
