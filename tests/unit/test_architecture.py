@@ -14,6 +14,7 @@ import discovery_cli
 import discovery_engine
 import discovery_server
 from scripts.architecture import PAGE, updated
+from tests.rows import rows
 
 ENGINE = Path(discovery_engine.__file__).parent
 
@@ -108,7 +109,7 @@ def test_the_name_of_a_module_is_unique_among_the_packages() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("package", [discovery_engine, discovery_server, discovery_cli])
+@rows("package", [discovery_engine, discovery_server, discovery_cli])
 def test_the_name_of_a_class_is_unique_within_its_package(package: ModuleType) -> None:
     names = Counter(
         node.name

@@ -11,6 +11,7 @@ from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, Serve
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools.model import AppliedOverride, ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_entry, make_part, make_tool
+from tests.rows import rows
 
 A, B = ServerName("a"), ServerName("b")
 REASONS = ["default", "rule", *sorted(WITHHELD)]
@@ -94,7 +95,7 @@ def test_the_parts_of_a_catalog_cannot_be_changed() -> None:
         catalog.parts[B] = make_part("b")  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("listed_at", "failed", "is_stale"),
     [
         pytest.param(1.0, True, True, id="known, then failed"),
@@ -138,7 +139,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize("part", DIFFERENT)
+@rows("part", DIFFERENT)
 def test_a_digest_is_that_of_what_the_tools_are(part: ServerPart) -> None:
     others = [other for [other] in (param.values for param in DIFFERENT) if other is not part]
 

@@ -67,6 +67,7 @@ from discovery_engine.errors import (
     WebhookNotFoundError,
 )
 from tests.factories import make_problem
+from tests.rows import rows
 
 CAUGHT_ONLY = {DiscoveryError, NotFoundError, DisabledError, UpstreamError, OfferingDisabledError}
 
@@ -374,7 +375,7 @@ def test_the_code_of_every_error_is_its_own() -> None:
     assert len(codes) == len(set(codes))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "message", "hint"),
     [pytest.param(*row, id=f"{type(row[0]).__name__}-{i}") for i, row in enumerate(ERRORS)],
 )
@@ -391,7 +392,7 @@ def test_every_error_has_its_words_checked_here() -> None:
 
 
 @pytest.mark.requirement("ERR-2")
-@pytest.mark.parametrize(
+@rows(
     ("error", "facts"),
     [
         pytest.param(
@@ -455,7 +456,7 @@ def test_a_configuration_error_reports_every_problem_on_its_own_line() -> None:
 
 
 @pytest.mark.requirement("HEA-18")
-@pytest.mark.parametrize("kind", FailureKind)
+@rows("kind", FailureKind)
 def test_every_kind_of_failure_has_a_next_step_that_does_not_try_the_same_again(
     kind: FailureKind,
 ) -> None:

@@ -18,6 +18,7 @@ from discovery_engine.limits import NAME_LENGTH, QUERY_BYTES, TAGS
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_tool
+from tests.rows import rows
 from tests.unit.server.fakes import make_view
 
 LONG = "n" * (NAME_LENGTH + 1)
@@ -87,6 +88,6 @@ def test_a_query_is_measured_in_bytes_of_utf_8(text: str, times: int) -> None:
         assert fits
 
 
-@pytest.mark.parametrize(("text", "shown"), [("abc", "abc"), ("abcd", "abc…")])
+@rows(("text", "shown"), [("abc", "abc"), ("abcd", "abc…")])
 def test_what_is_shortened_reports_it(text: str, shown: str) -> None:
     assert limits.shortened(text, 3) == shown

@@ -25,6 +25,7 @@ from discovery_engine.tools.arguments import Checker
 from discovery_engine.tools.model import Tool, ToolName, canonical_json
 from discovery_engine.tools.schemas import without_parameters
 from tests.factories import make_tool
+from tests.rows import rows
 
 NAMES = st.text("abc_", min_size=1, max_size=3)
 PATTERNS = st.sampled_from(["*", "a*", "!b*", "*_*", "/c$/", "s:a*", "{a,ab}"])
@@ -145,7 +146,7 @@ class TestApplied:
         assert (diff.name, diff.description) == ("g_diff", "The second.")
 
     @pytest.mark.requirement("OVR-5")
-    @pytest.mark.parametrize(
+    @rows(
         ("renamed", "names", "told"),
         [
             pytest.param({"a": "b"}, ["a", "b", "c"], 1, id="taken"),
@@ -222,7 +223,7 @@ class TestRules:
             assert one.enabled or not other.enabled
 
     @pytest.mark.requirement("OVR-20")
-    @pytest.mark.parametrize(
+    @rows(
         ("rules", "is_enabled"),
         [
             pytest.param([("delete_*", False)], False, id="denied by the server's name"),
@@ -298,7 +299,7 @@ class TestPinned:
             Checker(tool).check({"repo": "r"}, {"owner": "o"})
 
     @pytest.mark.requirement("OVR-13")
-    @pytest.mark.parametrize(
+    @rows(
         "schema",
         [
             pytest.param({"properties": {"owner": {"type": "integer"}}}, id="another type"),
@@ -394,7 +395,7 @@ class TestSchemas:
 
         assert without_parameters(schema, {"a"}) == schema
 
-    @pytest.mark.parametrize(
+    @rows(
         "schema",
         [
             pytest.param({"properties": 3, "required": "a", "allOf": {}, "examples": 1}, id="odd"),

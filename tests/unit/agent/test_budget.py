@@ -14,6 +14,7 @@ from discovery_engine.agent.budget import (
     plan_with_note,
     shares,
 )
+from tests.rows import rows
 
 
 def letters(tokens: int) -> Budget:
@@ -151,7 +152,7 @@ def test_nothing_is_noted_of_what_is_whole() -> None:
     assert plan_with_note([item(("a", 1.0))], letters(9), lambda _: "") == ["a"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("total", "needs", "parts"),
     [
         pytest.param(30, [5, 5], [5, 5], id="enough"),

@@ -12,6 +12,7 @@ from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.tools.model import Tool
 from tests.factories import make_entry, make_part, make_tool
+from tests.rows import rows
 from tests.unit.server.fakes import make_view, object_schema
 
 pytestmark = pytest.mark.requirement("STP-8")
@@ -31,7 +32,7 @@ def taker(server: str = "github", **arguments: JSONObject) -> Tool:
     return make_tool("get_issue", server, inputSchema=object_schema((), **arguments))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("fields", "arguments", "hint"),
     [
         ({"issue_number": WHOLE}, {"issueNumber": WHOLE}, "same name, integer"),

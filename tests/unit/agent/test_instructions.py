@@ -13,6 +13,7 @@ from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.errors import DiscoveryError
 from tests.factories import make_entry, make_part, make_server
+from tests.rows import rows
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view
 
 
@@ -149,7 +150,7 @@ def test_names_in_addresses_may_be_percent_encoded() -> None:
 
 
 @pytest.mark.requirement("MET-24")
-@pytest.mark.parametrize(
+@rows(
     ("uri", "code"),
     [
         pytest.param("discovery://docs/nothing", "RESOURCE_NOT_FOUND", id="document"),

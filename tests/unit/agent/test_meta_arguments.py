@@ -6,6 +6,7 @@ import pytest
 
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.meta_arguments import MetaArguments, MetaArgumentsError
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("MET-13")
 
@@ -14,7 +15,7 @@ def arguments(_tool: str = "search_tools", /, **given: Any) -> MetaArguments:
     return MetaArguments(given, META_TOOLS[_tool].input_schema, _tool)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("read", "given", "value"),
     [
         pytest.param("text", {"query": " find it "}, "find it", id="text is trimmed"),
@@ -52,7 +53,7 @@ def test_plain_meaning_is_taken(read: str, given: dict[str, Any], value: object)
     assert getattr(arguments(tool, **given), read)(name) == value
 
 
-@pytest.mark.parametrize(
+@rows(
     ("read", "name", "given", "mistake"),
     [
         pytest.param("text", "query", {}, "query is required", id="missing"),
@@ -113,7 +114,7 @@ def test_flag_that_is_no_flag_is_refused() -> None:
         arguments("list_tools", includeDisabled="perhaps").flag("includeDisabled")
 
 
-@pytest.mark.parametrize("value", ["no json", [1], 3])
+@rows("value", ["no json", [1], 3])
 def test_arguments_that_are_no_object_are_refused(value: object) -> None:
     with pytest.raises(MetaArgumentsError, match="arguments must be an object"):
         arguments("execute_tool", arguments=value).mapping("arguments")

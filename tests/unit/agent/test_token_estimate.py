@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.agent.token_estimate import UNITS, _price, estimated_tokens
+from tests.rows import rows
 
 BLANKS = st.text(st.sampled_from(" \n\t\r\x1f\xa0\u3000"), max_size=3)
 TEXTS = st.lists(st.one_of(st.text(max_size=80), BLANKS, st.just("state?: string"))).map("".join)
 
 
 @pytest.mark.requirement("BUD-9")
-@pytest.mark.parametrize(
+@rows(
     ("text", "least", "most"),
     [
         # As the encodings o200k_base and cl100k_base count them, in either order.

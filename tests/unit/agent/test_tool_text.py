@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from discovery_engine.agent.tool_text import Detail, cut, tool_items, tool_text
 from discovery_engine.tools.model import AppliedOverride
 from tests.factories import make_entry
+from tests.rows import rows
 from tests.unit.server.fakes import object_schema
 
 ENTRY = make_entry(
@@ -24,7 +25,7 @@ ENTRY = make_entry(
 
 
 @pytest.mark.requirement("BUD-4")
-@pytest.mark.parametrize(
+@rows(
     ("detail", "text"),
     [
         pytest.param(Detail.NAME, "x", id="name"),
@@ -55,14 +56,14 @@ def test_a_tool_has_a_text_for_each_detail(detail: Detail, text: str) -> None:
     assert tool_text(ENTRY, detail, name="x") == text
 
 
-@pytest.mark.parametrize("detail", Detail)
+@rows("detail", Detail)
 def test_the_note_is_part_of_every_detail(detail: Detail) -> None:
     assert "(disabled: by rule 1)" in tool_text(
         ENTRY, detail, name="x", note="(disabled: by rule 1)"
     )
 
 
-@pytest.mark.parametrize("detail", Detail)
+@rows("detail", Detail)
 def test_untrusted_text_fakes_no_line(detail: Detail) -> None:
     entry = make_entry(
         "x\ny",
@@ -84,7 +85,7 @@ def test_cut_is_at_a_word_and_marked() -> None:
 
 
 @pytest.mark.requirement("BUD-7")
-@pytest.mark.parametrize("richest", Detail)
+@rows("richest", Detail)
 def test_kept_texts_are_those_of_the_tool_as_it_is_now(richest: Detail) -> None:
     schema = object_schema(("p",), p={"type": "string"})
     first = make_entry("x", description="First.", tags=["a"], inputSchema=schema)

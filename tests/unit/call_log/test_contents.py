@@ -12,6 +12,7 @@ from discovery_engine.call_log import contents
 from discovery_engine.call_log.contents import GUESSING, KNOWN_ONLY
 from discovery_engine.redaction.known_secrets import KnownSecrets
 from discovery_engine.redaction.quick_search import literals, quick_search
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("LOG-3")
 
@@ -36,7 +37,7 @@ PIECES = st.sampled_from(
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         ("token=s3cr3tK9", "token=••••"),

@@ -5,12 +5,13 @@ import json
 import pytest
 
 from discovery_engine.agent.token_estimate import estimated_tokens
+from tests.rows import rows
 from tests.unit.cli.backends import run, usual_view
 
 pytestmark = pytest.mark.requirement("BUD-10")
 
 
-@pytest.mark.parametrize(
+@rows(
     "words",
     [
         pytest.param(["search", "create", "issue"], id="search"),

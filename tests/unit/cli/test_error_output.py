@@ -44,13 +44,14 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from tests.factories import make_problem
+from tests.rows import rows
 
 PROBLEM = make_problem(
     Origin("a.yaml", 3, 5), "cache.ttl", "too small", "say 1", "  ttl: 0\n       ^"
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "code"),
     [
         (RuntimeError("x"), 1),
@@ -96,7 +97,7 @@ def test_a_remembered_failure_has_the_exit_code_of_its_error() -> None:
     assert exit_code_of_failure("SERVER_CONNECTION_ERROR") is ExitCode.UNREACHABLE
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "hint"),
     [
         pytest.param(ServerNotFoundError("a"), "`discovery list` names them all", id="server"),
@@ -151,7 +152,7 @@ UNLISTED = Failure(
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("failed_with", "code"),
     [
         ("SERVER_NEEDS_AUTH", ExitCode.SECRET_MISSING),
@@ -222,7 +223,7 @@ def test_no_other_error_begins_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch
     assert terminal.getvalue().startswith("error: ")
 
 
-@pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt()])
+@rows("error", [click.Abort(), KeyboardInterrupt()])
 def test_an_interruption_begins_a_line_of_its_own_on_a_terminal(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
 OK = {"content": [{"type": "text", "text": "done"}]}
@@ -32,7 +33,7 @@ def answering(result: Any = OK, **fields: Any) -> FakeEngine:
     return FakeEngine(usual_view(), result=result, **fields)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("words", "call"),
     [
         pytest.param(
@@ -69,7 +70,7 @@ def test_that_arguments_were_not_checked_is_said_beside_the_result() -> None:
 
 
 @pytest.mark.requirement("CLI-17")
-@pytest.mark.parametrize(
+@rows(
     ("words", "message"),
     [
         pytest.param(["create_issue", "--args", "{"], "--args is not JSON", id="no JSON"),
@@ -150,7 +151,7 @@ def test_progress_in_json_is_a_document_a_line() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("content", "message"),
     [
         pytest.param(b'\xff\xfe{\x00"\x00', "--args is not UTF-8 text", id="utf-16"),
@@ -231,7 +232,7 @@ def test_every_kind_of_content_is_shown(
     assert capsys.readouterr().out == shown
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schema", "word"),
     [
         pytest.param({"const": 5}, "x=5", id="const"),
@@ -317,8 +318,8 @@ def test_lines_of_progress_are_shown_with_v_and_not_with_no_progress() -> None:
 
 
 @pytest.mark.requirement("CLI-15")
-@pytest.mark.parametrize("command", ["inspect", "why", "execute"])
-@pytest.mark.parametrize(
+@rows("command", ["inspect", "why", "execute"])
+@rows(
     ("words", "meant"),
     [
         pytest.param(["githb", "create_issue"], "did you mean 'github'?", id="server"),
@@ -341,7 +342,7 @@ def test_a_server_that_has_the_tool_is_offered_where_no_name_is_near() -> None:
     assert "did you mean 'time'?" in done.stderr
 
 
-@pytest.mark.parametrize("argument", ["title=x", "A bug"])
+@rows("argument", ["title=x", "A bug"])
 def test_a_slip_in_a_tool_before_its_argument_is_no_server(argument: str) -> None:
     done = run("execute", "create_isue", argument, recalled=usual_view())
 

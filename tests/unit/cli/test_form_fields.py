@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from discovery_cli.form_fields import FormField, InvalidInputError, fields_of
+from tests.rows import rows
 
 
 def field(name: str = "field", *, required: bool = False, **schema: Any) -> FormField:
@@ -17,7 +18,7 @@ TITLED = [{"const": "a", "title": "First"}, {"const": "b", "title": "Second"}]
 
 
 @pytest.mark.requirement("QST-50")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "text", "value"),
     [
         pytest.param({"type": "string"}, " Ada ", "Ada", id="text"),
@@ -47,7 +48,7 @@ def test_an_input_is_read_by_its_schema(schema: Any, text: str, value: object) -
 
 
 @pytest.mark.requirement("QST-50")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "text"),
     [
         pytest.param({"type": "integer"}, "7.5", id="no whole number"),
@@ -71,7 +72,7 @@ def test_an_input_that_does_not_fit_is_asked_for_again(schema: Any, text: str) -
 
 
 @pytest.mark.requirement("QST-51")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "value"),
     [
         pytest.param({"type": "string"}, "Ada", id="text"),
@@ -90,7 +91,7 @@ def test_a_value_of_json_that_fits_is_accepted(schema: Any, value: Any) -> None:
 
 
 @pytest.mark.requirement("QST-51")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "value", "problem"),
     [
         pytest.param({"type": "string"}, 7, "must be text, not 7", id="no text"),
@@ -153,7 +154,7 @@ def test_a_required_field_without_a_default_is_not_left_out() -> None:
 
 
 @pytest.mark.requirement("QST-50")
-@pytest.mark.parametrize(
+@rows(
     ("one", "is_secret"),
     [
         pytest.param(field("api_key"), True, id="by its name"),

@@ -33,6 +33,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 from tests.unit.cli.backends import NOW, FakeEngine, run, usual_view, view_of
 
 NOWHERE = Origin("")
@@ -198,7 +199,7 @@ def test_a_list_and_a_check_show_the_last_lines_of_stderr() -> None:
     assert "line 8" in listed.stderr
 
 
-@pytest.mark.parametrize(
+@rows(
     ("fields", "part", "command", "words"),
     [
         pytest.param({}, {}, "", "", id="well"),
@@ -294,7 +295,7 @@ class Watched(FakeEngine):
 
 
 @pytest.mark.requirement("HEA-18")
-@pytest.mark.parametrize(
+@rows(
     ("error", "step"),
     [
         (find_error("uvx"), "pip install uv"),

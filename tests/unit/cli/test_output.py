@@ -18,6 +18,7 @@ from discovery_cli.output import (
 from discovery_engine._util import text
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import columns_of
+from tests.rows import rows
 
 
 def test_one_line_has_no_line_ends() -> None:
@@ -130,7 +131,7 @@ def test_a_reader_that_went_away_ends_the_run_well(monkeypatch: pytest.MonkeyPat
     assert left.value.exit_code == 0
 
 
-@pytest.mark.parametrize(("columns", "width"), [("100", 100), ("0", 80), ("many", 80), (None, 80)])
+@rows(("columns", "width"), [("100", 100), ("0", 80), ("many", 80), (None, 80)])
 def test_the_width_is_the_terminals_or_the_usual_one(
     columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +153,7 @@ def test_a_stream_without_an_encoding_gets_ascii(monkeypatch: pytest.MonkeyPatch
     assert not Output.of_streams({}, as_json=False).has_unicode
 
 
-@pytest.mark.parametrize(
+@rows(
     ("seconds", "words"),
     [(-1, "0 s"), (59, "59 s"), (60, "1 min"), (7_300, "2 h"), (200_000, "2 d")],
 )

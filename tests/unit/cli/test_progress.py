@@ -23,6 +23,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import ServerReport
 from tests.factories import make_settings
+from tests.rows import rows
 from tests.unit.cli.backends import FakeEngine, usual_view, view_of
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +82,7 @@ async def test_a_run_that_asks_no_server_shows_nothing(monkeypatch: pytest.Monke
     assert stderr.getvalue() == ""
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "value"),
     [pytest.param("NO_COLOR", "1", id="NO_COLOR"), pytest.param("TERM", "dumb", id="dumb")],
 )

@@ -7,9 +7,10 @@ from click.testing import CliRunner
 
 from discovery_cli.program import cli
 from discovery_server.access_tokens import AccessTokens
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(("name", "option"), [("ci", "--name ci"), ("my ci", "--name 'my ci'")])
+@rows(("name", "option"), [("ci", "--name ci"), ("my ci", "--name 'my ci'")])
 def test_a_token_with_a_bare_name_is_refused_with_the_option_and_none_is_made(
     tmp_path: Path, name: str, option: str
 ) -> None:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from msgspec import Struct
 from msgspec.structs import fields
 
@@ -33,13 +32,12 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
+from tests.rows import rows
 
 NOTHING = ("", None)
 
 
-@pytest.mark.parametrize(
-    "file", sorted(Path(model.__path__[0]).glob("*.py")), ids=lambda file: file.stem
-)
+@rows("file", sorted(Path(model.__path__[0]).glob("*.py")), ids=lambda file: file.stem)
 def test_no_default_but_nothing_is_written_in_a_section(file: Path) -> None:
     def written() -> Iterator[object]:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -52,7 +50,7 @@ def test_no_default_but_nothing_is_written_in_a_section(file: Path) -> None:
     assert [one for one in written() if one and one not in NOTHING] == []
 
 
-@pytest.mark.parametrize(
+@rows(
     ("section", "settings"),
     [
         (config_file.Configuration, Settings),

@@ -12,6 +12,7 @@ from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.registry.codec import without_secrets
+from tests.rows import rows
 
 ACME = b"""
 marketplace:
@@ -43,7 +44,7 @@ def test_sources_of_a_file_of_untrusted_origin_count_for_nothing() -> None:
 
 
 @pytest.mark.requirement("MKT-8")
-@pytest.mark.parametrize(
+@rows(
     ("sources", "subject"),
     [
         ("[{type: npm, url: https://a.example}]", "marketplace.sources.0.url"),

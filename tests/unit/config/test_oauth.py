@@ -13,6 +13,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.server_identity import written_identity
 from discovery_engine.upstream.connection import connection_fingerprint, resolved_transport
 from tests.factories import make_settings
+from tests.rows import rows
 
 URL = "https://files.example/mcp"
 
@@ -23,7 +24,7 @@ def loaded(oauth: Any, **entry: Any) -> ServerSettings:
     return server
 
 
-@pytest.mark.parametrize(
+@rows(
     ("oauth", "problem"),
     [
         ({"clientSecret": "s"}, "without a clientId"),
@@ -57,7 +58,7 @@ def test_oauth_stands_beside_a_url_without_a_header_that_logs_in() -> None:
     assert "without a url" in str(program.problem)
 
 
-@pytest.mark.parametrize("nothing", [None, {}])
+@rows("nothing", [None, {}])
 def test_an_empty_oauth_is_none(nothing: Any) -> None:
     transport = loaded(nothing).transport
 
@@ -100,7 +101,7 @@ def test_what_is_pinned_changes_with_oauth_but_not_with_its_secret_nor_the_conne
     assert connection_fingerprint(plain) == connection_fingerprint(given)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("url", "is_secure"),
     [
         ("https://a.example/x", True),
@@ -125,6 +126,6 @@ def test_only_https_and_this_machine_are_secure(url: str, is_secure: bool) -> No
     assert is_secure_address(url) is is_secure
 
 
-@pytest.mark.parametrize("url", ["http://user@127.0.0.1:8/", "http://127.0.0.1:8/?a", "http://["])
+@rows("url", ["http://user@127.0.0.1:8/", "http://127.0.0.1:8/?a", "http://["])
 def test_a_redirect_address_is_plain(url: str) -> None:
     assert not is_loopback_redirect(url)

@@ -12,9 +12,10 @@ from discovery_engine.config.redaction import (
     without_credentials,
 )
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("url", "shown"),
     [
         ("https://example.com:8080/mcp", "https://example.com:8080/mcp"),
@@ -40,7 +41,7 @@ def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
 
 
 @pytest.mark.requirement("CFG-23")
-@pytest.mark.parametrize(
+@rows(
     ("args", "shown"),
     [
         (("-y", "@scope/server", "--port", "8080"), ("-y", "@scope/server", "--port", "8080")),
@@ -84,7 +85,7 @@ def test_a_planted_secret_is_never_shown(secret: str, before: str, after: str) -
         assert secret not in repr(redact_transport(transport))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("args", "names"),
     [
         (["${A}", "x${B}y${C}"], [["A"], ["B", "C"]]),

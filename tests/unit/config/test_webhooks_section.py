@@ -11,6 +11,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.registry.codec import settings_from_text, settings_to_text
+from tests.rows import rows
 
 OPS = b"""
 webhooks:
@@ -69,7 +70,7 @@ def test_a_file_of_untrusted_origin_has_no_webhooks() -> None:
 
 
 @pytest.mark.requirement("WHK-2")
-@pytest.mark.parametrize(
+@rows(
     "secret",
     ["whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB", "${KEY:-whsec_QUFB}", "whsec_${KEY}", ""],
 )
@@ -83,7 +84,7 @@ def test_a_literal_secret_is_refused_and_not_repeated(secret: str) -> None:
 
 
 @pytest.mark.requirement("WHK-2", "WHK-14")
-@pytest.mark.parametrize(
+@rows(
     ("entry", "expected"),
     [
         (with_url("ftp://a.example"), "must be an http:// or https:// address"),

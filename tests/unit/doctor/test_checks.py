@@ -23,6 +23,7 @@ from tests.factories import (
     make_settings,
     make_tool,
 )
+from tests.rows import rows
 from tests.unit.cli.backends import view_of
 from tests.unit.tools.validation.test_evaluation import chain
 
@@ -38,9 +39,7 @@ def missing(server: ServerSettings) -> None:
     raise UnavailableError(server.name, FailureKind.NOT_FOUND, "no program", hint="get it")
 
 
-@pytest.mark.parametrize(
-    ("python", "level"), [((3, 10, 9), "problem"), ((3, 11, 0), "good"), ((4, 0, 0), "good")]
-)
+@rows(("python", "level"), [((3, 10, 9), "problem"), ((3, 11, 0), "good"), ((4, 0, 0), "good")])
 def test_an_old_python_is_a_problem(python: tuple[int, int, int], level: str) -> None:
     assert checks.runtime(python, "3.40").level == level
 
@@ -74,7 +73,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
     assert (some.level, off.level) == ("good", "note")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("settings", "part", "try_out", "check"),
     [
         pytest.param({}, None, fine, ("good", "can be tried", ""), id="never asked"),
@@ -172,9 +171,7 @@ def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
     assert checks.age(make_catalog(off), ttl=1, now=1).level == "note"
 
 
-@pytest.mark.parametrize(
-    ("mode", "level"), [(0o100600, "good"), (0o100640, "problem"), (None, "good")]
-)
+@rows(("mode", "level"), [(0o100600, "good"), (0o100640, "problem"), (None, "good")])
 def test_what_is_remembered_is_for_its_owner_alone(mode: int | None, level: str) -> None:
     assert checks.registry(Path("registry.db"), mode, None).level == level
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from discovery_engine.enrichment.answer import LONGEST, AnswerError, Checks
 from discovery_engine.redaction.redactor import Redactor
 from tests.factories import make_tool
+from tests.rows import rows
 
 TOOL = make_tool("create_issue", "tracker", description="Opens an issue in github.")
 GOOD = ("report a bug", "open a ticket about the login", "new issue", "something is broken")
@@ -29,7 +30,7 @@ def answer(*texts: object) -> str:
 
 
 @pytest.mark.requirement("ENR-22")
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         answer(*GOOD),
@@ -44,7 +45,7 @@ def test_requests_are_read_in_the_forms_that_models_write(content: str) -> None:
 
 
 @pytest.mark.requirement("ENR-22")
-@pytest.mark.parametrize(
+@rows(
     ("content", "why"),
     [
         ("", "no JSON"),
@@ -64,7 +65,7 @@ def test_an_answer_of_another_form_or_with_too_few_is_refused(content: str, why:
 
 
 @pytest.mark.requirement("ENR-23")
-@pytest.mark.parametrize(
+@rows(
     "odd",
     [
         "",
@@ -118,7 +119,7 @@ def test_whatever_is_written_what_is_kept_is_short_and_plain(texts: list[str]) -
 
 
 @pytest.mark.requirement("ENR-22", "ENR-23")
-@pytest.mark.parametrize("text", ["report a bug", "x" * 50_000, SECRET])
+@rows("text", ["report a bug", "x" * 50_000, SECRET])
 def test_why_requests_are_dropped_is_short_and_quotes_nothing_of_the_answer(text: str) -> None:
     odd = f"{SECRET} \x1b[31m{'x' * 50_000}"
     rows = [{"language": odd, "text": text}] * 5

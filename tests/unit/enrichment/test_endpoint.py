@@ -13,6 +13,7 @@ import pytest
 
 from discovery_engine.enrichment.endpoint import Completion, Endpoint, open_endpoint
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
+from tests.rows import rows
 from tests.servers.chat_endpoint import TOKENS, Answer, Reply, chat_endpoint, saying
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +98,7 @@ async def test_a_connection_that_is_cut_is_tried_again() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.requirement("ENR-25")
-@pytest.mark.parametrize(
+@rows(
     ("answer", "tries", "message", "hint", "is_final"),
     [
         (Answer(b"{}", 503), 5, "status 503", "again later", False),
@@ -190,8 +191,8 @@ async def test_requests_start_no_more_often_than_the_owner_allows() -> None:
 
 
 @pytest.mark.requirement("ENR-28")
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@rows("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+@rows("host", ["127.0.0.1", "localhost"])
 async def test_what_is_for_this_machine_is_sent_to_no_proxy(
     monkeypatch: pytest.MonkeyPatch, variable: str, host: str
 ) -> None:

@@ -14,10 +14,11 @@ from discovery_engine.evaluation.baseline import (
 )
 from discovery_engine.evaluation.report import Report, ReportRow
 from discovery_engine.view.search_answers import Decision
+from tests.rows import rows
 from tests.unit.evaluation.runs import REPORTS, make_row, run_of
 
 
-@pytest.mark.parametrize(
+@rows(
     ("before", "after", "move"),
     [
         pytest.param(
@@ -100,9 +101,7 @@ def test_a_run_has_not_moved_against_itself(report: Report) -> None:
     assert metric_changes(before, now) == ()
 
 
-@pytest.mark.parametrize(
-    ("found", "decision"), [(["s:a"], Decision.MATCH), ([], Decision.NONE)], ids=str
-)
+@rows(("found", "decision"), [(["s:a"], Decision.MATCH), ([], Decision.NONE)], ids=str)
 def test_a_run_saved_without_decisions_counts_any_tools_as_a_match(
     found: list[str], decision: Decision
 ) -> None:
@@ -125,9 +124,7 @@ def test_moves_the_other_way_are_the_opposite(one: Report, other: Report) -> Non
     assert {m.id: m.direction for m in there} == turned
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"[]", b"{}", b'{"queries": [{"id": "a"}]}', b'{"queries": [1]}', b"\xff"]
-)
+@rows("text", [b"", b"[]", b"{}", b'{"queries": [{"id": "a"}]}', b'{"queries": [1]}', b"\xff"])
 def test_what_is_no_saved_run_is_refused_with_its_file(text: bytes) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_baseline(text, file="old.json")

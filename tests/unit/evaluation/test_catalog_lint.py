@@ -18,6 +18,7 @@ from tests.factories import (
     make_settings,
     make_tool,
 )
+from tests.rows import rows
 from tests.unit.evaluation.runs import view_of
 from tests.unit.tools.validation.test_evaluation import chain
 
@@ -80,9 +81,7 @@ def test_a_name_that_an_answer_cannot_hold_is_crowded() -> None:
 
 
 @pytest.mark.requirement("EVA-40")
-@pytest.mark.parametrize(
-    ("description", "said"), [("", "is empty"), ("Creates issues.", "has no more than its name")]
-)
+@rows(("description", "said"), [("", "is empty"), ("Creates issues.", "has no more than its name")])
 def test_a_description_says_more_than_the_name(description: str, said: str) -> None:
     takes = schema(repoName={**TEXT, "description": "Where"})
 
@@ -121,7 +120,7 @@ def test_a_required_argument_wants_a_description() -> None:
 
 
 @pytest.mark.requirement("EVA-40")
-@pytest.mark.parametrize(
+@rows(
     ("large", "overrides"),
     [
         pytest.param({"enum": ["x" * 9000]}, ({"mode": "x" * 9000},), id="its first choice"),

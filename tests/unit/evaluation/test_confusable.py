@@ -12,6 +12,7 @@ from discovery_engine.catalog import Entry
 from discovery_engine.evaluation import confusable as room
 from discovery_engine.evaluation.confusable import confusable, group_labels
 from tests.factories import make_entry
+from tests.rows import rows
 
 NAMES = st.sampled_from(["create_issue", "createIssue", "list_files", "search", "b_search"])
 WORDS = st.lists(
@@ -34,7 +35,7 @@ def keys(groups: tuple[tuple[Entry, ...], ...]) -> list[list[str]]:
     return [[str(entry.key) for entry in group] for group in groups]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("one", "other", "alike"),
     [
         pytest.param(

@@ -4,13 +4,14 @@ import pytest
 
 from discovery_engine.evaluation.gates import Gate, InvalidGateError
 from discovery_engine.evaluation.report import Report
+from tests.rows import rows
 from tests.unit.evaluation.runs import make_row
 
 TOTALS = Report((make_row(right=["s:a"], found=["s:b", "s:a"]),)).totals
 
 
 @pytest.mark.requirement("EVA-21")
-@pytest.mark.parametrize(
+@rows(
     ("text", "more", "held"),
     [
         pytest.param("mrr=0.5", True, True, id="just kept"),
@@ -41,7 +42,7 @@ def test_a_judgement_is_a_sentence() -> None:
 
 
 @pytest.mark.requirement("EVA-22")
-@pytest.mark.parametrize(
+@rows(
     ("text", "reason"),
     [
         pytest.param("recal@5=1", "did you mean 'recall@5'?", id="misspelt"),
@@ -58,7 +59,7 @@ def test_a_limit_that_cannot_be_read_is_refused(text: str, reason: str) -> None:
 
 
 @pytest.mark.requirement("EVA-22")
-@pytest.mark.parametrize(
+@rows(
     ("text", "more"),
     [
         pytest.param("false_match_rate=0.1", False, id="not measured"),

@@ -15,12 +15,13 @@ from discovery_engine.evaluation.metrics import (
     recall,
     reciprocal_rank,
 )
+from tests.rows import rows
 
 RIGHT = st.integers(1, 5)
 RANKS = st.sets(st.integers(1, DEPTH), max_size=5).map(sorted).map(tuple)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("ranks", "right", "depth", "expected"),
     [
         pytest.param((1,), 1, 1, 1.0, id="the only one is first"),
@@ -37,7 +38,7 @@ def test_recall_is_the_share_of_the_right_tools(
     assert recall(ranks, right, depth) == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     ("ranks", "expected"),
     [
         pytest.param((1,), 1.0, id="first"),
@@ -52,7 +53,7 @@ def test_reciprocal_rank_is_that_of_the_first_right_tool(
     assert reciprocal_rank(ranks) == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     ("ranks", "right", "expected"),
     [
         pytest.param((1,), 1, 1.0, id="perfect"),
@@ -71,7 +72,7 @@ def test_ndcg_is_what_a_calculation_by_hand_gives(
     assert ndcg(ranks, right) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("share", "expected"),
     [
         pytest.param(0.5, 20, id="median of four"),

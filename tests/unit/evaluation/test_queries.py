@@ -5,6 +5,7 @@ import pytest
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.queries import Query, QuerySet, read_queries
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
+from tests.rows import rows
 from tests.unit.evaluation.runs import usual_view
 
 CREATE = ToolKey(ServerName("github"), ToolName("create_issue"))
@@ -64,7 +65,7 @@ def test_the_same_query_twice_is_a_problem_with_both_lines() -> None:
 
 
 @pytest.mark.requirement("EVA-1")
-@pytest.mark.parametrize(
+@rows(
     ("entry", "message"),
     [
         pytest.param("{query: a}", "has neither `tools` nor `none`", id="neither"),
@@ -84,7 +85,7 @@ def test_an_entry_says_what_is_asked_and_what_is_right(entry: str, message: str)
 
 
 @pytest.mark.requirement("EVA-2")
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         pytest.param("", "has no query", id="an empty file"),

@@ -7,6 +7,7 @@ from hypothesis import given
 
 from discovery_engine.evaluation.report import METRICS, Report, shown
 from discovery_engine.view.search_answers import Decision
+from tests.rows import rows
 from tests.unit.evaluation.runs import REPORTS, make_row
 
 MATCH, UNSURE, NONE = Decision
@@ -53,7 +54,7 @@ def test_what_the_queries_do_not_measure_is_none() -> None:
     assert set(Report(()).totals.values()) == {None}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("right", "found", "decision", "standing", "good"),
     [
         pytest.param(["s:a"], ["s:b", "s:a"], MATCH, "2", True, id="found"),

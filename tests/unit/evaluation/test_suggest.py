@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine.evaluation.suggest import Suggestion, suggest
 from discovery_engine.evaluation.vocabulary import name_stems
 from tests.factories import make_entry, make_part
+from tests.rows import rows
 from tests.unit.evaluation.runs import view_of
 
 WORDS = st.sampled_from(
@@ -35,7 +36,7 @@ def of_one(name: str, description: str, *, per_tool: int = 1, **fields: Any) -> 
     return suggest(view_of(make_part("s", entry)), per_tool=per_tool)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "description", "draft"),
     [
         pytest.param(

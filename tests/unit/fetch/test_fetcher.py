@@ -9,6 +9,7 @@ import pytest
 from discovery_engine.fetch.fetch_error import FetchError
 from discovery_engine.fetch.fetcher import Fetched, open_fetcher
 from discovery_engine.fetch.guarded_network import Resolver, resolve
+from tests.rows import rows
 from tests.servers.web_server import WebAnswer, WebRequest, json_answer, web_server, zipped
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +65,7 @@ async def test_an_answer_has_its_status_headers_and_body_plain_and_compressed() 
 
 
 @pytest.mark.requirement("MKT-21")
-@pytest.mark.parametrize(
+@rows(
     "answer",
     [
         pytest.param(WebAnswer(b"x", headers={"Content-Length": str(2**31)}), id="announced"),
@@ -90,7 +91,7 @@ async def test_an_answer_that_is_too_long_ends_at_the_limit(answer: WebAnswer) -
 
 
 @pytest.mark.requirement("MKT-21")
-@pytest.mark.parametrize(
+@rows(
     "answer",
     [
         pytest.param(WebAnswer(b"x" * 1000, is_cut=True), id="cut"),
@@ -133,8 +134,8 @@ async def test_a_redirect_within_the_origin_is_followed_with_the_headers() -> No
 
 
 @pytest.mark.requirement("MKT-22")
-@pytest.mark.parametrize("follows", [False, True])
-@pytest.mark.parametrize(
+@rows("follows", [False, True])
+@rows(
     "target",
     ["{other}/", "http://localhost:{port}/", "//169.254.169.254/", "file:///etc/passwd", ""],
 )
@@ -162,7 +163,7 @@ async def test_redirects_in_a_circle_end() -> None:
 
 
 @pytest.mark.requirement("MKT-20")
-@pytest.mark.parametrize(
+@rows(
     "addresses",
     [["127.0.0.1"], ["93.184.216.34", "127.0.0.1"], ["::1"], ["10.0.0.1"], ["169.254.169.254"]],
 )
@@ -179,7 +180,7 @@ async def test_a_name_that_leads_into_a_private_network_is_not_connected_to(
 
 
 @pytest.mark.requirement("MKT-20")
-@pytest.mark.parametrize(
+@rows(
     ("host", "is_private"),
     [("registry", False), ("registry.acme.internal", False), ("registry.acme.example", True)],
 )
@@ -246,7 +247,7 @@ async def test_a_header_that_cannot_be_sent_is_named_without_its_value() -> None
     assert server.asked == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "url",
     ["", "x", "ftp://a.example", "http://", "http://u:p@a.example", "http://a b"],
 )
@@ -291,7 +292,7 @@ async def test_a_proxy_is_not_asked_for_a_private_network(monkeypatch: pytest.Mo
     assert all("registry.example.com" in request.target for request in proxy.asked)
 
 
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1:9"])
+@rows("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1:9"])
 async def test_a_proxy_of_a_kind_that_is_not_supported_is_named(
     monkeypatch: pytest.MonkeyPatch, proxy: str
 ) -> None:

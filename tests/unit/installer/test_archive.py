@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.errors import InstallFailedError, InstallRefusedError
 from discovery_engine.installer.archive import open_archive, read_member, unpack
+from tests.rows import rows
 
 
 def archive_of(path: Path, *members: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
@@ -56,7 +57,7 @@ def test_files_are_unpacked_with_no_more_rights_than_they_need(tmp_path: Path) -
 
 @pytest.mark.thorough
 @pytest.mark.requirement("INS-32")
-@pytest.mark.parametrize(
+@rows(
     "name",
     [
         *("../evil", "a/../../evil", "/etc/evil", "..", "a/..", "C:evil", "C:\\evil", "..\\evil"),
@@ -74,9 +75,7 @@ def test_a_path_that_leads_out_is_refused_and_nothing_is_written(tmp_path: Path,
 
 
 @pytest.mark.requirement("INS-32")
-@pytest.mark.parametrize(
-    "kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK]
-)
+@rows("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK])
 def test_links_and_devices_are_refused(tmp_path: Path, kind: int) -> None:
     archive = archive_of(
         tmp_path / "a.mcpb", (with_mode("link", kind | 0o777), b"/etc/passwd"), ("link/x", b"x")

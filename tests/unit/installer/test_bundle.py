@@ -12,6 +12,7 @@ from discovery_engine.installer.bundle import BundleServer, read_bundle
 from discovery_engine.installer.environment import environment
 from discovery_engine.installer.input_values import InputValues
 from discovery_engine.installer.offered_arguments import server_arguments
+from tests.rows import rows
 
 FOLDER = Path("/data/files-1")
 NODE = {"type": "node", "entry_point": "server/index.js"}
@@ -36,7 +37,7 @@ def config(*args: str, command: str = "node", **env: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("INS-1")
-@pytest.mark.parametrize(
+@rows(
     ("server", "program", "script"),
     [
         pytest.param(NODE, "node", "/data/files-1/server/index.js", id="node"),
@@ -66,7 +67,7 @@ def test_a_bundle_starts_its_own_files(
 
 
 @pytest.mark.requirement("INS-1")
-@pytest.mark.parametrize(
+@rows(
     "server",
     [
         pytest.param(config("-c", "touch M", command="bash"), id="shell"),
@@ -92,7 +93,7 @@ def test_a_bundle_that_starts_anything_else_is_refused(tmp_path: Path, server: A
         read(tmp_path, server)
 
 
-@pytest.mark.parametrize("manifest", ["", "[]", "{", "[" * 100_000, '{"server": {"type": 7}}'])
+@rows("manifest", ["", "[]", "{", "[" * 100_000, '{"server": {"type": 7}}'])
 def test_a_malformed_manifest_is_refused(tmp_path: Path, manifest: str) -> None:
     with pytest.raises(InstallRefusedError):
         read_bundle(bundle(tmp_path, manifest), FOLDER)

@@ -8,6 +8,7 @@ import pytest
 
 from discovery_engine.errors import InstallFailedError, InstallRefusedError, PackageChangedError
 from discovery_engine.installer.download import BundleDownloads
+from tests.rows import rows
 from tests.servers.web_server import WebAnswer, web_server
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +37,7 @@ async def test_a_bundle_is_downloaded_once_and_kept_by_its_hash(tmp_path: Path) 
 
 
 @pytest.mark.requirement("INS-31")
-@pytest.mark.parametrize("content", [b"evil", CONTENT + b"\0", b""])
+@rows("content", [b"evil", CONTENT + b"\0", b""])
 async def test_other_content_is_refused_and_deleted(tmp_path: Path, content: bytes) -> None:
     with (
         web_server(lambda _: WebAnswer(content)) as server,
@@ -49,7 +50,7 @@ async def test_other_content_is_refused_and_deleted(tmp_path: Path, content: byt
 
 
 @pytest.mark.requirement("INS-31")
-@pytest.mark.parametrize(
+@rows(
     "answer",
     [
         pytest.param(WebAnswer(CONTENT, is_endless=True), id="endless"),
@@ -70,7 +71,7 @@ async def test_a_failed_download_leaves_nothing(tmp_path: Path, answer: WebAnswe
 
 
 @pytest.mark.requirement("INS-31")
-@pytest.mark.parametrize("integrity", ["", "sha512-AAAA", "sha256:12", "latest"])
+@rows("integrity", ["", "sha512-AAAA", "sha256:12", "latest"])
 async def test_without_a_hash_nothing_is_downloaded(tmp_path: Path, integrity: str) -> None:
     with (
         web_server(lambda _: WebAnswer(CONTENT)) as server,
@@ -82,9 +83,7 @@ async def test_without_a_hash_nothing_is_downloaded(tmp_path: Path, integrity: s
 
 
 @pytest.mark.requirement("INS-31")
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "localhost", "[::1]", "router.lan"]
-)
+@rows("host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "localhost", "[::1]", "router.lan"])
 async def test_an_address_beyond_the_internet_is_refused(tmp_path: Path, host: str) -> None:
     with pytest.raises(InstallRefusedError, match="no address of the internet"):
         await BundleDownloads(tmp_path).fetch(f"https://{host}/a.mcpb", HASH)

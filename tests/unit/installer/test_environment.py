@@ -6,6 +6,7 @@ from discovery_engine.errors import InstallRefusedError
 from discovery_engine.installer.environment import environment
 from discovery_engine.installer.input_values import InputValues
 from discovery_engine.marketplace.entry import Input
+from tests.rows import rows
 
 DECIDES = [
     *("LD_PRELOAD", "ld_preload", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PATH", "Path"),
@@ -29,7 +30,7 @@ def variable(name: str, **members: object) -> Input:
 
 
 @pytest.mark.requirement("INS-3")
-@pytest.mark.parametrize("name", DECIDES)
+@rows("name", DECIDES)
 def test_a_variable_that_decides_what_is_run_is_never_set(name: str) -> None:
     for one in (variable(name, value="/x"), variable(name, is_required=True)):
         with pytest.raises(InstallRefusedError, match="decides what is run or loaded"):
@@ -42,7 +43,7 @@ def test_a_variable_that_decides_what_is_run_is_never_set(name: str) -> None:
 
 
 @pytest.mark.requirement("INS-3")
-@pytest.mark.parametrize("name", HARMLESS)
+@rows("name", HARMLESS)
 def test_a_variable_that_decides_nothing_is_set(name: str) -> None:
     assert environment([variable(name, value="x")], InputValues("files", {})).variables == {
         name: "x"
@@ -50,9 +51,7 @@ def test_a_variable_that_decides_nothing_is_set(name: str) -> None:
 
 
 @pytest.mark.requirement("INS-3")
-@pytest.mark.parametrize(
-    "name", ["HTTPS_PROXY", "all_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"]
-)
+@rows("name", ["HTTPS_PROXY", "all_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
 def test_a_proxy_or_a_certificate_is_set_by_the_owner_alone(name: str) -> None:
     with pytest.raises(InstallRefusedError, match="decides with whom"):
         environment([variable(name, value="x")], InputValues("files", {}))
@@ -64,7 +63,7 @@ def test_a_proxy_or_a_certificate_is_set_by_the_owner_alone(name: str) -> None:
 
 
 @pytest.mark.requirement("INS-3")
-@pytest.mark.parametrize("name", ["", "A=B", "A B", "A\0", "A\n", "1A", "-e", "${A}"])
+@rows("name", ["", "A=B", "A B", "A\0", "A\n", "1A", "-e", "${A}"])
 def test_what_is_no_name_of_a_variable_is_refused(name: str) -> None:
     with pytest.raises(InstallRefusedError, match="is no name"):
         environment([variable(name, value="x")], InputValues("files", {}))

@@ -11,6 +11,7 @@ from discovery_engine.errors import InstallRefusedError, InvalidInputError
 from discovery_engine.installer.input_values import InputValues, joined, literal
 from discovery_engine.marketplace.entry import Input
 from discovery_engine.secrets.references import split
+from tests.rows import rows
 
 
 def an_input(name: str = "FOLDER", **members: Any) -> Input:
@@ -22,7 +23,7 @@ def texts(one: Input, stored: frozenset[str] = frozenset(), **given: Any) -> tup
 
 
 @pytest.mark.requirement("INS-10")
-@pytest.mark.parametrize(
+@rows(
     ("members", "value", "expected"),
     [
         pytest.param({}, "plain", "plain", id="text"),
@@ -38,7 +39,7 @@ def test_a_value_that_fits_is_taken(members: dict[str, Any], value: str, expecte
 
 
 @pytest.mark.requirement("INS-10")
-@pytest.mark.parametrize(
+@rows(
     ("members", "value", "message"),
     [
         pytest.param({"choices": ("a", "b")}, "c", 'must be one of "a", "b"', id="choice"),
@@ -98,7 +99,7 @@ def test_a_template_whose_required_variable_is_missing_is_unset() -> None:
 
 
 @pytest.mark.requirement("INS-11")
-@pytest.mark.parametrize(
+@rows(
     "one",
     [
         pytest.param(an_input("ACCESS", is_secret=True), id="by its publisher's word"),
@@ -178,8 +179,8 @@ def test_a_dollar_sign_before_a_reference_is_refused() -> None:
 
 
 @pytest.mark.requirement("INS-11")
-@pytest.mark.parametrize("is_secret", [True, False])
-@pytest.mark.parametrize("value", ["hunter-2", "a${HOME}b", "${", "${file:/etc/passwd}", "$${x"])
+@rows("is_secret", [True, False])
+@rows("value", ["hunter-2", "a${HOME}b", "${", "${file:/etc/passwd}", "$${x"])
 def test_what_is_given_as_a_secret_is_stored_as_it_is_and_nothing_in_it_is_a_reference(
     value: str, *, is_secret: bool
 ) -> None:

@@ -12,6 +12,7 @@ from discovery_engine.installer.offered_arguments import (
     server_arguments,
 )
 from discovery_engine.marketplace.entry import Input, PackageOffer
+from tests.rows import rows
 
 NAMES = {"npm": "@acme/files", "pypi": "acme-files", "oci": "acme/files", "nuget": "Acme.Files"}
 
@@ -33,7 +34,7 @@ def options(kind: str, *arguments: Input, **given: str) -> Any:
 
 
 @pytest.mark.requirement("INS-2")
-@pytest.mark.parametrize(
+@rows(
     ("kind", "arguments", "expected"),
     [
         pytest.param("npm", [named("-y")], (), id="npx -y"),
@@ -55,7 +56,7 @@ def test_an_option_that_chooses_nothing_is_taken(
 
 
 @pytest.mark.requirement("INS-2")
-@pytest.mark.parametrize(
+@rows(
     ("kind", "arguments"),
     [
         pytest.param("npm", [named("-c", "touch M")], id="npx -c"),
@@ -135,7 +136,7 @@ def test_a_variable_that_an_option_sets_is_one_of_the_environment() -> None:
 
 
 @pytest.mark.requirement("INS-2")
-@pytest.mark.parametrize("hint", ["bash", "sh", "/usr/bin/env", "powershell", "uvx;sh", "sudo"])
+@rows("hint", ["bash", "sh", "/usr/bin/env", "powershell", "uvx;sh", "sudo"])
 def test_a_runtime_hint_that_is_no_runtime_is_refused(hint: str) -> None:
     assert refused_hint(PackageOffer("npm", "a", "1.0.0", runtime_hint=hint)) == hint
 

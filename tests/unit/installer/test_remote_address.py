@@ -11,6 +11,7 @@ from discovery_engine.errors import InstallRefusedError, InvalidInputError
 from discovery_engine.installer.input_values import InputValues
 from discovery_engine.installer.remote_address import address, headers
 from discovery_engine.marketplace.entry import Input, RemoteOffer
+from tests.rows import rows
 
 
 def variable(name: str, **members: Any) -> Input:
@@ -24,7 +25,7 @@ def filled(url: str, **given: str) -> str | None:
 
 
 @pytest.mark.requirement("INS-5")
-@pytest.mark.parametrize(
+@rows(
     ("url", "given", "expected"),
     [
         ("https://a.example/mcp", {}, "https://a.example/mcp"),
@@ -51,7 +52,7 @@ def test_values_fill_their_places_in_an_address(
 
 
 @pytest.mark.requirement("INS-5")
-@pytest.mark.parametrize(
+@rows(
     "url",
     [
         *("http://a.example/mcp", "ftp://a.example", "javascript:alert(1)", "file:///etc/passwd"),
@@ -70,9 +71,7 @@ def test_an_address_that_may_not_be_reached_is_refused(url: str) -> None:
 
 
 @pytest.mark.requirement("INS-5")
-@pytest.mark.parametrize(
-    "value", ["evil.example/", "a@evil.example", "a#", "a?b", "", "a:b:c", "-a", "a\\b"]
-)
+@rows("value", ["evil.example/", "a@evil.example", "a#", "a?b", "", "a:b:c", "-a", "a\\b"])
 def test_a_value_cannot_become_another_host(value: str) -> None:
     with pytest.raises(InvalidInputError):
         filled("https://{tenant}.a.example/mcp", tenant=value)
@@ -99,7 +98,7 @@ def test_an_address_whose_value_is_missing_is_none_yet() -> None:
 
 
 @pytest.mark.requirement("INS-5")
-@pytest.mark.parametrize(
+@rows(
     "name",
     ["Host", "content-length", "Transfer-Encoding", "Cookie", "MCP-Session-Id", "a b", "a\r\nb"],
 )

@@ -7,11 +7,12 @@ import pytest
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.installer.run_packages import run_package
 from tests.factories import make_server
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("OWN-35")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("command", "package"),
     [
         ("npx -y @acme/mail@1.2.3 --root /x", "@acme/mail@1.2.3"),

@@ -14,6 +14,7 @@ import pytest
 import discovery_engine
 from discovery_engine.integrations.missing_framework import MissingFrameworkError
 from scripts.frameworks import EXTRAS
+from tests.rows import rows
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = Path(discovery_engine.__file__).parent / "integrations"
@@ -29,7 +30,7 @@ EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("*.py"))
 
 
 @pytest.mark.requirement("FRM-32")
-@pytest.mark.parametrize("name", ADAPTERS)
+@rows("name", ADAPTERS)
 def test_without_its_framework_an_adapter_says_in_one_sentence_how_to_install_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +49,7 @@ def test_without_its_framework_an_adapter_says_in_one_sentence_how_to_install_it
 
 
 @pytest.mark.requirement("FRM-31")
-@pytest.mark.parametrize("name", ADAPTERS)
+@rows("name", ADAPTERS)
 def test_no_adapter_imports_the_mcp_adapter_of_its_framework(name: str) -> None:
     modules = {part for module in _modules(ADAPTERS[name]) for part in module.split(".")}
 
@@ -66,7 +67,7 @@ def test_each_extra_of_the_project_that_is_a_framework_has_an_environment() -> N
 
 
 @pytest.mark.requirement("FRM-30")
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+@rows("example", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_has_at_most_thirty_lines_and_the_name_of_no_framework(example: Path) -> None:
     assert len(example.read_text("utf-8").splitlines()) <= 30
     assert example.stem not in _imported(example)

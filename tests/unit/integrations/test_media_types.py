@@ -8,10 +8,11 @@ import pytest
 
 from discovery_engine.agent.content import MediaPart
 from discovery_engine.integrations.media_types import image_type
+from tests.rows import rows
 
 
 @pytest.mark.requirement("FRM-100")
-@pytest.mark.parametrize(
+@rows(
     ("beginning", "expected"),
     [
         (b"\x89PNG\r\n\x1a\n rest", "image/png"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from discovery_engine._util.json import JSONObject
 from discovery_engine.integrations import smolagents_inputs
 from discovery_engine.integrations.smolagents_inputs import tool_input
+from tests.rows import rows
 
 ROOT: JSONObject = {
     "$defs": {"state": {"enum": ["open", "closed"]}, "ring": {"$ref": "#/$defs/ring"}}
@@ -21,7 +22,7 @@ AUTHORIZED = {*ANY, "image", "audio", "any", "null"}
 
 
 @pytest.mark.requirement("FRM-141")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "expected"),
     [
         pytest.param(
@@ -96,7 +97,7 @@ def test_whatever_a_schema_is_smolagents_takes_what_is_made_of_it(schema: Any) -
 
 
 @pytest.mark.requirement("THR-11")
-@pytest.mark.parametrize("arguments", [1, 500])
+@rows("arguments", [1, 500])
 def test_what_references_multiply_to_is_looked_at_once(
     arguments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

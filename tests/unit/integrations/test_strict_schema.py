@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from discovery_engine.integrations.strict_schema import takes_strict
+from tests.rows import rows
 
 TEXT = {"type": "string", "description": "Its text"}
 
@@ -16,7 +17,7 @@ def an_object(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("FRM-132")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "is_strict"),
     [
         pytest.param(an_object(), True, id="no arguments"),

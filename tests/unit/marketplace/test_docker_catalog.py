@@ -8,6 +8,7 @@ from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.marketplace.entry import Input, OfferedTool
 from discovery_engine.marketplace.marketplace import Marketplace
 from tests.marketplaces import Clock, marketplace
+from tests.rows import rows
 from tests.servers.web_server import WebAnswer, WebRequest, web_server
 
 pytestmark = pytest.mark.anyio
@@ -130,7 +131,7 @@ async def test_a_catalog_at_an_address_is_read_again_only_if_it_changed(tmp_path
 
 
 @pytest.mark.requirement("MKT-12")
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         pytest.param(b"", id="empty"),

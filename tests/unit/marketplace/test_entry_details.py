@@ -19,6 +19,7 @@ from discovery_engine.marketplace.entry import (
 from discovery_engine.marketplace.entry_details import EntryDetails, at_version, entry_details
 from discovery_engine.marketplace.package_managers.prerequisites import Prerequisites
 from discovery_engine.marketplace.source import SourceFailure
+from tests.rows import rows
 from tests.servers.programs import played
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +93,7 @@ async def test_what_the_entry_leaves_open_is_filled_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("MKT-53")
-@pytest.mark.parametrize(
+@rows(
     ("said", "code", "words"),
     [
         (None, "OFFER_MISSING", "npm has no package '@acme/files 1.0.0'"),
@@ -138,7 +139,7 @@ async def test_a_package_manager_that_fails_is_a_problem_and_no_failure(tmp_path
     assert found.entry == ENTRY
 
 
-@pytest.mark.parametrize(
+@rows(
     "offer",
     [
         replace(OFFER, registry_url="https://npm.other.example"),

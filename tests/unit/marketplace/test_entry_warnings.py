@@ -18,6 +18,7 @@ from discovery_engine.marketplace.entry import (
 )
 from discovery_engine.marketplace.entry_warnings import entry_warnings, imitated_name
 from discovery_engine.marketplace.known_packages import KnownPackages, known_packages
+from tests.rows import rows
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
 FILES = "@modelcontextprotocol/server-filesystem"
@@ -61,7 +62,7 @@ def test_an_old_reviewed_server_with_a_repository_has_no_warning() -> None:
 
 
 @pytest.mark.requirement("MKT-50")
-@pytest.mark.parametrize(
+@rows(
     ("kind", "name", "other", "reason"),
     [
         ("pypi", "mcp-server-tine", "mcp-server-time", "one letter"),
@@ -90,7 +91,7 @@ def test_a_name_that_may_be_mistaken_for_a_well_known_one_is_warned_of(
     assert named(name, kind) == ["OFFER_LOOKALIKE"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("kind", "name"),
     [
         *(("npm", one) for one in ("@modelcontextprotocol/server-filesystem", "mcp-remote")),
@@ -123,7 +124,7 @@ def test_the_well_known_name_and_the_next_step_are_told() -> None:
 
 
 @pytest.mark.requirement("MKT-51")
-@pytest.mark.parametrize(
+@rows(
     ("dates", "message"),
     [
         (("2026-11-22T00:00:00Z", "2026-11-22T00:00:00Z"), "it was first published 1 d ago"),
@@ -142,7 +143,7 @@ def test_what_was_published_lately_is_told(dates: tuple[str, str], message: str)
     assert [(one.code, one.message) for one in found] == [("OFFER_NEW", message)]
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "2026-13-45", "9" * 40])
+@rows("date", ["", "yesterday", "2026-13-45", "9" * 40])
 def test_a_date_that_is_none_warns_of_nothing(date: str) -> None:
     assert warned(first_published_at=date, published_at=date) == []
 
@@ -169,7 +170,7 @@ def test_the_origin_is_judged_by_the_least_trusted_source() -> None:
 
 
 @pytest.mark.requirement("MKT-51")
-@pytest.mark.parametrize(
+@rows(
     ("changes", "is_warned"),
     [
         ({}, True),
@@ -212,7 +213,7 @@ def test_offers_that_cannot_be_used_are_named_with_the_reason() -> None:
 
 
 @pytest.mark.requirement("MKT-52")
-@pytest.mark.parametrize(
+@rows(
     "changes",
     [
         {"description": INJECTION},

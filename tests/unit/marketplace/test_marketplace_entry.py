@@ -11,10 +11,11 @@ from discovery_engine.marketplace.entry import (
     entry_id,
     repository_key,
 )
+from tests.rows import rows
 
 
 @pytest.mark.requirement("MKT-4")
-@pytest.mark.parametrize(
+@rows(
     "address",
     [
         "https://github.com/acme/files",
@@ -52,7 +53,7 @@ def test_an_entry_is_identified_by_its_repository_and_package_not_by_its_name() 
 
 
 @pytest.mark.requirement("MKT-4")
-@pytest.mark.parametrize(
+@rows(
     ("registry_type", "one", "other"),
     [
         ("pypi", "Acme.Files", "acme-files"),
@@ -76,7 +77,7 @@ def test_a_package_has_one_key_in_every_spelling_and_version(
 
 
 @pytest.mark.requirement("MKT-5")
-@pytest.mark.parametrize(
+@rows(
     ("levels", "trust"),
     [
         ((), "unreviewed"),

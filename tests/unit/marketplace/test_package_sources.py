@@ -24,6 +24,7 @@ from discovery_engine.marketplace.package_sources import (
     exact_name,
 )
 from discovery_engine.marketplace.source import SourceFailure, SyncPoint
+from tests.rows import rows
 from tests.servers.package_index import package_index
 from tests.servers.programs import none_left_running
 
@@ -108,7 +109,7 @@ async def test_npm_is_asked_for_the_keyword_and_the_word(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.parametrize("query", ["...", "???", "-"])
+@rows("query", ["...", "???", "-"])
 async def test_a_query_without_words_asks_nobody(tmp_path: Path, query: str) -> None:
     npm = PlayedNpm(tmp_path, search=[hit("files")], files=package("files"))
 
@@ -124,7 +125,7 @@ async def test_packages_that_are_not_about_mcp_are_left_out_unasked(tmp_path: Pa
     assert [words[0] for words in npm.asked] == ["search", "search"]
 
 
-@pytest.mark.parametrize(
+@rows(
     "about",
     [
         {"keywords": ["model-context-protocol"]},
@@ -278,7 +279,7 @@ async def test_the_very_name_of_a_python_package_is_found_with_its_newest_versio
         assert await source.lookup("no-such-mcp") is None
 
 
-@pytest.mark.parametrize(
+@rows(
     ("query", "npm", "pypi"),
     [
         ("mcp-server-time", "mcp-server-time", "mcp-server-time"),

@@ -10,6 +10,7 @@ from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, Input, MarketplaceEntry, OfferedTool
 from discovery_engine.marketplace.members import MalformedEntryError
 from discovery_engine.marketplace.server_json import parse_server
+from tests.rows import rows
 
 ORIGIN = EntryOrigin("official", "official")
 OFFICIAL = "io.modelcontextprotocol.registry/official"
@@ -106,7 +107,7 @@ def test_what_the_registry_adds_beside_a_document_is_its_status_and_its_dates() 
 
 
 @pytest.mark.requirement("MKT-2")
-@pytest.mark.parametrize(
+@rows(
     ("registry_type", "identifier", "runtime"),
     [
         ("npm", "@acme/files", "npx"),
@@ -125,13 +126,13 @@ def test_a_missing_runtime_hint_is_the_usual_one_of_the_registry(
 
 
 @pytest.mark.requirement("MKT-2")
-@pytest.mark.parametrize("hint", ["sh", "bash -c", "/bin/sh", "npx; touch M", "../npx"])
+@rows("hint", ["sh", "bash -c", "/bin/sh", "npx; touch M", "../npx"])
 def test_a_runtime_hint_that_is_no_known_runtime_counts_for_nothing(hint: str) -> None:
     assert offered(runtimeHint=hint).runtime_hint == "npx"
 
 
 @pytest.mark.requirement("MKT-2")
-@pytest.mark.parametrize(
+@rows(
     ("members", "image", "version", "integrity"),
     [
         ({"identifier": "acme/files"}, "acme/files", "", ""),
@@ -234,7 +235,7 @@ def test_a_place_in_a_remote_address_that_nobody_declared_is_required() -> None:
 
 
 @pytest.mark.requirement("MKT-3")
-@pytest.mark.parametrize(
+@rows(
     "broken",
     [
         pytest.param({"registryType": "cargo"}, id="unknown registry"),
@@ -283,7 +284,7 @@ def test_a_malformed_package_is_refused_alone_and_named_with_its_reason(
 
 
 @pytest.mark.requirement("MKT-3")
-@pytest.mark.parametrize(
+@rows(
     "url",
     [
         *("javascript:alert(1)", "file:///etc/passwd", "https://", "https://user:key@acme.example"),
@@ -298,7 +299,7 @@ def test_a_remote_that_has_no_web_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.requirement("MKT-3")
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "https://a b"])
+@rows("address", ["javascript:alert(1)", "data:text/html,x", "https://a b"])
 def test_addresses_that_are_shown_are_of_the_web(address: str) -> None:
     entry = parse(server(websiteUrl=address, repository={"url": address}))
 
@@ -306,7 +307,7 @@ def test_addresses_that_are_shown_are_of_the_web(address: str) -> None:
 
 
 @pytest.mark.requirement("MKT-3")
-@pytest.mark.parametrize(
+@rows(
     "document",
     [None, [], "text", {}, {"name": 1}, {"name": ""}, {"name": "a b"}, {"name": "x" * 201}],
 )

@@ -8,6 +8,7 @@ from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.marketplace.entry import Input, OfferedTool
 from tests.marketplaces import marketplace
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ async def test_a_list_of_a_team_has_packages_addresses_and_what_they_need(tmp_pa
 
 
 @pytest.mark.requirement("MKT-25")
-@pytest.mark.parametrize(
+@rows(
     ("lines", "place", "message", "hint"),
     [
         ("packge: npm:a@1", "3:5", "servers.bad.packge: unknown key 'packge'", "package"),
@@ -107,9 +108,7 @@ async def test_a_mistake_in_a_list_has_its_place_and_costs_only_its_entry(
 
 
 @pytest.mark.requirement("MKT-25")
-@pytest.mark.parametrize(
-    ("text", "line"), [("", 0), ("servers: []", 0), ("servers:\n  a: [", 3), ("a: &x 1", 1)]
-)
+@rows(("text", "line"), [("", 0), ("servers: []", 0), ("servers:\n  a: [", 3), ("a: &x 1", 1)])
 async def test_what_is_no_list_is_said_with_its_line(tmp_path: Path, text: str, line: int) -> None:
     names, problems = await read(tmp_path, text)
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.marketplace.versions import version_key
+from tests.rows import rows
 
 SEMVER = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"]
 SEMVER += ["1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.9.0", "1.10.0", "2.0.0-0", "2.0.0"]
@@ -15,7 +16,7 @@ PEP440 += ["1.0.post1", "1.0.1", "1.1.dev1", "1.1", "2025.09.16", "2025.10.1", "
 
 
 @pytest.mark.requirement("MKT-6")
-@pytest.mark.parametrize("ascending", [SEMVER, PEP440], ids=["semver", "pep440"])
+@rows("ascending", [SEMVER, PEP440], ids=["semver", "pep440"])
 def test_versions_have_the_order_of_their_standard(ascending: list[str]) -> None:
     keys = list(map(version_key, ascending))
 
@@ -23,9 +24,7 @@ def test_versions_have_the_order_of_their_standard(ascending: list[str]) -> None
 
 
 @pytest.mark.requirement("MKT-6")
-@pytest.mark.parametrize(
-    ("one", "other"), [("1.0", "1.0.0"), ("v1.2.3", "1.2.3"), ("1.0.0+build", "1.0.0")]
-)
+@rows(("one", "other"), [("1.0", "1.0.0"), ("v1.2.3", "1.2.3"), ("1.0.0+build", "1.0.0")])
 def test_versions_that_differ_in_spelling_alone_are_equal(one: str, other: str) -> None:
     assert version_key(one) == version_key(other)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("HEA-6")
 
@@ -79,7 +80,7 @@ def test_no_usual_form_of_a_secret_is_left(secret: str) -> None:
     assert [form for form in written if form in redactor.redact(f"({form})")] == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "written",
     [
         pytest.param(r"p%40ss!w0rd*(X)'9%2B%2FQ%3D%26%3C%C3%BC%3E", id="encodeURIComponent"),
@@ -108,7 +109,7 @@ def test_a_secret_is_found_within_base64(before: bytes, after: bytes) -> None:
 
 
 @pytest.mark.requirement("HEA-9")
-@pytest.mark.parametrize(
+@rows(
     ("secret", "text"),
     [
         ("production-db-password-9", "production server is down"),
@@ -124,7 +125,7 @@ def test_words_that_a_secret_is_made_of_stay_readable(secret: str, text: str) ->
     assert Redactor([secret]).redact(text) == text
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "redacted"),
     [
         ("got ntn_4f9Qz8sT1aaBB!", "got ••••!"),
@@ -146,7 +147,7 @@ def test_the_last_of_many_with_the_same_beginning_is_found() -> None:
     assert all(redactor.redact(secret) == REDACTED for secret in secrets)
 
 
-@pytest.mark.parametrize("text", ["a" * 50_000, "aaaaaaaac" * 5000, "ab" * 25_000])
+@rows("text", ["a" * 50_000, "aaaaaaaac" * 5000, "ab" * 25_000])
 def test_a_text_of_nothing_but_beginnings_is_redacted(text: str) -> None:
     assert Redactor(["a" * 4000, "ab" * 2000]).redact(text).count(REDACTED) >= 1
 

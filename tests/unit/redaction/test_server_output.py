@@ -16,6 +16,7 @@ from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
+from tests.rows import rows
 
 SECRETS = EnvironmentResolver(
     {"TOKEN": "s3cr3t-t0ken", "PIN": "12", "LONG": "first line\nsecondline9"}
@@ -33,7 +34,7 @@ def stdio(*args: str, **env: str) -> ServerSettings:
     return server(StdioTransport("run", args, env))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("settings", "text", "told"),
     [
         pytest.param(stdio(A="${TOKEN}"), "got s3cr3t-t0ken!", "got ••••!", id="a reference"),
@@ -169,7 +170,7 @@ def test_earlier_values_stay_hidden_until_there_are_too_many() -> None:
 
 
 @pytest.mark.requirement("HEA-15")
-@pytest.mark.parametrize(
+@rows(
     ("listed", "kept"),
     [
         ({"description": "call with s3cr3t-t0ken"}, {"description": "call with ••••"}),

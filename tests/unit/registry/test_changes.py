@@ -17,6 +17,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.sqlite.changes import decision_changes
 from discovery_engine.registry.sqlite.journal import JournalHead
+from tests.rows import rows
 from tests.servers.programs import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("REG-25")]
@@ -38,7 +39,7 @@ def decide_elsewhere(path: Path, what: str) -> None:
     subprocess.run([sys.executable, "-c", DECIDES, str(path), what], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("url", [lambda _: "memory:", sqlite_url])
+@rows("url", [lambda _: "memory:", sqlite_url])
 async def test_what_was_decided_before_is_a_change_at_once(
     tmp_path: Path, url: Callable[[Path], str]
 ) -> None:

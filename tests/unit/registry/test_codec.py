@@ -27,6 +27,7 @@ from tests.factories import (
     make_problem,
     make_settings,
 )
+from tests.rows import rows
 from tests.unit.config.test_serialization import SETTINGS
 
 
@@ -41,7 +42,7 @@ def test_a_part_is_written_without_its_tools() -> None:
     assert part == make_part("a", ttl=3.0)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         pytest.param("", id="nothing"),
@@ -56,7 +57,7 @@ def test_what_is_not_understood_is_a_value_error(text: str) -> None:
         from_text(Verdict, text)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         pytest.param('{"servers": [3]}', id="nested"),
@@ -94,7 +95,7 @@ def test_settings_are_read_as_their_structs_declare(settings: Settings) -> None:
     assert settings_from_text(text) == convert(json.loads(text), Settings)
 
 
-@pytest.mark.parametrize("cls", [Settings, ServerSettings, MarketplaceSettings])
+@rows("cls", [Settings, ServerSettings, MarketplaceSettings])
 def test_every_list_of_entries_is_read_as_such(cls: type[Struct]) -> None:
     hints = get_type_hints(cls)
     lists = {

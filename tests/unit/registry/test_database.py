@@ -19,6 +19,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_part, make_server, make_settings
+from tests.rows import rows
 
 ROLLBACK, WAL = (3, 40, 1), (3, 51, 3)
 WRITER = Path(__file__).with_name("writer.py")
@@ -325,7 +326,7 @@ def test_an_era_that_is_not_understood_is_not_remembered(path: Path, era: str) -
 
 
 @pytest.mark.requirement("REG-12")
-@pytest.mark.parametrize(
+@rows(
     "place",
     [
         pytest.param("file/registry.db", id="a folder that is a file"),

@@ -5,6 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
+from tests.rows import rows
 
 REFUSED = 'connection to server at "db" (10.0.0.1), port 5432 failed: no password supplied'
 
@@ -14,7 +15,7 @@ def address(password: str) -> DatabaseAddress:
 
 
 @pytest.mark.requirement("PGS-7")
-@pytest.mark.parametrize("password", ["p", "5", "er", "10", "por", ":", "word"])
+@rows("password", ["p", "5", "er", "10", "por", ":", "word"])
 def test_a_password_that_is_a_part_of_words_leaves_them_readable(password: str) -> None:
     redacted = address(password).redact(REFUSED)
 
@@ -22,10 +23,8 @@ def test_a_password_that_is_a_part_of_words_leaves_them_readable(password: str) 
 
 
 @pytest.mark.requirement("PGS-7")
-@pytest.mark.parametrize(
-    "password", ["p", "5", "@", "%", "ü", "a b", "p@s", "long enough/to be one", "sëcret&more"]
-)
-@pytest.mark.parametrize(
+@rows("password", ["p", "5", "@", "%", "ü", "a b", "p@s", "long enough/to be one", "sëcret&more"])
+@rows(
     "text",
     [
         "cannot use postgresql://gateway:{url}@db/tools?x=1",

@@ -15,6 +15,7 @@ from discovery_engine.registry.sqlite import migrations
 from discovery_engine.registry.sqlite.migrations import migrate
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
+from tests.rows import rows
 
 SHIPPED = Path(migrations.__file__).parent
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.sql"))
@@ -139,7 +140,7 @@ assert store.recovered is None
 
 
 @pytest.mark.requirement("REG-14")
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+@rows("golden", GOLDEN, ids=lambda path: path.stem)
 def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden: Path) -> None:
     path = tmp_path / "registry.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -155,7 +156,7 @@ def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden
 
 
 @pytest.mark.requirement("REG-14")
-@pytest.mark.parametrize("version", [10, 11, 12, 13])
+@rows("version", [10, 11, 12, 13])
 def test_what_a_server_offers_besides_tools_is_restored_since_it_is_stored(
     tmp_path: Path, version: int
 ) -> None:
@@ -208,7 +209,7 @@ def test_tools_that_were_rows_of_their_own_stand_in_the_row_of_their_server(
 
 
 @pytest.mark.requirement("REG-14")
-@pytest.mark.parametrize("key", ["warnings", "problem"])
+@rows("key", ["warnings", "problem"])
 def test_settings_with_problems_that_have_no_code_keep_the_names_of_their_servers(
     tmp_path: Path, key: str
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.rpc.json_codec import edges, sniffed_id
 from fuzz.agreement import check, check_line
+from tests.rows import rows
 
 WORDS = st.sampled_from(
     [
@@ -27,7 +28,7 @@ def test_framing_and_decoding_agree_with_the_model(data: bytes, cuts: bytes, lim
     check(data, cuts, limit)
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         pytest.param(b'{"id":007,"result":', id="number-that-is-none"),

@@ -11,6 +11,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.incoming import IncomingRequests, Work
 from discovery_engine.rpc.messages import ErrorResponse, Response
 from discovery_engine.rpc.peer import RpcError
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -94,7 +95,7 @@ async def test_a_cancelled_request_gets_no_answer() -> None:
 
 
 @pytest.mark.requirement("SRV-45")
-@pytest.mark.parametrize("most", [1, 2], ids=["while it waits", "before its task has begun"])
+@rows("most", [1, 2], ids=["while it waits", "before its task has begun"])
 async def test_what_is_cancelled_before_it_begins_is_never_begun(most: int) -> None:
     async with requests(most) as made:
         made.start(1, 2)

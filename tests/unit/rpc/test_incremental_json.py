@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import parse_json
 from discovery_engine.rpc.incremental_json import ParseSteps, parse_incrementally
+from tests.rows import rows
 
 TEXT = st.text(st.sampled_from('ab"\\\n,:[]{} 0é\U0001f600\ud83d'), max_size=12)
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
@@ -63,7 +64,7 @@ def test_what_is_broken_is_told_apart_the_same(
     assert outcome(text, window) == outcome(text, None)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         pytest.param(f"[{','.join(map(str, range(20_000)))}]", id="numbers"),
@@ -81,7 +82,7 @@ def test_what_is_large_takes_many_steps(text: str) -> None:
     assert value == json.loads(text)
 
 
-@pytest.mark.parametrize("number", ["12345678", "-0.5e+12", "1E5", "0", "-1.25"])
+@rows("number", ["12345678", "-0.5e+12", "1E5", "0", "-1.25"])
 def test_a_number_is_never_cut(number: str) -> None:
     text = f"[{number},{number}]"
 
@@ -93,7 +94,7 @@ def test_a_scalar_that_is_longer_than_a_window_is_whole() -> None:
     assert read(json.dumps(["x" * 5000, "y"]), 16) == ["x" * 5000, "y"]
 
 
-@pytest.mark.parametrize("text", ["[   ]", "{ \n  }", '{"a"  :   [ ] }'])
+@rows("text", ["[   ]", "{ \n  }", '{"a"  :   [ ] }'])
 def test_blanks_may_fill_a_window(text: str) -> None:
     assert read(text, 2) == json.loads(text)
 
@@ -103,7 +104,7 @@ def test_what_nests_too_deeply_is_a_value_error_at_any_width() -> None:
         read("[" * 500 + "]" * 500, 100)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "said"),
     [
         ('{"a" 1}', "line 1 column 6"),

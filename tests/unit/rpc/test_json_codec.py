@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.rpc.json_codec import decode, edges, encode, is_clean, sniffed_id
+from tests.rows import rows
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -17,7 +18,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@rows(
     ("line", "found"),
     [
         pytest.param(b'{"jsonrpc":"2.0","id":5,"result":{', 5, id="answer"),
@@ -65,7 +66,7 @@ def test_any_bytes_decode_or_raise_a_value_error(data: bytes) -> None:
         decode(data)
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         pytest.param(b"[" * 100_000, id="deep"),

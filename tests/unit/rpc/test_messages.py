@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from discovery_engine.rpc.messages import (
     as_message,
     correlated,
 )
+from tests.rows import rows
 
 IDS = st.integers() | st.text()
 OBJECTS = st.dictionaries(st.text(), st.integers() | st.text())
@@ -35,7 +35,7 @@ def test_what_is_no_object_is_no_message(value) -> None:
     assert answered_id(value) is None
 
 
-@pytest.mark.parametrize(
+@rows(
     "value",
     [
         {},
@@ -58,7 +58,7 @@ def test_an_error_without_code_or_message_is_still_an_error() -> None:
     assert as_json(message)["error"] == {"code": 0, "message": "it gave no message", "data": 1}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("code", "expected"), [(-32601.0, -32601), (1e300, int(1e300)), (1.5, 0), ("7", 0), (True, 0)]
 )
 def test_the_code_of_an_error_may_be_written_as_a_float(code, expected: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError, RpcError
 from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -117,7 +118,7 @@ async def test_a_request_that_was_never_waited_for_leaves_no_timer() -> None:
     assert left() is None, "its timer would keep it for ten minutes"
 
 
-@pytest.mark.parametrize("token", [True, 1.0, None, [1], {"1": 1}, 2, "one"])
+@rows("token", [True, 1.0, None, [1], {"1": 1}, 2, "one"])
 async def test_progress_of_another_token_is_dropped(token: object) -> None:
     seen: list[Any] = []
 

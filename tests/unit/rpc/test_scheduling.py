@@ -8,6 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from discovery_engine.rpc.scheduling import FairScheduler, Quota
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +77,7 @@ async def test_others_have_their_turn_after_each_step() -> None:
     assert seen >= set(range(1, 10))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("size", "collects"),
     [
         pytest.param(10_000_000, [False, True, False, True], id="huge"),

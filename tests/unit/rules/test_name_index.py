@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.rules.name_index import Names, Spellings
+from tests.rows import rows
 
 INVISIBLE = st.sampled_from(
     "\u200b\u200d\u2060\ufeff\u00ad\u034f\u115f\u3164\uffa0\ufe0f\u2800\x00\x7f\n\U000e0041\ud800"
@@ -20,7 +21,7 @@ def bold(letters: str) -> str:
     return "".join(chr(ord(letter) - ord("a") + 0x1D41A) for letter in letters)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "plain"),
     [
         pytest.param("delete_repo", "delete_repo", id="an ordinary name"),

@@ -9,6 +9,7 @@ from discovery_engine.rules.rule_lint import lint_offering_rules
 from discovery_engine.rules.ruleset import OfferingRules
 from discovery_engine.tools.offering import OfferingKind
 from tests.factories import make_offering
+from tests.rows import rows
 
 SERVER = Verdict(tags=("internal",))
 
@@ -21,7 +22,7 @@ def matches(patterns: str | tuple[str, ...], uri: str, name: str = "name") -> bo
 
 
 @pytest.mark.requirement("RES-10")
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "uri", "name", "expected"),
     [
         pytest.param("readme", "file:///x", "readme", True, id="name"),
@@ -46,7 +47,7 @@ def test_a_pattern_reads_the_uri_and_the_name(
 
 
 @pytest.mark.requirement("RES-10")
-@pytest.mark.parametrize(("uri", "name"), [("file:///secret", "x"), ("file:///x", "secret")])
+@rows(("uri", "name"), [("file:///secret", "x"), ("file:///x", "secret")])
 def test_a_negated_pattern_excludes_by_either(uri: str, name: str) -> None:
     assert matches(("*", "!*secret*"), "file:///x")
     assert not matches(("*", "!*secret*"), uri, name)

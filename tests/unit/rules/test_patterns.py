@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from discovery_engine.rules.name_index import Names
 from discovery_engine.rules.patterns import Pattern, PatternError, PatternList
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
+from tests.rows import rows
 
 SLOW = "/(a|aa)+$/"
 SLOW_NAME = "a" * 50 + "!"
@@ -24,7 +25,7 @@ def selected(patterns: list[str], names: list[str], limit: TimeLimit = DEFAULT_L
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "reason"),
     [
         pytest.param("", "it is empty", id="nothing"),
@@ -46,7 +47,7 @@ def test_unusable_pattern_gives_the_reason(text: str, reason: str) -> None:
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "reason"),
     [
         ("", "it is empty"),
@@ -67,7 +68,7 @@ def test_a_pattern_may_be_as_long_as_is_said_and_hold_slashes() -> None:
     assert selected(["/a/b/i"], ["A/B", "a", "b"]).hits == {0}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "is_qualified"),
     [
         pytest.param("get_*", False, id="a glob without"),
@@ -100,7 +101,7 @@ def test_pattern_is_composed_as_names_are() -> None:
     assert selected([f"/^{decomposed}$/"], [composed, decomposed]).hits == {0, 1}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("patterns", "hits"),
     [
         pytest.param([], {0, 1, 2}, id="no pattern matches everything"),
@@ -122,7 +123,7 @@ def test_order_in_a_list_does_not_matter(patterns, names, chance) -> None:
     assert selected(shuffled, names) == selected(patterns, names)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("patterns", "expected"),
     [
         pytest.param([SLOW], Selection(set(), {0}), id="alone"),

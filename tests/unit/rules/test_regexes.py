@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.rules.name_index import Names
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Regex, Selection, TimeLimit
+from tests.rows import rows
 
 SLOW = "(a|aa)+$"
 SLOW_NAME = "a" * 50 + "!"
@@ -24,7 +25,7 @@ def selected(body: str, flags: str, *texts: str) -> list[str]:
     return [texts[position] for position in sorted(selection.hits)]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("body", "flags", "name", "matches"),
     [
         pytest.param("issue", "", "get_issue_x", True, id="it is searched for"),
@@ -71,7 +72,7 @@ def test_case_fold_is_tried_only_with_flag_i() -> None:
     assert selected("Delete", "", "\uff24elete", "\uff24ELETE") == ["\uff24elete"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("body", "flags", "reason"),
     [
         pytest.param("a", "g", "flag 'g' is unknown", id="a flag of another language"),
@@ -87,7 +88,7 @@ def test_unusable_expression_gives_the_reason(body: str, flags: str, reason: str
         Regex.parse(body, flags)
 
 
-@pytest.mark.parametrize("body", ["(?:a{1000}){100}", "(?:a{,5}){20000}", "a{}b{}" * 20])
+@rows("body", ["(?:a{1000}){100}", "(?:a{,5}){20000}", "a{}b{}" * 20])
 def test_repetitions_up_to_the_limit_are_used(body: str) -> None:
     assert Regex.parse(body, "").compiled
 
@@ -100,7 +101,7 @@ def test_without_flag_i_a_disguise_is_tried_as_it_is_spelt() -> None:
     assert selected("ss", "i", "stra\u00dfe") == ["stra\u00dfe"]
 
 
-@pytest.mark.parametrize("body", [SLOW, f"(?={SLOW})a"])
+@rows("body", [SLOW, f"(?={SLOW})a"])
 def test_slow_search_is_cut_off_and_its_neighbours_are_not(body: str) -> None:
     names = Names(["baa", SLOW_NAME, "x", "\uff41", SLOW_NAME + "\u200b"])
 

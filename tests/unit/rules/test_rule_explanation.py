@@ -5,11 +5,12 @@ import pytest
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rules import Rule, Verdict, describe
 from discovery_engine.rules.rule_explanation import decider, public_decider
+from tests.rows import rows
 
 ORIGIN = Origin("discovery.yaml", 12, 5)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("rule", "sentence"),
     [
         pytest.param(Rule(("*delete*",)), "disables tools matching '*delete*'", id="a pattern"),
@@ -35,7 +36,7 @@ def test_sentence_names_the_deciding_rule_and_what_it_asks(rule: Rule, sentence:
     assert described == f"rule 2 (discovery.yaml:12:5) {sentence}"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("verdict", "subject", "sentence"),
     [
         pytest.param(Verdict(), "tool", "no rule disables it", id="default"),
@@ -69,14 +70,14 @@ HELD_BACK = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "sentence"), HELD_BACK)
+@rows(("reason", "sentence"), HELD_BACK)
 def test_what_no_rule_settled_is_said_alike_to_everybody(reason, sentence) -> None:
     verdict = Verdict(False, (), reason)
 
     assert describe(verdict, ()) == decider(verdict, ()) == public_decider(verdict) == sentence
 
 
-@pytest.mark.parametrize("subject", ["tool", "server"])
+@rows("subject", ["tool", "server"])
 def test_what_settled_it_is_named_for_the_owner_with_its_place_and_for_others_without(
     subject,
 ) -> None:

@@ -5,6 +5,7 @@ import pytest
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules import Rule, lint_rules
 from tests.factories import make_tool
+from tests.rows import rows
 
 TOOLS = [
     make_tool("get_issue"),
@@ -19,7 +20,7 @@ def codes(*rules: Rule, tools=TOOLS) -> list[tuple[int, str]]:
     return [(int(one.subject.removeprefix("toolRules.")), one.code) for one in found]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("rules", "expected"),
     [
         pytest.param([], [], id="no rules"),
@@ -52,7 +53,7 @@ def test_finding(rules: list[Rule], expected: list[tuple[int, str]]) -> None:
     assert codes(*rules) == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     ("earlier", "later", "is_found"),
     [
         pytest.param(Rule(), Rule(("a",)), True, id="no condition"),

@@ -18,6 +18,7 @@ from tests.factories import (
     make_problem,
     make_tool,
 )
+from tests.rows import rows
 
 SLOW = "/(a|aa)+$/"
 SLOW_NAME = "a" * 50 + "!"
@@ -147,7 +148,7 @@ def test_slow_pattern_is_reported_once_with_its_place() -> None:
     )
 
 
-@pytest.mark.parametrize("enabled", [True, None])
+@rows("enabled", [True, None])
 def test_slow_pattern_that_disables_nothing_is_taken_as_no_match(*, enabled: bool | None) -> None:
     rules = [Rule((SLOW,), enabled=enabled), Rule(("x", "/(b|bb)+$/"), tags=("t",))]
     judge = ToolRules(rules, limit=BRIEF)
@@ -171,7 +172,7 @@ def test_server_that_no_rule_disables_is_explained_as_a_server() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("enabled", "verdict"),
     [
         pytest.param(False, Verdict(False, ("t",), "rule", 0), id="a rule that disables matches"),
@@ -179,7 +180,7 @@ def test_server_that_no_rule_disables_is_explained_as_a_server() -> None:
         pytest.param(None, Verdict(True, ()), id="a rule that tags does not"),
     ],
 )
-@pytest.mark.parametrize("rule", [Rule((SLOW,)), Rule(servers=(SLOW,)), Rule(("!" + SLOW,))])
+@rows("rule", [Rule((SLOW,)), Rule(servers=(SLOW,)), Rule(("!" + SLOW,))])
 def test_in_doubt_a_tool_stays_disabled(rule, enabled, verdict) -> None:
     judge = ToolRules([replace(rule, enabled=enabled, tags=("t",))], limit=BRIEF)
     tool = make_tool(SLOW_NAME, SLOW_NAME)
@@ -196,7 +197,7 @@ def test_name_in_a_problem_cannot_touch_the_terminal() -> None:
     assert str(judge.problems[0]).isprintable()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("rule", "applies"),
     [
         pytest.param(Rule(), True, id="no condition"),

@@ -27,6 +27,7 @@ from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.view.view import View
 from tests.factories import make_server, make_settings, tool_names
+from tests.rows import rows
 from tests.unit.swaps import HeldStore, current_view, everybody_waits, fails, found, lists
 
 pytestmark = pytest.mark.anyio
@@ -422,7 +423,7 @@ async def test_a_round_of_listings_joins_the_index_once() -> None:
 
 
 @pytest.mark.requirement("REL-55")
-@pytest.mark.parametrize("is_forgotten", [False, True])
+@rows("is_forgotten", [False, True])
 async def test_what_was_read_of_uses_before_others_were_counted_or_forgotten_replaces_nothing(
     is_forgotten: bool,
 ) -> None:

@@ -7,9 +7,10 @@ from discovery_engine.config.settings import CacheSettings
 from discovery_engine.runtime.due_time import due_in
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_part
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("part", "expected"),
     [
         pytest.param(ServerPart(ServerName("a")), 0.0, id="never listed"),

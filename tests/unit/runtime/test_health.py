@@ -15,6 +15,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 from tests.unit.cli.backends import view_of
 
 NOW = 1000.0
@@ -37,7 +38,7 @@ def one(part: ServerPart, now: StateInfo | None = None) -> ServerReport:
 
 
 @pytest.mark.requirement("HEA-3")
-@pytest.mark.parametrize(
+@rows(
     ("part", "now", "since"),
     [
         pytest.param(make_part(listed_at=None), None, None, id="never asked"),

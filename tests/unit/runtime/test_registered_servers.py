@@ -28,6 +28,7 @@ from discovery_engine.runtime.registered_servers import (
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.factories import make_server, make_settings
+from tests.rows import rows
 
 PATH = "/home/someone/discovery.yaml"
 NAMES = ("a", "b", "A", "c.d")
@@ -181,7 +182,7 @@ def test_the_work_for_many_servers_grows_with_their_number(tmp_path: Path) -> No
 
 
 @pytest.mark.requirement("SCP-13")
-@pytest.mark.parametrize("entry", [{"visibleTo": ["team:a"]}, {"visibleTo": "a"}, {}])
+@rows("entry", [{"visibleTo": ["team:a"]}, {"visibleTo": "a"}, {}])
 def test_an_entry_that_cannot_be_used_is_reserved_if_it_has_principals(
     entry: dict[str, Any],
 ) -> None:

@@ -23,6 +23,7 @@ from discovery_engine.runtime.restore import (
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.engines import Folder, good, program, python
+from tests.rows import rows
 from tests.servers.programs import fault_server
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +160,7 @@ def test_a_run_without_a_cache_has_a_registry_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("REG-12")
-@pytest.mark.parametrize("is_cached", [True, False], ids=["no folder", "no cache"])
+@rows("is_cached", [True, False], ids=["no folder", "no cache"])
 def test_a_decision_that_cannot_be_kept_is_an_error_and_what_is_seen_is_not(
     tmp_path: Path, *, is_cached: bool
 ) -> None:

@@ -31,6 +31,7 @@ from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_catalog, make_part, make_settings
+from tests.rows import rows
 from tests.unit.swaps import lists
 
 pytestmark = pytest.mark.anyio
@@ -213,7 +214,7 @@ async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -
 
 
 @pytest.mark.requirement("EMB-15")
-@pytest.mark.parametrize(
+@rows(
     ("provider", "texts"),
     [
         ("discovery", [default_lexicon().in_english("zeige mir die offenen Aufgaben")]),

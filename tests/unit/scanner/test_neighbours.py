@@ -6,6 +6,7 @@ from discovery_engine.scanner import FindingKind, Neighbours, scan
 from discovery_engine.scanner.neighbours import Neighbours as Names
 from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
+from tests.rows import rows
 
 
 def imitated(tool: Tool, *others: Tool) -> str:
@@ -13,7 +14,7 @@ def imitated(tool: Tool, *others: Tool) -> str:
 
 
 @pytest.mark.requirement("SCN-6")
-@pytest.mark.parametrize(
+@rows(
     "name",
     [
         pytest.param("r\u0435ad_file", id="a Cyrillic letter"),
@@ -29,7 +30,7 @@ def test_a_name_that_looks_the_same_is_found(name: str) -> None:
 
 
 @pytest.mark.requirement("SCN-6")
-@pytest.mark.parametrize(
+@rows(
     ("name", "description"),
     [
         pytest.param("create_paymemt", "Create a payment.", id="a wrong letter"),
@@ -47,7 +48,7 @@ def test_a_slip_in_a_word_that_the_description_has_right_is_found(
 
 
 @pytest.mark.requirement("SCN-6")
-@pytest.mark.parametrize(
+@rows(
     "other",
     [
         pytest.param("list_contacts", id="the same name"),
@@ -72,7 +73,7 @@ def test_orders_about_another_servers_tool_are_found() -> None:
     assert "create_issue" in finding.message
 
 
-@pytest.mark.parametrize(
+@rows(
     ("description", "server"),
     [
         pytest.param("Call list_projects before this.", "a", id="its own server's tool"),

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.scanner.normalization import letters_only, loose, mixes_alphabets, plain
+from tests.rows import rows
 
 
 @pytest.mark.requirement("SCN-4")
-@pytest.mark.parametrize(
+@rows(
     ("text", "read"),
     [
         pytest.param("Ignore  all RULES", "ignore all rules", id="case and blanks"),
@@ -25,7 +26,7 @@ def test_plain_reading(text: str, read: str) -> None:
 
 
 @pytest.mark.requirement("SCN-4")
-@pytest.mark.parametrize(
+@rows(
     ("text", "read"),
     [
         pytest.param("1gn0r3 pr3v10us", "ignore previous", id="digits for letters"),
@@ -41,7 +42,7 @@ def test_loose_reading(text: str, read: str) -> None:
     assert loose(text) == read
 
 
-@pytest.mark.parametrize(
+@rows(
     ("word", "mixes"),
     [
         pytest.param("p\u0430y", True, id="one Cyrillic letter"),

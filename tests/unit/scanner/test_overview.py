@@ -12,6 +12,7 @@ from discovery_engine.scanner.passages import passages_of
 from discovery_engine.scanner.remembering import Remembering
 from discovery_engine.scanner.screening import screened
 from discovery_engine.tools.model import ServerName, Tool
+from tests.rows import rows
 
 DATA = Path(__file__).parents[2] / "contract" / "scanner_development"
 WORDS = (
@@ -46,7 +47,7 @@ def test_no_definition_is_cleared_of_which_a_text_may_raise_an_alarm(texts: list
 
 
 @pytest.mark.requirement("SCN-10")
-@pytest.mark.parametrize("name", ["poisoned", "second_poisoned", "second_innocent"])
+@rows("name", ["poisoned", "second_poisoned", "second_innocent"])
 def test_no_definition_of_the_data_is_cleared_that_is_not_text_by_text(name: str) -> None:
     cleared = [texts for texts in definitions(name) if is_harmless(texts)]
 

@@ -20,6 +20,7 @@ from discovery_engine.scanner.passages import passages_of
 from discovery_engine.scanner.payloads import decoded
 from discovery_engine.scanner.screening import may_alarm, pieces_of, screened
 from discovery_engine.tools.model import ServerName, Tool
+from tests.rows import rows
 
 DATA = Path(__file__).parents[2] / "contract" / "scanner_development"
 
@@ -31,7 +32,7 @@ def texts(name: str) -> list[str]:
 
 
 @pytest.mark.requirement("SCN-10")
-@pytest.mark.parametrize("name", ["poisoned", "second_poisoned", "third_poisoned"])
+@rows("name", ["poisoned", "second_poisoned", "third_poisoned"])
 def test_no_sentence_that_raises_an_alarm_is_cleared_by_the_quick_look(name: str) -> None:
     place = Place(is_argument=True)
     cleared = [
@@ -85,9 +86,7 @@ def test_a_text_without_disguise_holds_no_code(
         assert not list(decoded(text))
 
 
-@pytest.mark.parametrize(
-    "name", ["getAccountBalanceHistory", "Context7-compatible", "(YYYY-MM-DDTHH:MM:SSZ)"]
-)
+@rows("name", ["getAccountBalanceHistory", "Context7-compatible", "(YYYY-MM-DDTHH:MM:SSZ)"])
 def test_a_long_name_is_no_disguise(name: str) -> None:
     assert is_undisguised(f"See {name} for more.")
 

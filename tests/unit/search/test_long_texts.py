@@ -10,6 +10,7 @@ import pytest
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.search.searcher import build_searcher
 from tests.factories import make_catalog, make_part, make_tool
+from tests.rows import rows
 
 LENGTH = 2_000  # characters
 TEXTS = [
@@ -42,8 +43,8 @@ def index(text: str) -> object:
 
 
 @pytest.mark.requirement("REL-32")
-@pytest.mark.parametrize("work", [search, index])
-@pytest.mark.parametrize("text", TEXTS)
+@rows("work", [search, index])
+@rows("text", TEXTS)
 def test_a_long_text_takes_time_that_grows_with_its_length_only(
     text: Callable[[int], str], work: Callable[[str], object]
 ) -> None:

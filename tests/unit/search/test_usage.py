@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.search.usage import RecentFinds, UseCount, usage_shares
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
+from tests.rows import rows
 
 DAY = 86_400.0
 
@@ -50,7 +51,7 @@ def test_one_find_is_good_for_one_use() -> None:
     assert not finds.consume(key("b"), now=61)
 
 
-@pytest.mark.parametrize(("after", "counts"), [(600, True), (601, False)])
+@rows(("after", "counts"), [(600, True), (601, False)])
 def test_a_find_is_forgotten_after_ten_minutes(after: float, counts: bool) -> None:
     finds = RecentFinds()
     finds.add([key("a")], now=0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.search.vectors import Similarities, Vectors, pack, pack_mean
 from tests.factories import make_tool
+from tests.rows import rows
 
 EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))
 
@@ -113,15 +114,13 @@ def test_the_likest_are_found_behind_many_that_are_not_accepted() -> None:
     assert [tool.name for tool in found] == ["last"]
 
 
-@pytest.mark.parametrize(
-    "query", [pytest.param((), id="none"), pytest.param(((1.0, 0.0, 0.0),), id="another length")]
-)
+@rows("query", [pytest.param((), id="none"), pytest.param(((1.0, 0.0, 0.0),), id="another length")])
 def test_what_cannot_be_compared_is_not(query: tuple[tuple[float, ...], ...]) -> None:
     assert made(east=EAST).compare(query) is None
     assert made().compare([EAST]) is None
 
 
-@pytest.mark.parametrize(
+@rows(
     "vectors",
     [
         pytest.param([EAST, (1.0,)], id="two lengths"),

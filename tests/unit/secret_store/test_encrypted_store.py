@@ -20,6 +20,7 @@ from discovery_engine.secret_store import keys
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
 from discovery_engine.secret_store.keys import VARIABLE, working_keyring
 from tests.keyrings import FailingKeyring, HangingKeyring, MemoryKeyring
+from tests.rows import rows
 
 TOKEN = "ya29-canary-0123456789abcdef"
 NO_KEYRING = FailingKeyring()
@@ -91,7 +92,7 @@ def test_any_text_is_kept_as_it_is(
 
 
 @pytest.mark.requirement("AUT-21")
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": 1}', b"\xff\xfe", b"null"])
+@rows("damage", [b"", b"{", b"[]", b'{"version": 1}', b"\xff\xfe", b"null"])
 def test_a_damaged_file_is_an_error_and_is_left_as_it_is(tmp_path: Path, damage: bytes) -> None:
     store = opened(tmp_path)
     store.set("a", TOKEN)
@@ -182,7 +183,7 @@ class TestKeyFile:
         with pytest.raises(SecretStoreError, match="is not the key"):
             opened(tmp_path).set("b", "c")
 
-    @pytest.mark.parametrize("mode", [0o644, 0o660])
+    @rows("mode", [0o644, 0o660])
     def test_one_that_others_may_read_is_refused(self, tmp_path: Path, mode: int) -> None:
         opened(tmp_path).set("a", TOKEN)
         (tmp_path / "secrets.key").chmod(mode)
@@ -190,7 +191,7 @@ class TestKeyFile:
         with pytest.raises(SecretStoreError, match="chmod 600"):
             opened(tmp_path).get("a")
 
-    @pytest.mark.parametrize("key", [b"", b"AAAA", b"!!", b"\xff"])
+    @rows("key", [b"", b"AAAA", b"!!", b"\xff"])
     def test_one_that_holds_no_key_is_refused(self, tmp_path: Path, key: bytes) -> None:
         opened(tmp_path).set("a", TOKEN)
         (tmp_path / "secrets.key").write_bytes(key)

@@ -16,6 +16,7 @@ from discovery_engine.secrets.references import (
     references,
 )
 from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
+from tests.rows import rows
 
 ENVIRON = EnvironmentResolver(
     {"HOST": "example.com", "EMPTY": "", "TRICK": "${HOST}", "HALF": "${HO"}
@@ -23,7 +24,7 @@ ENVIRON = EnvironmentResolver(
 
 
 @pytest.mark.requirement("CFG-20")
-@pytest.mark.parametrize(
+@rows(
     ("text", "value"),
     [
         pytest.param("", "", id="nothing"),
@@ -47,7 +48,7 @@ def test_references_are_resolved_in_one_pass(text: str, value: str) -> None:
 
 
 @pytest.mark.requirement("CFG-21")
-@pytest.mark.parametrize(
+@rows(
     "text",
     ["${", "${}", "${HOST", "a${1A}", "${A B}", "${A:default}", "${A:-${B}}", "${file:}", "${ A}"],
 )
@@ -79,7 +80,7 @@ def test_references_are_found_in_order() -> None:
 
 
 @pytest.mark.requirement("CFG-22")
-@pytest.mark.parametrize(
+@rows(
     ("content", "value"),
     [
         pytest.param(b"token", "token", id="as it is"),
@@ -99,7 +100,7 @@ def test_a_file_stands_for_its_content(tmp_path: Path, content: bytes, value: st
 
 
 @pytest.mark.requirement("CFG-22")
-@pytest.mark.parametrize(
+@rows(
     ("content", "reason"),
     [
         pytest.param(None, "cannot be read", id="missing"),
@@ -130,7 +131,7 @@ def test_a_folder_or_a_pipe_is_no_file(tmp_path: Path) -> None:
             resolve(f"${{file:{path}}}", ENVIRON, base_dir=str(tmp_path))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "shown"),
     [
         pytest.param("", "", id="nothing"),

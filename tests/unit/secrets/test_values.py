@@ -8,6 +8,7 @@ import json
 import pytest
 
 from discovery_engine.secrets.values import secrets_in
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("HEA-8")
 
@@ -18,7 +19,7 @@ BASIC = base64.b64encode(b"alice:wonder-99").decode()
 TOKEN = "ntn_4f9Qz8sT1aaBB"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "value", "secrets"),
     [
         pytest.param("API_KEY", TOKEN, {TOKEN}, id="a token"),
@@ -105,7 +106,7 @@ def test_a_secret_is_found_wherever_it_stands(name: str, value: str, secrets: se
 
 
 @pytest.mark.requirement("HEA-9")
-@pytest.mark.parametrize(
+@rows(
     ("name", "value"),
     [
         ("ANY", "true"),
@@ -146,7 +147,7 @@ def test_a_harmless_value_holds_no_secret(name: str, value: str) -> None:
 
 
 @pytest.mark.requirement("HEA-9")
-@pytest.mark.parametrize(
+@rows(
     ("value", "readable"),
     [
         (
@@ -167,7 +168,7 @@ def test_what_stands_beside_a_secret_stays_readable(value: str, readable: str) -
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@rows(
     "value",
     ["{", "a=", "a:", "://", "@", "a;", "a=b;", "x ", "'", "a:b@", "//a:b@", "\\n", "a\n", "[1,"],
 )

@@ -17,6 +17,7 @@ from discovery_engine.rpc.peer import (
 )
 from discovery_server.client_connection import ClientConnection
 from discovery_server.gateway import Gateway
+from tests.rows import rows
 from tests.unit.server.fakes import make_engine
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +98,7 @@ async def test_the_clients_answer_may_come_with_any_message_and_its_id_as_a_stri
     assert (made.outcome, other.messages) == ({}, [])
 
 
-@pytest.mark.parametrize(
+@rows(
     ("answer", "code"),
     [({"error": {"code": -1, "message": "no"}}, -1), ({"result": "not an object"}, -32700)],
     ids=["an error", "malformed"],

@@ -8,6 +8,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_server.gateway import Gateway
+from tests.rows import rows
 from tests.unit.server.fakes import Call, make_engine
 from tests.unit.server.test_questions import answer_of, execute, gateway, opened, text
 from tests.unit.server.wire import request, served
@@ -30,7 +31,7 @@ async def logged(call: Call) -> JSONObject:
 
 
 @pytest.mark.requirement("NTF-20")
-@pytest.mark.parametrize("level", LEVELS)
+@rows("level", LEVELS)
 async def test_a_client_sets_the_level_of_its_messages(level: str) -> None:
     async with served(gateway(wanted)) as wire:
         await opened(wire)
@@ -43,7 +44,7 @@ async def test_a_client_sets_the_level_of_its_messages(level: str) -> None:
 
 
 @pytest.mark.requirement("NTF-20")
-@pytest.mark.parametrize("level", ["loud", "", None, 3, "INFO"])
+@rows("level", ["loud", "", None, 3, "INFO"])
 async def test_another_level_is_refused_and_the_last_one_stays(level: Any) -> None:
     async with served(gateway(wanted)) as wire:
         await opened(wire)
@@ -71,7 +72,7 @@ def envelope() -> JSONObject:
 
 
 @pytest.mark.requirement("NTF-21")
-@pytest.mark.parametrize("era", ["legacy", "modern"])
+@rows("era", ["legacy", "modern"])
 async def test_a_message_comes_before_the_answer_of_the_call_that_caused_it(era: str) -> None:
     async with served(gateway(logged)) as wire:
         if era == "legacy":

@@ -14,11 +14,12 @@ from discovery_server.http.connections import (
     Stage,
     limits_of_process,
 )
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("SRV-31")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("descriptors", "connections"),
     [(64, 32), (256, 128), (512, 256), (1024, 768), (20_000, 1024), (resource.RLIM_INFINITY, 1024)],
 )

@@ -17,6 +17,7 @@ from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_server.gateway import ClientRequest, Gateway
 from tests.factories import make_entry, make_offering_entry, make_part, make_server
+from tests.rows import rows
 from tests.unit.server import sdk_client
 from tests.unit.server.fakes import CLOCK, ISSUES, Call, FakeEngine, make_engine, make_view
 
@@ -149,7 +150,7 @@ async def test_invalid_arguments_are_answered_with_the_signature_and_not_sent() 
 
 
 @pytest.mark.requirement("MET-16")
-@pytest.mark.parametrize(
+@rows(
     ("error", "code"),
     [
         pytest.param(
@@ -326,7 +327,7 @@ async def test_instructions_are_those_of_the_moment(mode: str) -> None:
 
 
 @pytest.mark.requirement("SCP-11")
-@pytest.mark.parametrize(
+@rows(
     ("method", "params"),
     [("resources/read", {"uri": "x:/page"}), ("prompts/get", {"name": "summary"})],
 )
@@ -383,7 +384,7 @@ async def test_resources_and_templates_are_listed_and_read(mode: str) -> None:
     assert '"name": "github"' in read.contents[0].text
 
 
-@pytest.mark.parametrize(
+@rows(
     ("mode", "uri", "code"),
     [
         pytest.param("legacy", "discovery://docs/none", -32002, id="missing, handshake era"),

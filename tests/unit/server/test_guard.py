@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from discovery_engine.errors import ConfigurationError
 from discovery_server.http.guard import Endpoint, Guard, require_allowed
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +34,7 @@ async def status(*headers: tuple[str, str], endpoint: Endpoint = Endpoint()) -> 
 
 
 @pytest.mark.requirement("SRV-11")
-@pytest.mark.parametrize(
+@rows(
     ("host", "expected"),
     [
         pytest.param("127.0.0.1:8000", 200, id="address"),
@@ -64,7 +65,7 @@ async def test_host_must_be_said_exactly_once() -> None:
 
 
 @pytest.mark.requirement("SRV-12")
-@pytest.mark.parametrize(
+@rows(
     ("origin", "expected"),
     [
         pytest.param("http://localhost:3000", 200, id="local page"),
@@ -87,7 +88,7 @@ REMOTE = replace(NAMED, allow_remote=True)
 
 
 @pytest.mark.requirement("SRV-16")
-@pytest.mark.parametrize(
+@rows(
     ("host", "expected"),
     [
         pytest.param("tools.example:8000", 200, id="name"),
@@ -149,7 +150,7 @@ def test_the_network_knows_a_machine_by_its_name_and_by_what_it_listens_on(
 
 
 @pytest.mark.requirement("SRV-10")
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", ""])
+@rows("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", ""])
 def test_other_machines_are_served_only_when_allowed(host: str) -> None:
     require_allowed(Endpoint(host, allow_remote=True), has_token=True)
 
@@ -158,13 +159,13 @@ def test_other_machines_are_served_only_when_allowed(host: str) -> None:
 
 
 @pytest.mark.requirement("SRV-24")
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", "", "127.0.0.1"])
+@rows("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", "", "127.0.0.1"])
 def test_other_machines_are_never_served_without_a_token(host: str) -> None:
     with pytest.raises(ConfigurationError, match="without a token"):
         require_allowed(Endpoint(host, allow_remote=True), has_token=False)
 
 
-@pytest.mark.parametrize("has_token", [True, False])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+@rows("has_token", [True, False])
+@rows("host", ["127.0.0.1", "localhost", "::1"])
 def test_this_machine_is_served(host: str, has_token: bool) -> None:
     require_allowed(Endpoint(host), has_token=has_token)

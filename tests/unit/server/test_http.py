@@ -11,6 +11,7 @@ import pytest
 from discovery_engine.errors import ConfigurationError
 from discovery_server.http import http_server as http
 from discovery_server.http.guard import Endpoint
+from tests.rows import rows
 
 
 def test_port_in_use_is_a_problem_of_the_configuration() -> None:
@@ -38,7 +39,7 @@ def test_address_of_another_machine_is_a_problem_of_the_configuration() -> None:
 
 
 @pytest.mark.requirement("SRV-15")
-@pytest.mark.parametrize(
+@rows(
     ("family", "host", "start"),
     [
         pytest.param(socket.AF_INET, "127.0.0.1", "http://127.0.0.1:", id="IPv4"),
@@ -60,7 +61,7 @@ def test_address_is_what_clients_connect_to(family: int, host: str, start: str) 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("SRV-18")
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@rows("host", ["127.0.0.1", "::1"])
 async def test_an_accepted_connection_sends_without_delay(host: str) -> None:
     try:
         listener = http.listen(Endpoint(host))

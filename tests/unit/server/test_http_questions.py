@@ -13,6 +13,7 @@ from mcp import Client
 
 from discovery_engine._util.json import JSONObject
 from discovery_server.tokens import parse_tokens
+from tests.rows import rows
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.test_questions import ALL, ANNA, NAME, asking
 from tests.unit.server.web import SessionClient, result_of, served
@@ -29,7 +30,7 @@ STATELESS = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@rows("mode", ["legacy", "auto"])
 async def test_the_sdks_client_is_asked_and_its_answer_reaches_the_server(mode: str) -> None:
     async def answer(_: Any, asked: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"name": asked.message})

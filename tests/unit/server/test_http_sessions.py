@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from discovery_server.gateway import Gateway
 from discovery_server.http.asgi import HttpError
 from discovery_server.http.sessions import IDLE_LIFE, Session, Sessions
+from tests.rows import rows
 from tests.unit.server.fakes import make_engine
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +93,7 @@ async def test_a_session_that_is_used_again_while_another_is_ended_stays() -> No
 
 
 @pytest.mark.requirement("SRV-26")
-@pytest.mark.parametrize("user", [None, "token 2"])
+@rows("user", [None, "token 2"])
 async def test_a_session_exists_for_its_user_and_its_gateway_only(user: str | None) -> None:
     table = Table()
     session = await table.open("token 1")

@@ -12,6 +12,7 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from discovery_server.http.request import Accepted
 from discovery_server.http.streams import EventStream, PostStream, RelayedStream
+from tests.rows import rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-27", "SRV-36")]
 
@@ -49,7 +50,7 @@ def answer(number: int) -> JSONObject:
     return {"jsonrpc": "2.0", "id": number, "result": {}}
 
 
-@pytest.mark.parametrize("make", [EventStream, lambda: PostStream(BOTH)])
+@rows("make", [EventStream, lambda: PostStream(BOTH)])
 async def test_a_writer_waits_for_a_client_that_does_not_read(make: Any) -> None:
     stream, reader = make(), Reader()
     stream.begin()
@@ -101,7 +102,7 @@ async def test_what_nobody_reads_is_bounded() -> None:
     assert not stream.is_congested
 
 
-@pytest.mark.parametrize("is_first", [True, False])
+@rows("is_first", [True, False])
 async def test_an_answer_before_progress_of_another_stays_in_order(is_first: bool) -> None:
     """A batch: the answer to one request is kept while another one still runs."""
     stream, reader = PostStream(BOTH, is_batch=True), Reader()
@@ -160,7 +161,7 @@ async def test_a_client_that_accepts_json_only_gets_no_ping() -> None:
 
 
 @pytest.mark.requirement("SRV-86")
-@pytest.mark.parametrize(("number", "length"), [(100, 1), (3, 30_000)])
+@rows(("number", "length"), [(100, 1), (3, 30_000)])
 async def test_messages_for_another_gateway_wait_until_those_before_are_taken(
     number: int, length: int
 ) -> None:

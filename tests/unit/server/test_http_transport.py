@@ -18,6 +18,7 @@ from discovery_server.http import streams
 from discovery_server.http.guard import Endpoint
 from discovery_server.http.sessions import Session, Sessions
 from discovery_server.http.streamable_http import StreamableHttp
+from tests.rows import rows
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
 from tests.unit.server.web import SessionClient, running, served
 from tests.unit.server.wire import INITIALIZE, MODERN, request
@@ -87,7 +88,7 @@ async def test_progress_turns_the_answer_into_events_with_the_answer_last() -> N
 
 
 @pytest.mark.requirement("SRV-27")
-@pytest.mark.parametrize(
+@rows(
     ("accept", "expected"),
     [
         ("text/event-stream", "text/event-stream"),
@@ -182,8 +183,8 @@ async def test_a_batch_of_notifications_is_accepted_without_an_answer() -> None:
 
 
 @pytest.mark.requirement("SRV-37")
-@pytest.mark.parametrize("opening", [OLD, INITIALIZE], ids=["2025-03-26", "2025-11-25"])
-@pytest.mark.parametrize("body", [[], [5], [request(1, "ping"), {}]], ids=["none", "5", "mixed"])
+@rows("opening", [OLD, INITIALIZE], ids=["2025-03-26", "2025-11-25"])
+@rows("body", [[], [5], [request(1, "ping"), {}]], ids=["none", "5", "mixed"])
 async def test_what_is_no_batch_is_refused_as_a_whole(opening: JSONObject, body: Any) -> None:
     answer = await batch(body, opening)
 
@@ -352,7 +353,7 @@ async def test_a_client_that_does_not_read_its_stream_loses_it_and_may_open_anot
 
 
 @pytest.mark.requirement("SRV-27")
-@pytest.mark.parametrize("path", ["/", "/mcp/x", "/mcpx", "/MCP", "/.well-known/oauth"])
+@rows("path", ["/", "/mcp/x", "/mcpx", "/MCP", "/.well-known/oauth"])
 async def test_other_addresses_are_not_found(path: str) -> None:
     async with served(make_engine()) as address, SessionClient(address) as client:
         answer = await client.http.post(address.replace("/mcp", path), json=INITIALIZE)

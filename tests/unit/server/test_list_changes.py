@@ -12,6 +12,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_server.list_changes import ListSource
 from tests.factories import make_catalog, make_entry, make_part
+from tests.rows import rows
 
 META, DIRECT = ServeSettings(), ServeSettings(mode="direct")
 
@@ -31,7 +32,7 @@ def source(catalog: Catalog, server: ServeSettings) -> ListSource:
 
 
 @pytest.mark.requirement("NTF-1", "VIEW-8")
-@pytest.mark.parametrize(
+@rows(
     ("before", "now", "lists"),
     [
         (catalog("a"), catalog("a", "b"), {"tools"}),
@@ -51,7 +52,7 @@ def test_a_list_changes_with_what_is_visible(before: Catalog, now: Catalog, list
 
 
 @pytest.mark.requirement("NTF-1", "VIEW-8")
-@pytest.mark.parametrize(
+@rows(
     ("before", "now", "is_changed"),
     [
         (META, DIRECT, True),

@@ -13,6 +13,7 @@ from discovery_engine.config.settings import LogSettings
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream import stderr_log as overheard
 from discovery_server.logs import log_to
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("SRV-5")
 
@@ -113,7 +114,7 @@ def test_unknown_level_is_taken_as_info(capfd: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.requirement("HEA-15")
-@pytest.mark.parametrize(
+@rows(
     ("message", "written"),
     [
         (

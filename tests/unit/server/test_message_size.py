@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_server.message_size import counted, refusal
+from tests.rows import rows
 
 texts = st.text(st.sampled_from('a"\\\\[]{}:,'), max_size=8)
 values = st.recursive(
@@ -60,7 +61,7 @@ def test_a_message_of_too_many_parts_is_not_read_to_its_end() -> None:
     assert read == 1
 
 
-@pytest.mark.parametrize(
+@rows(
     ("members", "identity"),
     [
         pytest.param('"jsonrpc": "2.0", "id": -1, "method": "x", "params": MANY', -1, id="first"),

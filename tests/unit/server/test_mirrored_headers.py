@@ -29,6 +29,7 @@ from discovery_server.http.mirrored_headers import (
     parameter_mismatch,
 )
 from discovery_server.http.request import Headers
+from tests.rows import rows
 from tests.unit.server.wire import MODERN
 
 pytestmark = pytest.mark.requirement("SRV-28")
@@ -98,7 +99,7 @@ def test_headers_are_compared_with_the_body_as_by_the_sdk(
     assert (ours is not None and ours.code == -32020) == is_refused
 
 
-@pytest.mark.parametrize("name", ["mcp-protocol-version", "mcp-method", "mcp-name"])
+@rows("name", ["mcp-protocol-version", "mcp-method", "mcp-name"])
 def test_a_header_that_is_sent_twice_is_refused(name: str) -> None:
     sent = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "a")]
     request = Request(1, "tools/call", {"name": "a", "_meta": MODERN})

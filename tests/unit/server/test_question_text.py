@@ -12,6 +12,7 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, MISSING_CLIENT_CAPABILITY
 from discovery_server import question_text
 from discovery_server.question_text import presented_steps, require_capability
+from tests.rows import rows
 from tests.steps import finished, texts_of_steps
 
 
@@ -29,7 +30,7 @@ def form(message: str, server: str = "github", **more: Any) -> JSONObject:
 
 
 @pytest.mark.requirement("QST-1")
-@pytest.mark.parametrize(
+@rows(
     ("method", "params", "capabilities"),
     [
         ("elicitation/create", FORM, {"elicitation": {}}),
@@ -49,7 +50,7 @@ def test_a_client_is_asked_what_it_has_declared(
 
 
 @pytest.mark.requirement("QST-1")
-@pytest.mark.parametrize(
+@rows(
     ("method", "params", "capabilities", "wanted"),
     [
         ("elicitation/create", FORM, {}, {"elicitation": {"form": {}}}),
@@ -81,7 +82,7 @@ def test_a_client_that_cannot_be_asked_is_an_error_with_what_was_wanted(
 
 
 @pytest.mark.requirement("QST-1")
-@pytest.mark.parametrize("method", ["tools/call", "ping", "x" * 10_000])
+@rows("method", ["tools/call", "ping", "x" * 10_000])
 def test_nothing_else_is_asked_of_a_client(method: str) -> None:
     with pytest.raises(RpcError):
         require_capability(method, {}, {"elicitation": {}, "sampling": {}, "roots": {}})
@@ -95,7 +96,7 @@ def test_a_question_begins_with_the_servers_name() -> None:
 
 
 @pytest.mark.requirement("QST-4")
-@pytest.mark.parametrize("message", [None, 7, ["x"], ""])
+@rows("message", [None, 7, ["x"], ""])
 def test_a_question_without_a_text_still_names_its_server(message: Any) -> None:
     asked = presented("elicitation/create", form(message), HANDSHAKE)
 
@@ -176,7 +177,7 @@ def test_what_a_model_is_to_read_hides_nothing_either() -> None:
 
 
 @pytest.mark.requirement("QST-4")
-@pytest.mark.parametrize(
+@rows(
     "url",
     [
         *("javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "//x.org", "", None, 7),
@@ -189,7 +190,7 @@ def test_a_question_opens_addresses_of_the_web_only(url: Any) -> None:
 
 
 @pytest.mark.requirement("QST-4")
-@pytest.mark.parametrize("given", [{}, {"elicitationId": "e-1"}])
+@rows("given", [{}, {"elicitationId": "e-1"}])
 def test_the_address_of_a_question_has_an_id_in_the_era_that_has_ids(given: Any) -> None:
     handshake = presented("elicitation/create", {**URL, **given}, HANDSHAKE)
     modern = presented("elicitation/create", {**URL, **given}, MODERN)
@@ -214,9 +215,7 @@ def test_a_question_that_nests_too_deeply_is_refused() -> None:
 
 
 @pytest.mark.requirement("QST-54")
-@pytest.mark.parametrize(
-    "text", ["\u200b\u202ea", "\x1b[31mred ", "\tline\r\n", "words and words "]
-)
+@rows("text", ["\u200b\u202ea", "\x1b[31mred ", "\tline\r\n", "words and words "])
 def test_a_long_question_is_cleaned_in_steps_to_the_same_text(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.rpc.peer import RpcError
 from discovery_server.gateway import Gateway
+from tests.rows import rows
 from tests.unit.server.fakes import ISSUES, Call, make_engine, make_view
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, request, served
 
@@ -68,7 +69,7 @@ def answer_of(message: JSONObject) -> str:
 
 
 @pytest.mark.requirement("QST-2")
-@pytest.mark.parametrize(
+@rows(
     ("method", "params", "answer"),
     [
         ("elicitation/create", NAME, ANNA),
@@ -238,9 +239,7 @@ async def test_progress_goes_to_the_request_that_waits_now() -> None:
 
 
 @pytest.mark.requirement("QST-11")
-@pytest.mark.parametrize(
-    "change", [{"arguments": {"tool": "github:delete"}}, {"requestState": "x"}]
-)
+@rows("change", [{"arguments": {"tool": "github:delete"}}, {"requestState": "x"}])
 async def test_a_state_continues_the_very_call_for_which_it_was_given(change: JSONObject) -> None:
     async with served(gateway(asking(("roots/list", {})))) as wire:
         asked = await wire.ask(execute(1, era="modern"))
@@ -386,7 +385,7 @@ async def test_a_server_that_asks_by_itself_for_what_was_not_declared_is_an_erro
 
 
 @pytest.mark.requirement("QST-13")
-@pytest.mark.parametrize("responses", [None, 7, {"q": 7}, []])
+@rows("responses", [None, 7, {"q": 7}, []])
 async def test_responses_that_are_none_are_refused(responses: Any) -> None:
     async with served(gateway(asking(("roots/list", {})))) as wire:
         asked = await wire.ask(execute(1, era="modern"))

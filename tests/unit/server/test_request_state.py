@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.errors import RegistryError
 from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
+from tests.rows import rows
 
 pytestmark = [pytest.mark.requirement("QST-20"), pytest.mark.anyio]
 
@@ -105,7 +106,7 @@ def test_no_text_that_was_not_sealed_is_accepted(text: str) -> None:
         StateSealer().unseal(text, CALL)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("client", "method", "params"),
     [
         ("berta", "tools/call", {"name": "t", "arguments": {"a": 1}}),

@@ -12,6 +12,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.serve_settings import ServeSettings
 from discovery_server import descriptors, stdio
 from discovery_server.gateway import Gateway
+from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.unit.server.fakes import ISSUES, Call, FakeEngine, make_engine, make_view
 from tests.unit.server.wire import (
@@ -91,7 +92,7 @@ async def test_initialize_in_a_modern_connection_stays_an_error() -> None:
 
 
 @pytest.mark.requirement("SRV-8")
-@pytest.mark.parametrize(
+@rows(
     ("line", "code"),
     [
         pytest.param(b"no json", -32700, id="words"),
@@ -121,7 +122,7 @@ async def test_line_that_is_no_message_is_answered_with_an_error_and_the_next_on
 
 
 @pytest.mark.requirement("SRV-8")
-@pytest.mark.parametrize(
+@rows(
     "wrong",
     [{"jsonrpc": "1.0"}, {"method": 5}, {"params": []}],
     ids=["another version", "method that is no text", "params that are no object"],
@@ -173,7 +174,7 @@ async def test_large_messages_pass_in_both_directions() -> None:
 
 
 @pytest.mark.requirement("SRV-8")
-@pytest.mark.parametrize("is_id_last", [False, True])
+@rows("is_id_last", [False, True])
 async def test_line_that_is_too_long_is_answered_under_its_id(
     monkeypatch: pytest.MonkeyPatch, *, is_id_last: bool
 ) -> None:
@@ -364,7 +365,7 @@ async def test_of_many_calls_256_are_worked_on_at_once_and_others_are_not_delaye
     assert {answer["error"]["code"] for answer in ended} == {-32000}
 
 
-@pytest.mark.parametrize("depth", [900, 970, 980, 985, 990, 995])
+@rows("depth", [900, 970, 980, 985, 990, 995])
 async def test_a_result_that_nests_deeply_is_answered(depth: int) -> None:
     nested: JSONObject = {}
     for _ in range(depth):
@@ -381,7 +382,7 @@ async def test_a_result_that_nests_deeply_is_answered(depth: int) -> None:
     assert ("result" in answer) != ("error" in answer)
 
 
-@pytest.mark.parametrize("depth", [100, 900, 980, 990, 2000])
+@rows("depth", [100, 900, 980, 990, 2000])
 async def test_arguments_that_nest_deeply_are_answered(depth: int) -> None:
     line = json.dumps(call(3, "execute_tool", tool="list_issues", arguments="NESTED")).encode()
     async with served(make_gateway()) as wire:

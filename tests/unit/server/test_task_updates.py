@@ -13,6 +13,7 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
 from discovery_server.request_state import OtherGatewayError
 from discovery_server.task_updates import TaskUpdates
+from tests.rows import rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("TSK-27")]
 
@@ -51,7 +52,7 @@ async def test_a_task_of_a_gateway_that_is_silent_delays_no_other_one() -> None:
     assert found == ["b", "a"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "last"),
     [(SILENT, "completed"), (RpcError(INVALID_PARAMS, "TASK_NOT_FOUND"), "working")],
     ids=["silent", "unknown"],

@@ -10,6 +10,7 @@ import pytest
 
 from discovery_engine.errors import ConfigurationError
 from discovery_server.tokens import find_tokens, parse_tokens
+from tests.rows import rows
 
 GIVEN = "a-token-from-a-password-manager"
 
@@ -98,7 +99,7 @@ def make_pipe(file: Path) -> None:
 
 
 @pytest.mark.requirement("SRV-25")
-@pytest.mark.parametrize(
+@rows(
     ("spoil", "words"),
     [
         pytest.param(make_link, "is a symbolic link", id="link"),
@@ -123,7 +124,7 @@ def test_a_kept_token_that_is_not_as_we_left_it_is_refused(
 
 
 @pytest.mark.requirement("SRV-25")
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+@rows("mode", [0o640, 0o604, 0o644])
 def test_a_kept_token_that_others_could_read_is_made_private_and_told(
     mode: int, tmp_path: Path
 ) -> None:
@@ -168,7 +169,7 @@ def test_a_file_of_the_owner_may_be_a_link_and_hold_several_tokens(tmp_path: Pat
 
 
 @pytest.mark.requirement("SRV-25")
-@pytest.mark.parametrize(
+@rows(
     ("content", "mode", "words"),
     [
         pytest.param(f"{GIVEN}\n", 0o622, "can be written by other users", id="writable"),
@@ -191,7 +192,7 @@ def test_a_file_of_the_owner_that_is_of_no_use_is_refused_without_what_it_holds(
 
 
 @pytest.mark.requirement("SRV-25")
-@pytest.mark.parametrize("what", ["missing", "folder", "pipe"])
+@rows("what", ["missing", "folder", "pipe"])
 def test_a_token_is_read_from_no_other_thing_and_nobody_waits_for_one(
     what: str, tmp_path: Path
 ) -> None:
@@ -219,7 +220,7 @@ def test_the_environment_goes_before_the_data_folder_and_an_empty_variable_is_no
 
 
 @pytest.mark.requirement("SRV-25")
-@pytest.mark.parametrize(
+@rows(
     "value", ["", "short", "with a blank in it", "line\nbreak-" * 3, "né-" * 9, "=" * 20, "a,b" * 9]
 )
 def test_what_no_header_can_carry_is_no_token(value: str) -> None:

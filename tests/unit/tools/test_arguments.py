@@ -11,6 +11,7 @@ from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.tools.arguments import Checker, from_words
 from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
+from tests.rows import rows
 
 SCHEMA = {
     "type": "object",
@@ -89,7 +90,7 @@ def test_at_most_eight_mistakes_are_reported_at_once() -> None:
     assert caught.value.mistakes[-1] == "and more"
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         pytest.param({"type": "banana"}, id="no schema at all"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.tools.client_names import RESERVED, ClientNames, Naming, Style
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
+from tests.rows import rows
 
 STANDARD = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 GEMINI = re.compile(r"[a-z_][a-z0-9_]{0,63}")
@@ -72,7 +73,7 @@ def test_name_of_an_unknown_tool_is_no_name_of_a_known_one(
 
 
 @pytest.mark.requirement("MOD-20")
-@pytest.mark.parametrize(
+@rows(
     ("style", "server", "tool", "expected"),
     [
         pytest.param("standard", "github", "create_issue", "github__create_issue", id="plain"),
@@ -89,7 +90,7 @@ def test_name_that_can_be_read_in_one_way_is_plain(
 
 
 @pytest.mark.requirement("MOD-20")
-@pytest.mark.parametrize(
+@rows(
     ("style", "server", "tool", "readable"),
     [
         pytest.param("standard", "a__b", "c", "a__b__c", id="separator within the server"),
@@ -115,8 +116,8 @@ def test_other_names_have_a_hash(style: Style, server: str, tool: str, readable:
 
 
 @pytest.mark.requirement("MOD-20")
-@pytest.mark.parametrize("style", ["standard", "gemini"])
-@pytest.mark.parametrize("word", ["a", "a_", "_a", "a-"])
+@rows("style", ["standard", "gemini"])
+@rows("word", ["a", "a_", "_a", "a-"])
 def test_long_name_takes_no_exponential_time(style: Style, word: str) -> None:
     one = key(word * 1000 + "!", word * 1000 + "!")
 

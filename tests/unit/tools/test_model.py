@@ -18,6 +18,7 @@ from discovery_engine.tools.model import (
     fingerprint,
 )
 from tests.factories import make_definition, make_tool
+from tests.rows import rows
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(), max_size=4),
@@ -70,7 +71,7 @@ def test_a_fingerprint_is_the_sha_256_of_the_text() -> None:
     assert fingerprint("{}") == known
 
 
-@pytest.mark.parametrize(
+@rows(
     "change",
     [
         pytest.param({"description": "another"}, id="description"),
@@ -112,7 +113,7 @@ def test_keys_are_ordered_by_server_then_tool() -> None:
     assert [str(key) for key in sorted(keys)] == ["a:a", "a:b", "b:a"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("fields", "title", "description"),
     [
         pytest.param({"description": "Does it."}, "", "Does it.", id="description"),
@@ -131,7 +132,7 @@ def test_title_and_description(fields: dict[str, Any], title: str, description: 
     assert (tool.title, tool.description) == (title, description)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("description", "summary"),
     [
         pytest.param("", "", id="nothing"),
@@ -171,7 +172,7 @@ def test_a_parameter_keeps_its_schema_and_description() -> None:
     assert tool.parameters == (Parameter("n", "integer", "How many", True, facts),)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("facts", "type_name"),
     [
         pytest.param({"type": "array"}, "array", id="one"),
@@ -201,7 +202,7 @@ def test_unions_nested_without_end_are_cut_off() -> None:
     assert parameter.type == "any"
 
 
-@pytest.mark.parametrize(
+@rows(
     "input_schema",
     [
         pytest.param(None, id="null"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from discovery_engine._util.json import JSONObject
 from discovery_engine.tools.signature import _Root, parameter_line, signature, type_text
 from tests.factories import make_tool
+from tests.rows import rows
 from tests.unit.server.fakes import object_schema
 
 PERSON = {"$defs": {"Person": {"type": "object", "properties": {"name": {"type": "string"}}}}}
@@ -26,7 +27,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.requirement("MET-7")
-@pytest.mark.parametrize(
+@rows(
     ("schema", "text"),
     [
         pytest.param({"type": "string"}, "string", id="plain"),
@@ -79,7 +80,7 @@ def test_whatever_a_server_sends_becomes_one_type(schema: object) -> None:
     assert type_text(schema, {})
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schema", "line"),
     [
         pytest.param({"type": "string"}, "it?: string", id="optional"),

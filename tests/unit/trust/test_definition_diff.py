@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.trust.definition_diff import Change, diff_definitions, heaviest
+from tests.rows import rows
 from tests.unit.trust.mutations import MUTATIONS, TOOL, changed, moved
 
 
@@ -116,7 +117,7 @@ TABLE = [
 
 
 @pytest.mark.requirement("TRU-21")
-@pytest.mark.parametrize(("before", "after", "weight"), TABLE)
+@rows(("before", "after", "weight"), TABLE)
 def test_a_change_weighs_what_it_costs_a_caller(
     before: JSONObject, after: JSONObject, weight: str
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_change_weighs_what_it_costs_a_caller(
 
 
 @pytest.mark.requirement("TRU-21")
-@pytest.mark.parametrize("mutation", MUTATIONS)
+@rows("mutation", MUTATIONS)
 def test_whatever_is_withheld_has_a_difference_to_show(mutation: str) -> None:
     assert diff_definitions(TOOL, MUTATIONS[mutation])
 
@@ -154,7 +155,7 @@ def test_an_argument_that_comes_and_is_needed_is_reported_once() -> None:
 
 
 @pytest.mark.requirement("TRU-21")
-@pytest.mark.parametrize(
+@rows(
     ("before", "after"),
     [
         pytest.param(schema(properties=[]), schema(properties={}), id="no map of properties"),
@@ -165,7 +166,7 @@ def test_what_makes_no_sense_is_shown_whole(before: JSONObject, after: JSONObjec
     assert diff_definitions(before, after) == (Change("breaking", "", before, after),)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("before", "after", "expected"),
     [
         pytest.param(

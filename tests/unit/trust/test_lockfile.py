@@ -22,6 +22,7 @@ from discovery_engine.trust.lockfile import (
     to_text,
 )
 from tests.factories import make_catalog, make_part, make_server
+from tests.rows import rows
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
 MAIL = ServerName("mail")
@@ -66,7 +67,7 @@ def test_the_file_hides_nothing_and_tells_no_secret() -> None:
 
 
 @pytest.mark.requirement("TRU-31")
-@pytest.mark.parametrize("mutation", MUTATIONS)
+@rows("mutation", MUTATIONS)
 def test_a_tool_that_means_something_else_is_not_pinned(mutation: str) -> None:
     lock = lock_of(TOOL)
 
@@ -81,7 +82,7 @@ def test_a_tool_in_another_order_is_pinned(seed: int) -> None:
 
 
 @pytest.mark.requirement("TRU-32")
-@pytest.mark.parametrize(
+@rows(
     ("now", "found"),
     [
         pytest.param(lock_of(TOOL), [], id="nothing"),
@@ -131,7 +132,7 @@ def edited(**fields: object) -> str:
 
 
 @pytest.mark.requirement("TRU-33")
-@pytest.mark.parametrize(
+@rows(
     ("text", "message"),
     [
         pytest.param("", "line 1", id="empty"),

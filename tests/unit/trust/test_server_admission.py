@@ -20,6 +20,7 @@ from discovery_engine.trust.lockfile import Lock, PinnedServer
 from discovery_engine.trust.server_admission import admit
 from discovery_engine.trust.server_identity import Identity, known_as, written_identity
 from discovery_engine.upstream.identity import identity_as_configured
+from tests.rows import rows
 
 PATH = "/repo/discovery.yaml"
 ENVIRON = {"PATH": "/usr/bin:/bin", "TOKEN": "t"}
@@ -85,7 +86,7 @@ CHANGED = [
 
 
 @pytest.mark.requirement("TRU-3")
-@pytest.mark.parametrize("changed", CHANGED)
+@rows("changed", CHANGED)
 def test_an_approval_ends_with_any_change_of_what_runs(changed: ServerSettings) -> None:
     with pytest.raises(UntrustedServerError):
         let_pass(changed, approving(found()))
@@ -103,7 +104,7 @@ def test_a_program_of_the_same_name_elsewhere_is_another(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("TRU-3")
-@pytest.mark.parametrize(
+@rows(
     "changed",
     [
         pytest.param(replace(REMOTE, url="https://example.org/mcp2"), id="address"),
@@ -119,7 +120,7 @@ def test_an_approval_ends_with_any_change_of_what_is_reached(changed: RemoteTran
 
 
 @pytest.mark.requirement("TRU-4")
-@pytest.mark.parametrize(
+@rows(
     "changed",
     [
         pytest.param({"tags": ("x",)}, id="tags"),
@@ -173,7 +174,7 @@ def test_without_a_file_a_server_is_known_by_how_it_is_reached() -> None:
 
 
 @pytest.mark.requirement("TRU-31")
-@pytest.mark.parametrize("is_untrusted_origin", [True, False])
+@rows("is_untrusted_origin", [True, False])
 def test_with_a_lock_in_force_a_server_must_be_pinned(is_untrusted_origin: bool) -> None:
     server = found(is_untrusted_origin=is_untrusted_origin)
     pinned = PinnedServer(written_identity(server), "", "", {}, {})

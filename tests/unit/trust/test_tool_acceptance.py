@@ -22,6 +22,7 @@ from discovery_engine.trust.tool_acceptance import (
     withheld,
 )
 from tests.factories import make_definition, make_tool
+from tests.rows import rows
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
 JSON = st.recursive(
@@ -41,7 +42,7 @@ def accepted(definition: JSONObject = TOOL) -> AcceptedTools:
 
 
 @pytest.mark.requirement("TRU-10")
-@pytest.mark.parametrize("mutation", MUTATIONS)
+@rows("mutation", MUTATIONS)
 def test_every_change_of_meaning_is_caught(mutation: str) -> None:
     assert withheld(tool(MUTATIONS[mutation]), "on_first_use", accepted()) == "changed"
 
@@ -64,7 +65,7 @@ def test_a_change_is_caught_in_whatever_order_it_comes(seed: int, mutation: str)
 
 
 @pytest.mark.requirement("TRU-11")
-@pytest.mark.parametrize(
+@rows(
     ("one", "other"),
     [
         pytest.param('{"maximum": 1}', '{"maximum": 1.0}', id="1 and 1.0"),
@@ -90,7 +91,7 @@ def test_two_spellings_of_one_value_mean_the_same(one: str, other: str) -> None:
 
 
 @pytest.mark.requirement("TRU-10")
-@pytest.mark.parametrize(
+@rows(
     ("one", "other"),
     [
         pytest.param({"a": "ab", "b": "c"}, {"a": "a", "b": "bc"}, id="joined texts"),
@@ -125,7 +126,7 @@ def test_data_means_the_same_if_and_only_if_it_is_the_same(one: object, other: o
 
 
 @pytest.mark.requirement("TRU-12", "TRU-13")
-@pytest.mark.parametrize(
+@rows(
     ("policy", "new", "another"),
     [
         pytest.param("on_first_use", None, "changed", id="on_first_use"),
@@ -162,7 +163,7 @@ def test_the_first_sight_accepts_tools_and_instructions_once() -> None:
 
 
 @pytest.mark.requirement("TRU-13")
-@pytest.mark.parametrize("policy", ["quarantine", "open"])
+@rows("policy", ["quarantine", "open"])
 def test_no_other_policy_accepts_by_looking(policy: TrustPolicy) -> None:
     assert list(first_seen("s", [make_tool()], "", policy, {})) == []
 
@@ -179,7 +180,7 @@ def test_who_invents_names_without_end_has_the_rest_withheld() -> None:
 
 
 @pytest.mark.requirement("TRU-14")
-@pytest.mark.parametrize("before", ["", "Be kind."])
+@rows("before", ["", "Be kind."])
 def test_other_instructions_are_withheld(before: str) -> None:
     one = accept_instructions("s", before)
     known = {one.tool: frozenset({one.meaning})}

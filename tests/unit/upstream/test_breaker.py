@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from discovery_engine.upstream.breaker import Breaker, RetryLater
+from tests.rows import rows
 
 
 class Clock:
@@ -96,7 +96,7 @@ def test_somebody_who_insists_is_let_through_once() -> None:
     assert (insisting, may_try(tested)) == (True, False)
 
 
-@pytest.mark.parametrize(("gap", "is_looping"), [(29.0, True), (31.0, False)])
+@rows(("gap", "is_looping"), [(29.0, True), (31.0, False)])
 def test_five_exits_within_two_minutes_are_a_crash_loop(gap: float, is_looping: bool) -> None:
     clock = Clock()
     tested = breaker(clock)

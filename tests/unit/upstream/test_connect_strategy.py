@@ -10,6 +10,7 @@ from discovery_engine.upstream.connect_strategy import (
     next_strategy,
 )
 from discovery_engine.upstream.connection import Era
+from tests.rows import rows
 from tests.servers.programs import fault_server, remote_server
 
 STDIO, AUTO = fault_server(), remote_server("http://h/")
@@ -21,7 +22,7 @@ def failed(kind: str) -> UnavailableError:
     return UnavailableError("faulty", FailureKind(kind), "it did not work")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("server", "remembered", "attempt"),
     [
         pytest.param(STDIO, None, ConnectStrategy("stdio"), id="program"),
@@ -37,7 +38,7 @@ def test_what_is_remembered_comes_first(
     assert first_strategy(server, remembered) == attempt
 
 
-@pytest.mark.parametrize(
+@rows(
     ("server", "attempt", "kind", "following"),
     [
         pytest.param(
@@ -69,7 +70,7 @@ def test_a_failure_decides_what_is_tried_next(
     assert next_strategy(server, attempt, failed(kind)) == following
 
 
-@pytest.mark.parametrize("kind", ["http", "not_mcp"])
+@rows("kind", ["http", "not_mcp"])
 def test_auto_falls_back_to_sse_once(kind: str) -> None:
     first = failed(kind)
 

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport, Timeouts
@@ -15,6 +14,7 @@ from discovery_engine.upstream.connection import (
     connection_fingerprint,
     resolved_transport,
 )
+from tests.rows import rows
 from tests.servers.programs import fault_server, remote_server
 
 
@@ -50,14 +50,12 @@ def test_every_difference_in_the_way_gives_another_fingerprint() -> None:
     assert len({connection_fingerprint(server) for server in servers}) == len(servers)
 
 
-@pytest.mark.parametrize("era", [Era("stdio"), Era("http", {"supportedVersions": ["x"]})])
+@rows("era", [Era("stdio"), Era("http", {"supportedVersions": ["x"]})])
 def test_an_era_comes_back_from_json(era: Era) -> None:
     assert Era.from_json(era.to_json()) == era
 
 
-@pytest.mark.parametrize(
-    "remembered", [None, {}, {"carrier": "pigeon", "discover": None}, {"carrier": "sse"}]
-)
+@rows("remembered", [None, {}, {"carrier": "pigeon", "discover": None}, {"carrier": "sse"}])
 def test_what_is_not_an_era_is_not_remembered(remembered: dict | None) -> None:
     assert Era.from_json(remembered) is None
 

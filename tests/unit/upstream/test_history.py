@@ -7,6 +7,7 @@ from discovery_engine.events import EventBus
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.state import ServerState
 from tests.factories import make_server
+from tests.rows import rows
 
 GONE = UnavailableError("github", FailureKind.LOST, "it went away")
 
@@ -30,7 +31,7 @@ def test_how_a_session_was_lost_is_told_once_that_is_known() -> None:
     assert (condition.state, condition.reason) == (ServerState.FAILING, "it exited with status 7")
 
 
-@pytest.mark.parametrize("kind", ["needs_config", "untrusted", "busy"])
+@rows("kind", ["needs_config", "untrusted", "busy"])
 @pytest.mark.requirement("UPS-66")
 def test_what_was_not_even_tried_is_not_held_against_a_server(kind: str) -> None:
     history = ServerHistory(

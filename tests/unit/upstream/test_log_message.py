@@ -10,6 +10,7 @@ from discovery_engine._util.text import clean
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.log_message import presented_message
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("NTF-23")
 
@@ -26,7 +27,7 @@ def known() -> None:
     KNOWN_SECRETS.add([SECRET], [SECRET])
 
 
-@pytest.mark.parametrize(
+@rows(
     ("own", "shown"),
     [
         (None, "github"),
@@ -42,12 +43,12 @@ def test_the_logger_begins_with_the_servers_name(own: Any, shown: str) -> None:
     assert presented_message(SERVER, params)["logger"] == shown
 
 
-@pytest.mark.parametrize("level", ["loud", None, 7, [], "INFO"])
+@rows("level", ["loud", None, 7, [], "INFO"])
 def test_a_level_that_is_none_is_one(level: Any) -> None:
     assert presented_message(SERVER, {"level": level, "data": "x"})["level"] == "info"
 
 
-@pytest.mark.parametrize(
+@rows(
     "data",
     [
         f"token is {SECRET}",
@@ -70,7 +71,7 @@ def test_a_message_hides_no_character() -> None:
     assert data_of({"a": [hidden]}) == {"a": [clean(hidden)]}
 
 
-@pytest.mark.parametrize("data", ["x" * 1_000_000, {"a": ["x" * 1_000] * 1_000}])
+@rows("data", ["x" * 1_000_000, {"a": ["x" * 1_000] * 1_000}])
 def test_a_message_is_cut(data: Any) -> None:
     shown = data_of(data)
 

@@ -10,6 +10,7 @@ from discovery_engine import scanner
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
 from discovery_engine.upstream.question import Question, declarable, merged, of_questions
+from tests.rows import rows
 from tests.steps import finished, texts_of_steps
 
 NAMES = st.sampled_from(["elicitation", "sampling", "roots", "experimental", "made up"])
@@ -64,7 +65,7 @@ def test_only_what_can_be_passed_on_is_declared() -> None:
     assert of_questions(declarable({"roots": {"listChanged": True}})) == {"roots": {}}
 
 
-@pytest.mark.parametrize(
+@rows(
     "request_",
     [None, [], {}, {"method": 7}, {"method": "tools/call"}, {"method": "ping", "params": {}}],
 )
@@ -73,7 +74,7 @@ def test_what_is_no_question_is_not_asked(request_: Any) -> None:
 
 
 @pytest.mark.requirement("QST-42")
-@pytest.mark.parametrize("meta", [None, [], "text", {"vendor": 1}])
+@rows("meta", [None, [], "text", {"vendor": 1}])
 def test_the_server_is_named_whatever_its_meta_is(meta: Any) -> None:
     params: JSONObject = {"message": "?", "_meta": meta}
 
@@ -85,7 +86,7 @@ def test_the_server_is_named_whatever_its_meta_is(meta: Any) -> None:
 
 
 @pytest.mark.requirement("QST-44")
-@pytest.mark.parametrize(
+@rows(
     ("params", "is_too_large"),
     [
         pytest.param({"message": "x" * 60_000}, False, id="long"),
@@ -99,7 +100,7 @@ def test_a_form_has_a_limit(params: JSONObject, is_too_large: bool) -> None:
 
 
 @pytest.mark.requirement("QST-44")
-@pytest.mark.parametrize(
+@rows(
     ("method", "params", "is_too_large"),
     [
         ("sampling/createMessage", {"messages": [{"data": "x" * 1_900_000}]}, False),

@@ -18,6 +18,7 @@ from discovery_engine.upstream.startup import (
     Startup,
     startup_timeout,
 )
+from tests.rows import rows
 
 
 def server(command: str, *args: str, connect: float | None = None) -> ServerSettings:
@@ -26,7 +27,7 @@ def server(command: str, *args: str, connect: float | None = None) -> ServerSett
 
 
 @pytest.mark.requirement("UPS-71")
-@pytest.mark.parametrize(
+@rows(
     "words",
     [
         pytest.param(("npx", "-y", "a-server"), id="npx"),
@@ -59,7 +60,7 @@ def test_an_address_has_the_usual_time_always() -> None:
 
 
 @pytest.mark.requirement("UPS-71")
-@pytest.mark.parametrize("seconds", [0.5, USUAL_CONNECT, 600.0])
+@rows("seconds", [0.5, USUAL_CONNECT, 600.0])
 def test_what_the_owner_allows_holds_for_every_start(seconds: float) -> None:
     runner = server("npx", "-y", "a-server", connect=seconds)
 

@@ -24,6 +24,7 @@ from discovery_engine.upstream.call import Call, QuestionSettings
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.task import TaskState
 from discovery_engine.upstream.task_wait import TaskWait
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +107,7 @@ async def test_a_server_that_cannot_be_reached_for_its_task_leaves_the_outcome_u
 
 
 @pytest.mark.requirement("TSK-3")
-@pytest.mark.parametrize(
+@rows(
     ("wanted", "seconds"),
     [
         ({}, 1.0),

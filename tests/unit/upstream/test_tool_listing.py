@@ -19,6 +19,7 @@ from discovery_engine.upstream.listing import (
     split_usable,
 )
 from tests.factories import make_definition
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -48,14 +49,12 @@ def test_what_is_taken_for_small_is_small(value: Any) -> None:
     assert not _is_small(definition) or len(json.dumps(definition)) <= _MAX_SIZE
 
 
-@pytest.mark.parametrize(
-    ("length", "fault"), [(_MAX_SIZE - 200, None), (_MAX_SIZE, "it is larger than 64 KiB")]
-)
+@rows(("length", "fault"), [(_MAX_SIZE - 200, None), (_MAX_SIZE, "it is larger than 64 KiB")])
 def test_a_large_definition_is_measured(length: int, fault: str | None) -> None:
     assert fault_of(make_definition(vendor="x" * length)) == fault
 
 
-@pytest.mark.parametrize("description", ["text", None])
+@rows("description", ["text", None])
 def test_a_description_may_be_missing(description: str | None) -> None:
     assert fault_of(make_definition() | {"description": description}) is None
 
@@ -111,7 +110,7 @@ async def test_too_many_tools_cut_the_list() -> None:
     assert (len(pages.definitions), pages.cut) == (20_000, "it has more than 20000 tools")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("ttl_ms", "ttl"),
     [
         (1500, 1.5),

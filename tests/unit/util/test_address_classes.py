@@ -7,10 +7,11 @@ from discovery_engine._util.address_classes import (
     is_private_name,
     reachable_classes,
 )
+from tests.rows import rows
 
 
 @pytest.mark.requirement("MKT-20")
-@pytest.mark.parametrize(
+@rows(
     ("addresses", "found"),
     [
         ("1.1.1.1 8.8.8.8 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::808:808", "public"),
@@ -35,7 +36,7 @@ def test_an_address_has_the_class_of_where_it_leads(addresses: str, found: str) 
 
 
 @pytest.mark.requirement("MKT-20")
-@pytest.mark.parametrize(
+@rows(
     ("host", "classes"),
     [
         ("registry.example.com", {"public"}),

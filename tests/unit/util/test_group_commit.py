@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.group_commit import GroupCommit
 from discovery_engine._util.tasks import open_task_group
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +97,7 @@ async def test_an_error_is_of_its_group_alone() -> None:
     assert writer.errors == dict.fromkeys((1, 13), "13 cannot be written")
 
 
-@pytest.mark.parametrize("gone", [1, 2])
+@rows("gone", [1, 2])
 async def test_a_caller_that_is_cancelled_leaves_no_other_of_its_group_waiting(gone: int) -> None:
     writer = Writer()
     scope = anyio.CancelScope()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine._util.json import parse_json
+from tests.rows import rows
 
 
 def test_what_the_standard_knows_is_read() -> None:
     assert parse_json(' {"a": [1, 2.5, null, true, "é"]} ') == {"a": [1, 2.5, None, True, "é"]}
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         pytest.param("", id="nothing"),

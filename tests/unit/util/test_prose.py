@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.prose import first_sentence
+from tests.rows import rows
 
 
 @pytest.mark.requirement("MET-36")
-@pytest.mark.parametrize(
+@rows(
     ("text", "first"),
     [
         pytest.param("Code and issues. Be kind.", "Code and issues.", id="plain"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.retry_after import LONGEST_PAUSE, retry_after
+from tests.rows import rows
 
 NOON = 1_792_584_000.0  # Wed, 21 Oct 2026 12:00:00 GMT
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "seconds"),
     [
         ("120", 120.0),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine._util.suggestions import closest, did_you_mean, nearest
+from tests.rows import rows
 
 KNOWN = ["create_issue", "list_issues", "get_repository", "delete_repository"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("word", "first"),
     [
         pytest.param("craete_issue", "create_issue", id="letters swapped"),
@@ -24,7 +25,7 @@ def test_the_likest_name_comes_first(word: str, first: str) -> None:
     assert nearest(word, KNOWN)[0] == first
 
 
-@pytest.mark.parametrize(
+@rows(
     ("word", "known"),
     [
         pytest.param("zzz", KNOWN, id="no letter in common"),

@@ -23,6 +23,7 @@ from discovery_engine._util.text import (
     unseen,
     visible,
 )
+from tests.rows import rows
 
 # Default-ignorable, format and control characters, odd blanks: as of Unicode 14.
 RANGES = (
@@ -53,7 +54,7 @@ MIXED = st.lists(
 ).map("".join)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "cleaned"),
     [
         pytest.param("plain words", "plain words", id="plain"),
@@ -88,7 +89,7 @@ def test_there_are_511_hidden_characters() -> None:
 
 
 @pytest.mark.requirement("TXT-1")
-@pytest.mark.parametrize("make", [clean, visible, escaped])
+@rows("make", [clean, visible, escaped])
 def test_no_hidden_character_stays(make: Callable[[str], str]) -> None:
     left = [c for c in HIDDEN if c in make(f"some{c}text")]
 
@@ -96,7 +97,7 @@ def test_no_hidden_character_stays(make: Callable[[str], str]) -> None:
 
 
 @pytest.mark.requirement("TXT-2")
-@pytest.mark.parametrize("emoji", EMOJI)
+@rows("emoji", EMOJI)
 def test_what_makes_an_emoji_stays(emoji: str) -> None:
     text = f"Fine {emoji} text"
 
@@ -143,7 +144,7 @@ def test_words_in_quotes_cannot_close_them(text: str) -> None:
 
 
 @pytest.mark.requirement("TXT-4")
-@pytest.mark.parametrize(
+@rows(
     ("name", "shown"),
     [
         *((name, name) for name in ("create_issue", "$filter", "user.name", "größe", "get-env")),
@@ -193,7 +194,7 @@ def test_runs_of_hidden_characters_are_found() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("unit", ["\x9d", "\x1b", "\x1b]", "\x1b[0", "\u200b", "\x90\r"])
+@rows("unit", ["\x9d", "\x1b", "\x1b]", "\x1b[0", "\u200b", "\x90\r"])
 def test_a_flood_of_introducers_is_cleaned_in_one_pass(unit: str) -> None:
     assert len(clean(unit * 200_000).strip("0\n")) == 0
 

@@ -8,6 +8,7 @@ from discovery_engine.catalog import ServerPart
 from discovery_engine.errors import ServerNotFoundError, ToolAmbiguousError, ToolNotFoundError
 from discovery_engine.view.addresses import AddressBook
 from tests.factories import make_catalog, make_entry, make_part
+from tests.rows import rows
 
 GITHUB = make_part(
     "github", "create_issue", "list_issues", make_entry("delete_repository", enabled=False)
@@ -19,7 +20,7 @@ def book(*parts: ServerPart) -> AddressBook:
     return AddressBook(make_catalog(*parts), [part.server for part in parts], str)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "server"),
     [
         pytest.param("GitHub", "github", id="another case"),
@@ -32,7 +33,7 @@ def test_a_server_is_found_in_any_case_that_names_one_only(name: str, server: st
     assert addresses.server(name) == server
 
 
-@pytest.mark.parametrize(
+@rows(
     ("word", "servers"),
     [
         pytest.param("github", ["github"], id="a server"),
@@ -46,12 +47,12 @@ def test_a_word_tells_which_servers_it_may_be_about(word: str, servers: list[str
     assert book(GITHUB, CLOCK).servers_in(word) == servers
 
 
-@pytest.mark.parametrize("word", ["STRASSE:fegen", "Strasse__fegen", "mcp__straße__fegen"])
+@rows("word", ["STRASSE:fegen", "Strasse__fegen", "mcp__straße__fegen"])
 def test_a_name_that_is_longer_in_another_case_is_read_to_its_end(word: str) -> None:
     assert book(make_part("straße", "fegen")).tool(None, word).tool.name == "fegen"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "nearest"),
     [
         pytest.param("githb", "github", id="a slip"),
@@ -65,7 +66,7 @@ def test_an_unknown_server_is_answered_with_the_nearest(name: str, nearest: str)
     assert caught.value.nearest[0] == nearest
 
 
-@pytest.mark.parametrize(
+@rows(
     ("server", "tool"),
     [
         pytest.param("github", "create_issue", id="two words"),
@@ -106,7 +107,7 @@ def test_of_two_only_the_visible_one_is_meant() -> None:
     assert addresses.tool(None, "now").tool.server == "b"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("server", "tool", "nearest"),
     [
         pytest.param("github", "craete_issue", "create_issue", id="of that server"),
@@ -139,7 +140,7 @@ AWKWARD = make_part("a.b", make_entry("get/it", "a.b"))
 
 
 @pytest.mark.requirement("MOD-23")
-@pytest.mark.parametrize("server", [None, "a.b"])
+@rows("server", [None, "a.b"])
 def test_a_tool_is_found_by_its_name_towards_clients(server: str | None) -> None:
     addresses = book(GITHUB, AWKWARD)
     name = addresses.client_names.name(AWKWARD.entries[0].key)

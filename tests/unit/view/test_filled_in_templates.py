@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.view.uri_templates import expanded, matches
+from tests.rows import rows
 
 VALUES = {"a": "x y", "b": "é/1", "empty": "", "n": 3}
 
 
 @pytest.mark.requirement("RES-35")
-@pytest.mark.parametrize(
+@rows(
     ("template", "uri"),
     [
         ("x:/{a}", "x:/x%20y"),

@@ -29,6 +29,7 @@ from tests.factories import (
     make_part,
     make_settings,
 )
+from tests.rows import rows
 
 RESOURCE, TEMPLATE, PROMPT = OfferingKind
 UNUSED = Rule(patterns=("unused",), enabled=False)
@@ -83,7 +84,7 @@ def test_what_is_hidden_makes_no_address_ambiguous() -> None:
 
 
 @pytest.mark.requirement("RES-20")
-@pytest.mark.parametrize("uri", ["discovery://docs/usage-guide", "DISCOVERY://docs/x"])
+@rows("uri", ["discovery://docs/usage-guide", "DISCOVERY://docs/x"])
 def test_a_server_cannot_take_an_address_of_the_gateway(uri: str) -> None:
     mine = resource(uri)
     address = view(mine).offerings.address(mine.offering)
@@ -212,8 +213,8 @@ HIDDEN = [
 
 
 @pytest.mark.requirement("RES-23")
-@pytest.mark.parametrize("uri", HIDDEN)
-@pytest.mark.parametrize("by", ["listed", "rule", "whitelist"])
+@rows("uri", HIDDEN)
+@rows("by", ["listed", "rule", "whitelist"])
 def test_a_template_leads_to_nothing_that_is_hidden(uri: str, by: str) -> None:
     rules = {
         "listed": [],

@@ -24,6 +24,7 @@ from tests.factories import (
     make_problem,
     make_server,
 )
+from tests.rows import rows
 
 BROKEN = make_problem(Origin("f"), "command", "is empty")
 OFF = Verdict(enabled=False, reason="server")
@@ -38,7 +39,7 @@ def make_server_view(
     return ConfiguredServer(make_server(part.server, **fields), part, rules, live)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("part", "fields", "status"),
     [
         pytest.param(GITHUB, {}, ServerState.IDLE, id="known"),
@@ -77,7 +78,7 @@ def test_the_status_follows_from_what_is_known(
 
 
 @pytest.mark.requirement("HEA-2")
-@pytest.mark.parametrize(
+@rows(
     ("code", "live", "status", "reason"),
     [
         pytest.param(None, StateInfo(ServerState.READY), ServerState.READY, "", id="open"),
@@ -184,7 +185,7 @@ def test_a_rule_that_switches_it_off_is_named() -> None:
     assert "discovery.yaml" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("part", "live", "code"),
     [
         pytest.param(GITHUB, None, None, id="known"),
@@ -205,7 +206,7 @@ def test_an_answer_that_cannot_speak_for_it_is_told_so(
     assert (outage.code if outage else None) == code
 
 
-@pytest.mark.parametrize(
+@rows(
     ("verdict", "fields", "error"),
     [
         pytest.param(Verdict(), {"problem": BROKEN}, ConfigurationError, id="broken entry"),

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from discovery_engine.view.uri_spellings import keys
 from discovery_engine.view.uri_templates import matches
+from tests.rows import rows
 
 VALUES = st.text(alphabet="ab/%. é?", min_size=1, max_size=8)
 LITERALS = st.text(alphabet="ab/-:", max_size=5)
 
 
 @pytest.mark.requirement("RES-22")
-@pytest.mark.parametrize(
+@rows(
     ("template", "uri", "expected"),
     [
         ("file:///{path}", "file:///a", True),
@@ -64,7 +65,7 @@ def test_a_template_of_many_parts_takes_no_exponential_time() -> None:
 
 
 @pytest.mark.requirement("RES-23")
-@pytest.mark.parametrize(
+@rows(
     "written",
     [
         "file:///a/../secret",

@@ -16,6 +16,7 @@ from discovery_engine.agent.results.presentation import _with_heads_and_tails
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.runtime.result_store import ResultNotFoundError, ResultStore
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("RSL-1")
 
@@ -42,7 +43,7 @@ def test_a_long_text_of_a_resource_keeps_its_beginning() -> None:
     assert cuts == [Cut("content[0].resource.text", len(kept), 2000, "characters")]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("block", "path"),
     [
         (resource(blob="A" * 4000, mimeType="image/png"), "content[0].resource.blob"),
@@ -97,7 +98,7 @@ def test_what_has_no_room_at_all_is_null_and_named_by_its_bytes() -> None:
     assert prune({"a": [1, 2]}, 0, "x").cuts == (Cut("x", 0, 11, "bytes"),)
 
 
-@pytest.mark.parametrize("tokens", range(1, 60, 3))
+@rows("tokens", range(1, 60, 3))
 def test_deep_and_wide_json_is_cut_at_every_size(tokens: int) -> None:
     value: Any = {"leaf": "é" * 300, "list": ["x" * 50] * 9, "number": 10**30}
     for depth in range(20):
@@ -167,7 +168,7 @@ def test_results_are_dropped_when_their_client_leaves_and_when_their_files_are_g
 
 
 @pytest.mark.requirement("RSL-13")
-@pytest.mark.parametrize(
+@rows(
     ("transport", "place", "target"),
     [
         (StdioTransport(command="prog", args=("a",)), "a program on this machine", "prog a"),

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from discovery_engine.agent.results.cut_schema import cut_schema
 from discovery_engine.agent.results.json_cutting import prune
+from tests.rows import rows
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 VALUES = st.recursive(
@@ -113,7 +114,7 @@ def test_names_types_and_descriptions_stay() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         pytest.param({"$ref": "https://example.org/schema"}, id="elsewhere"),
@@ -128,7 +129,7 @@ def test_a_schema_that_would_lead_nowhere_is_not_shown(schema: Any) -> None:
     assert cut_schema(schema) is None
 
 
-@pytest.mark.parametrize("nonsense", [None, 7, "text", [7], {"a": 7}])
+@rows("nonsense", [None, 7, "text", [7], {"a": 7}])
 def test_keywords_with_values_of_another_type_do_no_harm(nonsense: Any) -> None:
     names = ["allOf", "anyOf", "oneOf", "enum", "properties", "items", "$defs", "required"]
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.document.tree import Position
 from discovery_engine.config.document.yaml_reader import read_document
+from tests.rows import rows
 
 
 @pytest.mark.requirement("CFG-4")
-@pytest.mark.parametrize(
+@rows(
     ("written", "meaning"),
     [
         ("true", True),
@@ -62,7 +63,7 @@ def test_each_node_knows_where_it_stands() -> None:
     assert (c.key, c.start, c.value) == (Position(3, 6), Position(3, 9), "x")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("content", "place"),
     [
         pytest.param(b"a: \xff", Position(1, 4), id="at once"),

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from discovery_engine.config.editing.diff_headings import headed_diff, keys_above
+from tests.rows import rows
 
 YAML = """\
 # ours
@@ -31,7 +32,7 @@ log: {level: debug}
 
 
 @pytest.mark.requirement("CFG-50")
-@pytest.mark.parametrize(
+@rows(
     ("line", "above"),
     [
         ("servers:", ""),

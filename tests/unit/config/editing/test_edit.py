@@ -32,6 +32,7 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import ConfigurationError
 from tests.factories import make_server
+from tests.rows import rows
 
 TEXT = """\
 # ours
@@ -189,7 +190,7 @@ def test_a_server_that_is_not_there_is_an_error_that_names_the_nearest(
 
 
 @pytest.mark.requirement("CFG-50")
-@pytest.mark.parametrize("edit", [remove_server, enable_server, disable_server])
+@rows("edit", [remove_server, enable_server, disable_server])
 def test_without_a_file_there_is_nothing_to_edit(
     edit: Callable[[Path, str], Edit], tmp_path: Path
 ) -> None:
@@ -239,7 +240,7 @@ def test_what_is_as_wanted_is_not_written_again(file: Path) -> None:
     assert not file.with_name("discovery.yaml.bak").exists()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "left"),
     [
         pytest.param("servers:\n  a: {command: x}\n", "servers:\n", id="the only one"),

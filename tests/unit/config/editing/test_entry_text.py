@@ -16,6 +16,7 @@ from discovery_engine.config.editing.entry_text import lost_comments, with_serve
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.serialization import deserialize_server, serialize_server
 from discovery_engine.config.settings import ServerSettings
+from tests.rows import rows
 
 TEXT = """\
 # ours
@@ -68,7 +69,7 @@ def lines(before: str, after: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.requirement("CFG-53")
-@pytest.mark.parametrize(
+@rows(
     ("changes", "gone", "came"),
     [
         pytest.param(

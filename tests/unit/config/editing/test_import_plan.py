@@ -24,6 +24,7 @@ from tests.factories import (
     make_problem,
     make_server,
 )
+from tests.rows import rows
 
 NO_SECRETS = EnvironmentResolver({})
 
@@ -42,7 +43,7 @@ def candidate(server: ServerSettings) -> ImportCandidate:
     return taken
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "value", "written"),
     [
         pytest.param("API_TOKEN", "abc", "${API_TOKEN}", id="by its name"),
@@ -73,7 +74,7 @@ def test_the_secret_of_an_oauth_client_becomes_a_reference() -> None:
 
 
 @pytest.mark.requirement("CLI-22")
-@pytest.mark.parametrize(
+@rows(
     ("server", "variable"),
     [
         pytest.param(stdio(env={"my.api-key": "abc"}), "MY_API_KEY", id="signs in a variable"),
@@ -100,7 +101,7 @@ def test_a_reference_that_takes_the_place_of_a_secret_can_be_read(
     assert taken.variables == (variable,)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("header", "value", "written"),
     [
         pytest.param("Authorization", "Bearer abc", "Bearer ${WEB_TOKEN}", id="bearer"),
@@ -114,7 +115,7 @@ def test_a_secret_in_a_header_becomes_a_reference(header: str, value: str, writt
     assert taken.server.transport == RemoteTransport("https://example.com/mcp", {header: written})
 
 
-@pytest.mark.parametrize(
+@rows(
     "server",
     [
         pytest.param(stdio(args=("--api-key", "abc")), id="argument"),

@@ -13,6 +13,7 @@ from discovery_engine.config.editing.section_edit import edit_sections, read_sec
 from discovery_engine.config.editing.section_text import section_text, with_section
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.errors import ConfigurationError, ViewNotFoundError
+from tests.rows import rows
 
 RULES = '- pattern: "*delete*"\n  enabled: false\n'
 PATHS = [
@@ -55,8 +56,8 @@ def entries(path: tuple[str, ...]) -> str:
 
 
 @pytest.mark.requirement("CFG-51")
-@pytest.mark.parametrize("path", PATHS, ids=".".join)
-@pytest.mark.parametrize("text", SHAPES)
+@rows("path", PATHS, ids=".".join)
+@rows("text", SHAPES)
 def test_a_section_that_is_written_as_it_is_shown_changes_no_byte(
     text: str, path: tuple[str, ...]
 ) -> None:
@@ -65,8 +66,8 @@ def test_a_section_that_is_written_as_it_is_shown_changes_no_byte(
 
 @pytest.mark.thorough
 @pytest.mark.requirement("CFG-51")
-@pytest.mark.parametrize("path", PATHS, ids=".".join)
-@pytest.mark.parametrize("text", SHAPES)
+@rows("path", PATHS, ids=".".join)
+@rows("text", SHAPES)
 def test_a_section_gets_its_entries_and_the_others_keep_theirs(
     text: str, path: tuple[str, ...]
 ) -> None:
@@ -152,7 +153,7 @@ def test_the_sections_of_a_file_are_listed_with_their_lines(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("CFG-52")
-@pytest.mark.parametrize(
+@rows(
     ("sections", "place"),
     [
         pytest.param({"toolRules": "\n- pattern: a\n  enabld: no"}, "toolRules:3:3", id="key"),

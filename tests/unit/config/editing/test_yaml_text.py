@@ -16,12 +16,13 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.rules.rule import Rule
 from tests.factories import make_server
+from tests.rows import rows
 
 NEW = make_server("new", transport=StdioTransport("new", args=("no", "12:30")))
 RULE = Rule(("delete_*",), servers=("new",), enabled=False)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         pytest.param("", id="empty"),
@@ -127,7 +128,7 @@ def test_line_ends_stay_and_those_of_windows_are_taken_up() -> None:
     assert mixed.startswith("# ours\r\nservers:\n  a: {command: b}\n  new:\n")
 
 
-@pytest.mark.parametrize("text", ["a: 1", "a: 1\r\nb: 2\r\n"])
+@rows("text", ["a: 1", "a: 1\r\nb: 2\r\n"])
 def test_nothing_to_add_changes_nothing(text: str) -> None:
     assert with_servers(text, [], []) == text
 

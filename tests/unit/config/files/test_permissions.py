@@ -13,6 +13,7 @@ from discovery_engine.config.files.location import locate
 from discovery_engine.config.files.permissions import may_others_write, writable_by_others
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.loading.untrusted import is_untrusted_origin
+from tests.rows import rows
 
 ME, OTHER, ROOT = 4_000_001, 4_000_002, 0
 GROUP = 4_000_003  # one that there is not
@@ -27,7 +28,7 @@ MINE = status(FILE | 0o644)
 
 
 @pytest.mark.requirement("TRU-52")
-@pytest.mark.parametrize(
+@rows(
     ("info", "inside", "is_open"),
     [
         (status(FILE | 0o644), None, False),
@@ -79,7 +80,7 @@ def _is_own(user: Any, grp: Any) -> bool:
 
 
 @pytest.mark.requirement("TRU-52")
-@pytest.mark.parametrize("where", ["the file", "its folder", "a folder above"])
+@rows("where", ["the file", "its folder", "a folder above"])
 def test_one_open_place_is_enough_and_is_named_with_the_way_to_close_it(
     tmp_path: Path, where: str
 ) -> None:

@@ -17,6 +17,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_problem
+from tests.rows import rows
 
 NO_SECRETS = EnvironmentResolver({})
 
@@ -65,7 +66,7 @@ def test_a_taken_name_gets_the_source_behind_it() -> None:
 
 
 @pytest.mark.requirement("CFG-31")
-@pytest.mark.parametrize(
+@rows(
     ("first", "second"),
     [
         pytest.param(started("a", "npx", "x"), started("b", "npx", "x"), id="command"),
@@ -98,7 +99,7 @@ def test_two_ways_to_one_endpoint_are_one_server(
     assert "'a'" in warning.message
 
 
-@pytest.mark.parametrize(
+@rows(
     ("first", "second"),
     [
         pytest.param(started("a", "npx", "x"), started("b", "npx", "y"), id="arguments"),
@@ -125,7 +126,7 @@ def with_headers(server: ServerSettings, headers: dict[str, str]) -> ServerSetti
 
 
 @pytest.mark.requirement("CFG-31")
-@pytest.mark.parametrize(
+@rows(
     ("first", "second", "expected"),
     [
         pytest.param(

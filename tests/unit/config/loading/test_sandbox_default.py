@@ -11,6 +11,7 @@ import pytest
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.sandbox_settings import NO_SANDBOX, SandboxSettings
 from discovery_engine.config.settings import ServerSettings
+from tests.rows import rows
 
 AUTO = SandboxSettings("auto")
 
@@ -79,7 +80,7 @@ def test_servers_of_other_clients_get_the_default_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SBX-1")
-@pytest.mark.parametrize(
+@rows(
     ("sandbox", "problem"),
     [
         ("landlok", "did you mean 'landlock'?"),

@@ -38,6 +38,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 
 SECTIONS = {
     Settings: (),
@@ -96,7 +97,7 @@ def at(settings: Any, path: tuple[str, ...]) -> Any:
 
 
 @pytest.mark.requirement("TRU-8")
-@pytest.mark.parametrize(("section", "path"), SECTIONS.items())
+@rows(("section", "path"), SECTIONS.items())
 def test_a_field_that_is_added_to_a_section_is_its_owners_alone(
     section: type[Struct], path: tuple[str, ...]
 ) -> None:
@@ -111,7 +112,7 @@ def test_a_field_that_is_added_to_a_section_is_its_owners_alone(
 
 
 @pytest.mark.requirement("TRU-8")
-@pytest.mark.parametrize(("section", "path"), ENTRIES.items())
+@rows(("section", "path"), ENTRIES.items())
 def test_a_field_that_is_added_to_a_servers_entry_is_its_owners_alone(
     section: type[Struct], path: tuple[str, ...]
 ) -> None:
@@ -125,7 +126,7 @@ def test_a_field_that_is_added_to_a_servers_entry_is_its_owners_alone(
 
 
 @pytest.mark.requirement("TRU-8")
-@pytest.mark.parametrize("transport", TRANSPORTS.values(), ids=lambda one: type(one).__name__)
+@rows("transport", TRANSPORTS.values(), ids=lambda one: type(one).__name__)
 def test_a_field_that_is_added_to_a_transport_is_its_owners_alone(transport: Any) -> None:
     server = replace(make_server("a"), transport=wider(transport))
 
@@ -171,7 +172,7 @@ def elsewhere(*embeddings: str, **more: str) -> dict[str, object]:
 
 
 @pytest.mark.requirement("TRU-8")
-@pytest.mark.parametrize(
+@rows(
     ("loosening", "keys"),
     [
         pytest.param({"trust": "open"}, "trust", id="trust"),
@@ -307,7 +308,7 @@ class TestDiscovery:
         return locate(environ={"XDG_CONFIG_HOME": str(home)}, cwd=folder)
 
     @pytest.mark.requirement("TRU-2")
-    @pytest.mark.parametrize("where", ["discovery.yaml", ".discovery/discovery.yaml"])
+    @rows("where", ["discovery.yaml", ".discovery/discovery.yaml"])
     def test_what_lies_in_the_working_folder_was_discovered(
         self, tmp_path: Path, where: str
     ) -> None:

@@ -8,6 +8,7 @@ from discovery_engine.config.sources import _READERS, SOURCE_TYPES
 from discovery_engine.config.sources.client_table import ClientRow, load_table
 from discovery_engine.config.sources.locations import layout_of
 from discovery_engine.config.sources.variables import _SYNTAXES
+from tests.rows import rows
 
 CLIENTS = pytest.mark.parametrize("client", [*load_table().clients.values()], ids=SOURCE_TYPES)
 
@@ -38,7 +39,7 @@ def test_the_main_clients_are_there() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@rows(
     ("platform", "layout"),
     [
         ("win32", "windows"),

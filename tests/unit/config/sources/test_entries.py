@@ -15,6 +15,7 @@ from discovery_engine.config.sources.entries import EntryReader, entries_of
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
+from tests.rows import rows
 
 URL = "https://a.example/mcp"
 
@@ -27,7 +28,7 @@ def read(entry: object, client: str = "custom") -> ServerSettings:
     return reader.read(ServerName("a"), entry, key="a").server
 
 
-@pytest.mark.parametrize(
+@rows(
     ("entry", "oauth"),
     [
         pytest.param(
@@ -78,7 +79,7 @@ def test_the_oauth_of_other_clients_is_kept(entry: Any, oauth: OAuthSettings) ->
     assert transport.oauth == oauth
 
 
-@pytest.mark.parametrize(
+@rows(
     ("entry", "transport"),
     [
         pytest.param({"command": "x"}, StdioTransport("x"), id="command"),
@@ -137,7 +138,7 @@ def test_an_entry_says_how_its_server_is_reached(entry: object, transport: objec
 
 
 @pytest.mark.requirement("SRC-22")
-@pytest.mark.parametrize(
+@rows(
     ("entry", "path", "message"),
     [
         pytest.param("x", "", "must be a map that describes a server", id="text"),
@@ -214,7 +215,7 @@ def test_a_problem_names_the_field(entry: object, path: str, message: str) -> No
     assert problem.message == message
 
 
-@pytest.mark.parametrize(
+@rows(
     ("entry", "path"),
     [
         pytest.param({"env_vars": "A"}, "env_vars", id="no-list"),
@@ -230,7 +231,7 @@ def test_names_of_variables_are_checked(entry: dict[str, Any], path: str) -> Non
 
 
 @pytest.mark.requirement("SRC-15")
-@pytest.mark.parametrize(
+@rows(
     ("switches", "enabled"),
     [
         ({}, True),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.sources.formats import UnreadableError, format_of, parse
+from tests.rows import rows
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.text(),
@@ -14,7 +15,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("kind", "text", "value"),
     [
         pytest.param("json", '{"a": 1.10, "b": 007}', None, id="json-bad-number"),
@@ -65,7 +66,7 @@ def test_a_text_is_read_by_its_format(kind: str, text: str, value: object) -> No
         assert parse(text.encode(), kind) == value  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@rows("encoding", ["utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_no_part_of_the_text(encoding: str) -> None:
     assert parse('{"a": "ü"}'.encode(encoding), "json") == {"a": "ü"}
 
@@ -75,8 +76,8 @@ def test_half_a_character_is_not_read() -> None:
         parse(b"\xff\xfe\x00", "json")
 
 
-@pytest.mark.parametrize("kind", ["json", "toml", "yaml", "any"])
-@pytest.mark.parametrize(
+@rows("kind", ["json", "toml", "yaml", "any"])
+@rows(
     "text",
     [
         pytest.param("[" * 100_000, id="lists"),
@@ -90,7 +91,7 @@ def test_what_is_nested_too_deeply_is_not_read(kind: str, text: str) -> None:
         parse(text.encode(), kind)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "reason"),
     [
         pytest.param(
@@ -126,9 +127,7 @@ def test_a_long_broken_json_text_is_not_tried_in_a_slow_way() -> None:
     assert (caught.value.line, caught.value.column) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "kind"), [(".JSONC", "json"), (".yml", "yaml"), (".toml", "toml"), ("", "any")]
-)
+@rows(("suffix", "kind"), [(".JSONC", "json"), (".yml", "yaml"), (".toml", "toml"), ("", "any")])
 def test_the_ending_of_a_name_tells_the_format(suffix: str, kind: str) -> None:
     assert format_of(suffix, "any") == kind
 
@@ -149,7 +148,7 @@ def test_comments_change_nothing(value: object) -> None:
 
 
 @pytest.mark.requirement("SRC-23")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         pytest.param("\n" + "a." * 100_000 + "b = 1", id="key"),

@@ -17,6 +17,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.secrets.references import references
 from tests.factories import make_tool
+from tests.rows import rows
 from tests.unit.config.sources.conftest import Machine
 
 _KEYS = st.sampled_from(
@@ -305,7 +306,7 @@ def test_a_broken_entry_is_that_server_alone_and_shows_no_value(machine: Machine
 
 
 @pytest.mark.requirement("SRC-17")
-@pytest.mark.parametrize(
+@rows(
     ("written", "name"),
     [
         pytest.param("github", "github", id="plain"),

@@ -15,6 +15,7 @@ from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import make_tool
+from tests.rows import rows
 
 HERE = Origin("file")
 NAMES = st.text(st.sampled_from("ab*?[]{},!/\\:|^$.-("), min_size=1, max_size=8).filter(
@@ -28,7 +29,7 @@ def enabled(rules: tuple[Rule | None, ...], names: list[str], server: str = "s")
     return [name for name, verdict in zip(names, verdicts, strict=True) if verdict.enabled]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "pattern"),
     [
         ("get_file", "get_file"),
@@ -63,7 +64,7 @@ def test_an_empty_deny_list_is_no_rule() -> None:
     assert deny_rule("s", [], HERE) is None
 
 
-@pytest.mark.parametrize(
+@rows(
     ("switches", "left"),
     [
         pytest.param({"s_*": False}, [], id="whole-server"),

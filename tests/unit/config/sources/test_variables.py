@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine.config.sources.variables import VariableSyntax, escape
 from discovery_engine.secrets.references import split
 from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
+from tests.rows import rows
 
 ALL = (
     "escape",
@@ -51,7 +52,7 @@ def dialect(*syntaxes: str) -> VariableSyntax:
 
 
 @pytest.mark.requirement("SRC-10")
-@pytest.mark.parametrize(
+@rows(
     ("syntax", "text", "translated"),
     [
         pytest.param("brace", "a ${B} ${C:-d}", "a ${B} ${C:-d}", id="brace"),

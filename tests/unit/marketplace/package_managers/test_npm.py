@@ -16,6 +16,7 @@ from discovery_engine.errors import (
     ProgramMissingError,
 )
 from discovery_engine.marketplace.package_managers.npm import Npm, NpmPackage
+from tests.rows import rows
 from tests.servers.programs import played
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +92,7 @@ async def test_a_hostile_name_reaches_no_program(tmp_path: Path) -> None:
     assert not (tmp_path / "npm.argv").exists()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "given", "programs", "program"),
     [
         ("@acme/files", "main.js", {"files": "main.js"}, "files"),
@@ -113,7 +114,7 @@ async def test_the_program_is_the_one_that_npx_would_choose(
     assert (package.programs, package.program) == (programs, program)
 
 
-@pytest.mark.parametrize("wrong", [[], '"x"', 7, {"name": 3}, {"name": "other"}, None])
+@rows("wrong", [[], '"x"', 7, {"name": 3}, {"name": "other"}, None])
 async def test_a_document_of_another_form_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(PackageManagerError, match="no document of 'files'"):
         await npm(tmp_path, wrong).view("files")

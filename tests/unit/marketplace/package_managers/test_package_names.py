@@ -13,6 +13,7 @@ from discovery_engine.marketplace.package_managers.package_names import (
     checked_version,
     normalized_name,
 )
+from tests.rows import rows
 
 KINDS: tuple[RegistryType, ...] = ("npm", "pypi", "oci", "nuget")
 HOSTILE = (
@@ -37,8 +38,8 @@ HOSTILE = (
 
 @pytest.mark.thorough
 @pytest.mark.requirement("MKT-40")
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", KINDS)
+@rows("name", HOSTILE)
+@rows("kind", KINDS)
 def test_what_a_runner_could_take_for_something_else_is_no_name(
     kind: RegistryType, name: str
 ) -> None:
@@ -46,7 +47,7 @@ def test_what_a_runner_could_take_for_something_else_is_no_name(
         checked_name(kind, name)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("kind", "name"),
     [
         *(("npm", one) for one in ("mcp-remote", "@scope/server.files", "a", "7zip", "x_y")),
@@ -59,13 +60,13 @@ def test_usual_names_pass_unchanged(kind: RegistryType, name: str) -> None:
     assert checked_name(kind, name) == name
 
 
-@pytest.mark.parametrize("name", ["evil.tgz", "@scope/evil.tgz", "evil.tar.gz", "evil.tar"])
+@rows("name", ["evil.tgz", "@scope/evil.tgz", "evil.tar.gz", "evil.tar"])
 def test_npm_would_take_such_a_name_for_a_file(name: str) -> None:
     with pytest.raises(InvalidPackageNameError):
         checked_name("npm", name)
 
 
-@pytest.mark.parametrize("name", ["evil.whl", "evil.zip", "evil.tar.gz"])
+@rows("name", ["evil.whl", "evil.zip", "evil.tar.gz"])
 def test_pip_would_take_such_a_name_for_a_file(name: str) -> None:
     with pytest.raises(InvalidPackageNameError):
         checked_name("pypi", name)
@@ -86,7 +87,7 @@ def test_invisible_characters_are_shown() -> None:
 
 
 @pytest.mark.requirement("MKT-40")
-@pytest.mark.parametrize(
+@rows(
     "version",
     [
         "latest",
@@ -103,7 +104,7 @@ def test_invisible_characters_are_shown() -> None:
         "1,2",
     ],
 )
-@pytest.mark.parametrize("kind", ["npm", "pypi", "nuget"])
+@rows("kind", ["npm", "pypi", "nuget"])
 def test_a_range_a_tag_or_an_address_is_no_exact_version(kind: RegistryType, version: str) -> None:
     with pytest.raises(InvalidPackageNameError):
         checked_version(kind, version)
@@ -125,6 +126,6 @@ def test_no_name_that_passes_can_be_an_option_a_path_or_two_words(
     assert ".." not in name.split("/")
 
 
-@pytest.mark.parametrize("name", ["Acme.Files", "acme_files", "ACME--files"])
+@rows("name", ["Acme.Files", "acme_files", "ACME--files"])
 def test_spellings_of_one_python_package_are_equal(name: str) -> None:
     assert normalized_name(name) == "acme-files"

@@ -19,6 +19,7 @@ from discovery_engine.errors import (
 from discovery_engine.marketplace.package_managers import python_packages
 from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
 from discovery_engine.marketplace.package_managers.wheel import programs_of_wheel
+from tests.rows import rows
 from tests.servers.package_index import PackageIndex, package_index
 from tests.servers.programs import played
 
@@ -243,7 +244,7 @@ def archive_of(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "programs"),
     [
         (b"[console_scripts]\na = b:c\nD = e:f\n", ("a", "D")),
@@ -264,7 +265,7 @@ def test_a_wheel_without_programs_has_none(tmp_path: Path) -> None:
     assert programs_of_wheel(archive_of(tmp_path, {"a/entry_points.txt": b"[x]"})) == ()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("files", "words"),
     [
         ({"a-1.dist-info/entry_points.txt": bytes(2_000_000)}, "too large"),

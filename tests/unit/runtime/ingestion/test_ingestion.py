@@ -22,6 +22,7 @@ from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import ListedOfferings, Listing
 from tests.factories import make_definition, make_part, make_server, make_settings, tool_names
+from tests.rows import rows
 
 NO_DELETING = Rule(patterns=("*delete*",), enabled=False)
 
@@ -113,7 +114,7 @@ AGAIN = {
 
 
 @pytest.mark.requirement("FLT-8")
-@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
+@rows("again", AGAIN.values(), ids=AGAIN)
 def test_a_listing_after_one_that_is_the_same_comes_to_what_it_comes_to_by_itself(
     again: Listing,
 ) -> None:

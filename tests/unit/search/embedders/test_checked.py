@@ -7,6 +7,7 @@ import pytest
 
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ async def test_no_texts_are_not_sent() -> None:
 
 
 @pytest.mark.requirement("EMB-4")
-@pytest.mark.parametrize(
+@rows(
     "giving",
     [
         pytest.param(Giving([1.0, 0.0]), id="one is missing"),

@@ -16,6 +16,7 @@ import pytest
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
 from discovery_engine.secrets.resolver import EnvironmentResolver
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +94,7 @@ async def test_the_name_of_the_model_holds_no_secret() -> None:
 
 
 @pytest.mark.requirement("EMB-4", "EMB-11")
-@pytest.mark.parametrize(
+@rows(
     "reply",
     [
         pytest.param(lambda _: (500, b""), id="500"),

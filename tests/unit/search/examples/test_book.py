@@ -29,6 +29,7 @@ from discovery_engine.search.examples.written import WrittenBook, WrittenRequest
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part
+from tests.rows import rows
 from tests.unit.search.examples.pack_tools import definitions_of, listed
 
 SHIPPED = ExampleBook()
@@ -110,7 +111,7 @@ def test_an_index_that_was_saved_with_other_examples_of_the_owner_is_not_used() 
 
 
 @pytest.mark.requirement("ENR-7", "REL-42")
-@pytest.mark.parametrize("book", [SHIPPED, OWN_EXAMPLES])
+@rows("book", [SHIPPED, OWN_EXAMPLES])
 def test_an_index_that_is_updated_to_another_book_is_as_one_made_with_it(
     book: ExampleBook,
 ) -> None:
@@ -121,8 +122,8 @@ def test_an_index_that_is_updated_to_another_book_is_as_one_made_with_it(
 
 
 @pytest.mark.requirement("ENR-24", "REL-42")
-@pytest.mark.parametrize("is_forgotten", [False, True])
-@pytest.mark.parametrize("is_listed_anew", [False, True])
+@rows("is_forgotten", [False, True])
+@rows("is_listed_anew", [False, True])
 def test_a_restored_index_is_updated_although_what_it_was_made_of_is_gone(
     is_forgotten: bool, is_listed_anew: bool
 ) -> None:
@@ -187,7 +188,7 @@ def test_an_index_of_requests_that_were_written_after_its_mark_is_not_stored() -
 
 
 @pytest.mark.requirement("ENR-8", "REL-44")
-@pytest.mark.parametrize("damage", ["whole", "one file"])
+@rows("damage", ["whole", "one file"])
 def test_an_index_that_was_made_with_a_damaged_pack_is_not_stored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str
 ) -> None:

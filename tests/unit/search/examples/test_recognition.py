@@ -14,6 +14,7 @@ from discovery_engine.search.examples.pack import FILE, Pack
 from discovery_engine.search.examples.recognition import recognize
 from discovery_engine.search.searcher import build_searcher
 from tests.factories import make_catalog, make_part
+from tests.rows import rows
 from tests.unit.search.examples.pack_tools import definitions_of, listed, packed_servers
 
 PACK = Pack(FILE)
@@ -32,7 +33,7 @@ def tool(name: str, description: str, *parameters: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("ENR-3")
-@pytest.mark.parametrize("server", packed_servers())
+@rows("server", packed_servers())
 def test_a_server_is_recognised_whatever_its_owner_calls_it(server: str) -> None:
     definitions = definitions_of(server)
 
@@ -67,7 +68,7 @@ def test_names_in_another_spelling_are_the_same() -> None:
 
 
 @pytest.mark.requirement("ENR-4")
-@pytest.mark.parametrize(
+@rows(
     "definitions",
     [
         [tool("search", "Search the recipes of the kitchen by ingredient.", "query")],
@@ -108,7 +109,7 @@ def test_a_tool_that_only_copies_names_and_parameters_gets_nothing() -> None:
 
 
 @pytest.mark.requirement("ENR-5")
-@pytest.mark.parametrize("name", ["a-imitation", "imitation"])
+@rows("name", ["a-imitation", "imitation"])
 def test_a_copy_is_found_as_the_original_is_and_leads_by_its_name_alone(name: str) -> None:
     definitions = definitions_of("git")
     original = make_part("git", *listed(definitions, "git"))

@@ -13,6 +13,7 @@ from discovery_engine.search.index.storage import FORMAT, dump_index, load_index
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part, make_tool
+from tests.rows import rows
 
 LEXICON = default_lexicon()
 
@@ -101,7 +102,7 @@ def test_bytes_that_cannot_be_read_are_a_warning(
 
 
 @pytest.mark.requirement("REL-44")
-@pytest.mark.parametrize("at", [0, 31, 32, -1])
+@rows("at", [0, 31, 32, -1])
 def test_bytes_of_which_one_is_another_are_not_used(at: int) -> None:
     index = indexed()
     data = bytearray(dump_index(index, LEXICON))

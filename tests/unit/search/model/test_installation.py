@@ -32,6 +32,7 @@ from discovery_engine.search.model.manifest import BaseFiles, Manifest, Recipe, 
 from discovery_engine.search.model.network import sentence_network
 from discovery_engine.search.model.weights import SCALES, merged, read_safetensors
 from discovery_engine.secrets.resolver import EnvironmentResolver
+from tests.rows import rows
 
 WORDS = {"[UNK]": 0, "east": 1, "north": 2, "up": 3}
 WIDTH, INNER, HEADS = 8, 16, 2
@@ -239,7 +240,7 @@ def test_what_an_interrupted_installation_left_is_no_model(base: Path, tmp_path:
 
 
 @pytest.mark.requirement("EMB-32")
-@pytest.mark.parametrize("record", [b"", b"{", b"[]", b'{"name": 3}'])
+@rows("record", [b"", b"{", b"[]", b'{"name": 3}'])
 def test_a_damaged_record_is_no_model(tmp_path: Path, record: bytes) -> None:
     record_file(tmp_path).parent.mkdir()
     record_file(tmp_path).write_bytes(record)

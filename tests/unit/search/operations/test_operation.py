@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from discovery_engine.search.operations.operation import Operation, Relation, relation
 from discovery_engine.search.operations.operation_words import operation_words
+from tests.rows import rows
 
 SETS = st.integers(0, 2**16 - 1)
 
 
 @pytest.mark.requirement("REL-62")
-@pytest.mark.parametrize(
+@rows(
     ("asked", "done", "related"),
     [
         (Operation.CREATE, Operation.CREATE, Relation.SAME),

@@ -12,10 +12,11 @@ from discovery_engine.search.operations.request_arguments import (
     find_names,
 )
 from discovery_engine.search.operations.request_reading import without
+from tests.rows import rows
 
 
 @pytest.mark.requirement("REL-63")
-@pytest.mark.parametrize(
+@rows(
     ("request_text", "kind", "argument"),
     [
         ("open https://example.org/a?b=c now", ArgumentKind.URL, "https://example.org/a?b=c"),
@@ -48,7 +49,7 @@ def test_an_argument_is_found_with_its_kind(
 
 
 @pytest.mark.requirement("REL-63")
-@pytest.mark.parametrize(
+@rows(
     "text", ["list my issues", "read and/or write access", "don't close the user's ticket", "CI/CD"]
 )
 def test_plain_words_are_no_arguments(text: str) -> None:

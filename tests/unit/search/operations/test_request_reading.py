@@ -15,6 +15,7 @@ from discovery_engine.search.operations.request_reading import (
 )
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.text.tokenizer import words
+from tests.rows import rows
 
 CREATE, READ, DELETE = Operation.CREATE, Operation.READ, Operation.DELETE
 
@@ -25,7 +26,7 @@ def read(text: str, *unknown: str) -> RequestReading:
 
 
 @pytest.mark.requirement("REL-61")
-@pytest.mark.parametrize(
+@rows(
     ("text", "operation"),
     [
         ("delete the old branch", Operation.DELETE),
@@ -54,7 +55,7 @@ def test_the_verb_of_a_request_is_read_past_words_of_asking(
 
 
 @pytest.mark.requirement("REL-61")
-@pytest.mark.parametrize(
+@rows(
     ("text", "operation"),
     [
         ("do a backup of the database", CREATE),
@@ -77,7 +78,7 @@ def test_an_order_may_begin_like_a_question(text: str, operation: Operation) -> 
 
 
 @pytest.mark.requirement("REL-61")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "do we have invoices of May",
@@ -99,7 +100,7 @@ def test_a_question_has_a_subject_or_a_verb_behind_its_first_word(text: str) -> 
 
 
 @pytest.mark.requirement("REL-61")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "have ana review the pull request",
@@ -114,7 +115,7 @@ def test_what_may_be_an_order_or_a_question_is_not_explicit(text: str) -> None:
 
 
 @pytest.mark.requirement("REL-66")
-@pytest.mark.parametrize(
+@rows(
     ("text", "operation"),
     [
         ("when the export starts, delete the draft", DELETE),
@@ -154,7 +155,7 @@ def test_conditions_and_what_is_negated_are_passed_over(text: str, operation: Op
 
 
 @pytest.mark.requirement("REL-66")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "do not delete the branch",
@@ -179,7 +180,7 @@ def test_what_is_only_negated_is_not_asked_for(text: str) -> None:
 
 
 @pytest.mark.requirement("REL-66")
-@pytest.mark.parametrize(
+@rows(
     ("text", "operation"),
     [
         ("lista los pedidos que no están pagados", Operation.LIST),
@@ -194,9 +195,7 @@ def test_a_negation_of_something_else_leaves_the_verb(text: str, operation: Oper
 
 
 @pytest.mark.requirement("REL-61")
-@pytest.mark.parametrize(
-    "text", ["show me the invoices", "give me the invoices", "open invoices", "invoices of May"]
-)
+@rows("text", ["show me the invoices", "give me the invoices", "open invoices", "invoices of May"])
 def test_to_show_something_and_a_noun_phrase_are_to_read(text: str) -> None:
     assert read(text).operations & READING
     assert not read(text).operations & Operation.DELETE
@@ -228,7 +227,7 @@ def test_the_last_sentence_with_a_verb_decides() -> None:
 
 
 @pytest.mark.requirement("REL-61")
-@pytest.mark.parametrize(
+@rows(
     ("text", "operation"),
     [
         ("Lösche den Branch im Repo", DELETE),
@@ -264,7 +263,7 @@ def test_any_text_can_be_read(text: str) -> None:
 
 
 @pytest.mark.requirement("REL-73")
-@pytest.mark.parametrize(
+@rows(
     ("text", "unwanted"),
     [
         ("draft a mail to Bob, but don't send it", "don't send it"),
@@ -301,7 +300,7 @@ def test_what_is_not_wanted_is_left_out(text: str, unwanted: str) -> None:
 
 
 @pytest.mark.requirement("REL-73")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "tasks without a due date",

@@ -13,6 +13,7 @@ from discovery_engine.search.operations.request_arguments import ArgumentKind
 from discovery_engine.search.operations.tool_profile import ToolProfile, read_tool
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_tool
+from tests.rows import rows
 
 
 def read(name: str, description: str = "", **fields: Any) -> ToolProfile:
@@ -24,7 +25,7 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("REL-60")
-@pytest.mark.parametrize(
+@rows(
     ("name", "operation"),
     [
         ("create_issue", Operation.CREATE),
@@ -93,7 +94,7 @@ def test_a_tool_that_says_it_reads_only_reads_whatever_its_verb() -> None:
 
 
 @pytest.mark.requirement("REL-63")
-@pytest.mark.parametrize(
+@rows(
     ("parameter", "given", "kind"),
     [
         ("url", {"type": "string"}, ArgumentKind.URL),

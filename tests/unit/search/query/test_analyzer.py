@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
 from discovery_engine.search.text.dictionaries import WordTable, dictionary_files
 from discovery_engine.search.text.lexicon import default_lexicon
+from tests.rows import rows
 from tests.unit.search.term_counts import TermCounts
 
 COUNTS = {
@@ -81,7 +82,7 @@ def test_a_request_of_one_clause_has_none() -> None:
 
 
 @pytest.mark.requirement("REL-26")
-@pytest.mark.parametrize(
+@rows(
     ("query", "term"),
     [
         pytest.param("web page", "webpag", id="joined"),
@@ -159,7 +160,7 @@ def test_show_me_asks_to_get_something() -> None:
 
 
 @pytest.mark.requirement("REL-72")
-@pytest.mark.parametrize(
+@rows(
     "query",
     [
         "zebra, could you find that out for me?",

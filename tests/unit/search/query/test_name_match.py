@@ -7,6 +7,7 @@ from discovery_engine.search.query.analyzer import QueryAnalyzer
 from discovery_engine.search.query.name_match import NameMatchKind, match_names
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part
+from tests.rows import rows
 
 LONG = "abcdefghij" * 8  # characters of which a mistyped name may have just so many
 
@@ -31,7 +32,7 @@ def test_of_two_names_that_are_as_near_none_is_meant() -> None:
     assert names_of("create_issu", "create_issue", "create_issur") == {}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("query", "tool", "is_meant"),
     [
         pytest.param("q w e r t yuiop", "q_w_e_r_t_yuiopa", True, id="six words"),

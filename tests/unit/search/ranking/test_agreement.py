@@ -14,6 +14,7 @@ from discovery_engine.search.ranking.hit_explanation import Reason
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part, make_tool
+from tests.rows import rows
 
 PROFILES = st.integers(0, 2**30 - 1)
 SCORES = st.floats(0.001, 0.999)
@@ -32,7 +33,7 @@ def first(query: str, *names: str) -> str:
 
 
 @pytest.mark.requirement("REL-64")
-@pytest.mark.parametrize(
+@rows(
     ("query", "right", "sibling"),
     [
         ("erase the old draft", "remove_draft", "add_draft"),

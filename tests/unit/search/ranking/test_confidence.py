@@ -14,6 +14,7 @@ from discovery_engine.search.ranking.confidence import (
     overall_confidence,
 )
 from discovery_engine.search.ranking.signals import AnswerSignals, Signals
+from tests.rows import rows
 
 shares = st.floats(0, 1)
 amounts = st.floats(0, 100)
@@ -159,7 +160,7 @@ def test_confidence_only_rises_or_only_falls_with(
 
 
 @pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize(
+@rows(
     "change",
     [
         pytest.param({"fit": 0.8}, id="more is said"),
@@ -178,7 +179,7 @@ def test_each_signal_counts(change: dict[str, float]) -> None:
     assert model.probability([changed(FAIR, **change)]) > model.probability([FAIR])
 
 
-@pytest.mark.parametrize("with_examples", [False, True])
+@rows("with_examples", [False, True])
 def test_tool_that_is_more_similar_is_more_probable(*, with_examples: bool) -> None:
     model = default_model(with_vectors=True, with_examples=with_examples)
     more, less = (changed(FAIR, similarity=one) for one in (0.5, 0.2))
@@ -186,7 +187,7 @@ def test_tool_that_is_more_similar_is_more_probable(*, with_examples: bool) -> N
     assert model.probability([more]) > model.probability([less])
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name_match", "least"),
     [
         pytest.param(NameMatchKind.EXACT, 0.99, id="literal"),
@@ -201,7 +202,7 @@ def test_name_speaks_for_itself(name_match: NameMatchKind, least: float) -> None
     assert found == pytest.approx(least)
 
 
-@pytest.mark.parametrize(("by_words", "least"), [(0.1, 0.6), (0.7, 0.7)])
+@rows(("by_words", "least"), [(0.1, 0.6), (0.7, 0.7)])
 def test_tool_that_says_all_is_not_improbable(by_words: float, least: float) -> None:
     found = overall_confidence(
         by_words, name_match=NameMatchKind.NONE, tagged=0.0, has_all_words=True

@@ -5,6 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from discovery_engine.search.ranking.fusion import Fusion
+from tests.rows import rows
 
 SHARE = st.floats(0, 1)
 STEP = 1e-6  # less is lost in rounding
@@ -58,7 +59,7 @@ def test_the_best_by_words_loses_nothing_where_it_has_no_vector() -> None:
     assert sum(fusion.fuse(0.4, None)) == sum(fusion.fuse(0.4, 0.6))
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.2, -0.1])
+@rows("shift", [0.0, 0.2, -0.1])
 def test_a_model_whose_cosines_are_all_higher_is_treated_alike(shift: float) -> None:
     plain = Fusion(0.3, 0.6, 0.1)
     shifted = Fusion(0.3, 0.6 + shift, 0.1 + shift)

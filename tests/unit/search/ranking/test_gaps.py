@@ -7,6 +7,7 @@ from discovery_engine.search.operations.request_reading import RequestReading, r
 from discovery_engine.search.operations.tool_profile import ToolProfile
 from discovery_engine.search.ranking.gaps import undone, words_without
 from discovery_engine.search.text.lexicon import default_lexicon
+from tests.rows import rows
 
 LEXICON = default_lexicon()
 
@@ -20,7 +21,7 @@ def profile_of(operations: Operation) -> ToolProfile:
     return ToolProfile(int(operations), 0, is_for_many=False, is_for_one=False)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         pytest.param("cancel the order", [], id="a synonym is enough"),
@@ -34,7 +35,7 @@ def test_words_without_are_those_that_no_tool_has(text: str, expected: list[str]
     assert words_without(held, text, LEXICON) == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     ("reading", "done", "expected"),
     [
         pytest.param(

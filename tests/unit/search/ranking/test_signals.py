@@ -22,6 +22,7 @@ from discovery_engine.search.ranking.signals import (
     operation_agreement,
 )
 from discovery_engine.search.text.lexicon import default_lexicon
+from tests.rows import rows
 from tests.unit.search.term_counts import TermCounts
 
 IDF = {"almanac": 0.8, "list": 0.1, "invoic": 0.6}
@@ -209,7 +210,7 @@ def test_query_of_which_nothing_is_known_has_no_fit() -> None:
     assert (found.fit, found.pair) == (0, 0)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("query", "said", "expected"),
     [
         pytest.param("almanac", {"almanac": 9}, True, id="the only word"),

@@ -12,6 +12,7 @@ from discovery_engine.search.text.dictionaries import WordTable, dictionary_file
 from discovery_engine.search.text.languages import SHARED_WORDS, Token
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from discovery_engine.search.text.tokenizer import runs
+from tests.rows import rows
 
 LEXICON = default_lexicon()
 CODES = [file.stem for file in dictionary_files()]
@@ -34,7 +35,7 @@ def tokens(text: str) -> list[Token]:
     return LEXICON.tokens(text, LEXICON.detect_language(text))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "english"),
     [
         pytest.param("Bitte lösche die Datei", ["delete", "file"], id="german"),
@@ -93,7 +94,7 @@ def test_words_of_the_english_tables_are_english(text: str) -> None:
 
 
 @pytest.mark.requirement("REL-46")
-@pytest.mark.parametrize(
+@rows(
     ("text", "code"),
     [
         pytest.param("apagar o ficheiro antigo", "pt", id="portuguese"),
@@ -153,7 +154,7 @@ def test_every_entry_of_the_dictionaries_is_one_word() -> None:
         assert [text for text in translations if len(runs(text)) != 1] == []
 
 
-@pytest.mark.parametrize("file", dictionary_files(), ids=lambda file: file.stem)
+@rows("file", dictionary_files(), ids=lambda file: file.stem)
 def test_no_word_of_a_table_stands_twice(file: Path) -> None:
     lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
     marked = [word for line in lines if line[:2] in {"= ", "~ "} for word in line[2:].split()]
@@ -163,7 +164,7 @@ def test_no_word_of_a_table_stands_twice(file: Path) -> None:
     assert [word for word, count in twice.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("code", CODES)
+@rows("code", CODES)
 def test_no_translation_is_a_stop_word(code: str) -> None:
     translations = WordTable(code).dictionary.translations.values()
     english = {word for translation in translations for word in translation}
@@ -172,7 +173,7 @@ def test_no_translation_is_a_stop_word(code: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("code", CODES)
+@rows("code", CODES)
 def test_a_table_that_was_asked_often_says_the_same_of_a_word(code: str) -> None:
     words = [*sorted(WordTable(code).dictionary.stop_words)[:60], *ENGLISH[:60], "zzz", ":", "#"]
     often = WordTable(code)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine.search.text import lexicon as module
 from discovery_engine.search.text.languages import Language
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
+from tests.rows import rows
 
 LEXICON = default_lexicon()
 WORDS = st.sampled_from(
@@ -28,7 +29,7 @@ def test_a_text_has_the_terms_of_its_chunks(text: str, language: Language | None
 
 
 @pytest.mark.requirement("REL-23")
-@pytest.mark.parametrize(
+@rows(
     ("one", "other"),
     [
         pytest.param("create", "generating", id="made"),

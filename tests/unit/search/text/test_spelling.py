@@ -13,6 +13,7 @@ from discovery_engine.search.text.spelling import (
     single_edits,
 )
 from tests.factories import make_tool
+from tests.rows import rows
 
 
 def test_a_tool_is_spelled_with_and_without_its_server() -> None:
@@ -40,7 +41,7 @@ def test_the_prefix_of_some_hosts_is_read_away() -> None:
 
 
 @pytest.mark.requirement("REL-12")
-@pytest.mark.parametrize(("length", "most"), [(3, 0), (4, 1), (9, 1), (10, 2), (40, 2)])
+@rows(("length", "most"), [(3, 0), (4, 1), (9, 1), (10, 2), (40, 2)])
 def test_longer_names_may_have_more_slips(length: int, most: int) -> None:
     assert max_edits(length) == most
 
@@ -51,7 +52,7 @@ def test_names_within_reach_come_with_their_distance() -> None:
     assert sorted(found) == [("createissue", 1), ("createissues", 2)]
 
 
-@pytest.mark.parametrize("meant", ["word", "worda", "wor", "wrod", "wird"])
+@rows("meant", ["word", "worda", "wor", "wrod", "wird"])
 def test_any_one_slip_is_reached(meant: str) -> None:
     assert (meant in single_edits("word")) == (meant != "word")
 

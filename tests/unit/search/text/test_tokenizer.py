@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.text.tokenizer import Compound, compounds, fold, words
+from tests.rows import rows
 
 
 @pytest.mark.requirement("REL-20")
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         pytest.param("getUserByID", ["get", "user", "by", "id"], id="camel case"),
@@ -27,7 +28,7 @@ def test_names_are_cut_into_words(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.requirement("REL-70")
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         pytest.param("Query MySQL.", Compound("mysql", ("my", "sql")), id="a capital inside"),
@@ -45,13 +46,13 @@ def test_a_word_with_capitals_or_a_hyphen_inside_is_read_whole_too(
     assert compounds(text) == [expected]
 
 
-@pytest.mark.parametrize("text", ["getUserByID", "PDFs and URLs", "list-issues", "GET", "x" * 99])
+@rows("text", ["getUserByID", "PDFs and URLs", "list-issues", "GET", "x" * 99])
 def test_names_and_acronyms_are_no_compounds(text: str) -> None:
     assert compounds(text) == []
 
 
 @pytest.mark.requirement("REL-21")
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         pytest.param("Café crème", ["cafe", "creme"], id="accents"),
@@ -68,7 +69,7 @@ def test_words_are_folded(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.requirement("REL-22")
-@pytest.mark.parametrize(
+@rows(
     ("text", "expected"),
     [
         pytest.param("搜索文件", ["搜索", "索文", "文件"], id="chinese"),

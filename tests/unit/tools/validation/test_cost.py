@@ -17,6 +17,7 @@ from discovery_engine.tools.validation.cost import (
 )
 from discovery_engine.tools.validation.graph import SchemaGraph
 from tests.factories import make_definition
+from tests.rows import rows
 from tests.unit.tools.validation.test_evaluation import chain, tree
 
 NODE: JSONObject = {"$ref": "#/$defs/node"}
@@ -64,7 +65,7 @@ DOUBLING = {
 
 
 @pytest.mark.requirement("THR-10")
-@pytest.mark.parametrize("node", LINEAR)
+@rows("node", LINEAR)
 def test_a_schema_that_goes_down_one_way_has_a_weight(node: str) -> None:
     schema = refers(LINEAR[node])
 
@@ -73,7 +74,7 @@ def test_a_schema_that_goes_down_one_way_has_a_weight(node: str) -> None:
 
 
 @pytest.mark.requirement("THR-10")
-@pytest.mark.parametrize("node", DOUBLING)
+@rows("node", DOUBLING)
 def test_one_that_goes_down_two_ways_at_once_has_none(node: str) -> None:
     assert weight_of(SchemaGraph(refers(DOUBLING[node]))) is UNBOUNDED
 
@@ -84,8 +85,8 @@ def test_an_ordinary_recursive_schema_is_no_finding() -> None:
 
 
 @pytest.mark.requirement("THR-10")
-@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-@pytest.mark.parametrize("links", [12, 40, 500])
+@rows("keyword", ["allOf", "anyOf", "oneOf"])
+@rows("links", [12, 40, 500])
 def test_a_chain_that_doubles_is_a_finding_and_found_soon(keyword: str, links: int) -> None:
     assert "more than 2,000 ways" in (too_costly(chain(keyword, links)) or "")
 
@@ -107,7 +108,7 @@ def test_a_schema_without_references_weighs_what_one_value_can_meet() -> None:
     assert weight_of(SchemaGraph({"allOf": [wide, wide]})) == 4
 
 
-@pytest.mark.parametrize("value", [{}, {"a": 1}, {"a": [0] * 100}, {"a": {"b": "x" * 900}}])
+@rows("value", [{}, {"a": 1}, {"a": [0] * 100}, {"a": {"b": "x" * 900}}])
 def test_the_size_counts_every_value_and_its_text(value: JSONObject) -> None:
     assert 1 <= size_of(value) <= 500
 

@@ -18,6 +18,7 @@ from discovery_engine.tools.validation.evaluation import (
     OutOfStepsError,
 )
 from discovery_engine.tools.validation.graph import SchemaGraph, UnreadableSchemaError
+from tests.rows import rows
 
 DIALECTS = (
     None,
@@ -164,7 +165,7 @@ def chain(keyword: str, links: int) -> JSONObject:
 
 
 @pytest.mark.requirement("THR-10")
-@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+@rows("keyword", ["allOf", "anyOf", "oneOf"])
 def test_a_chain_that_doubles_with_every_link_takes_a_few_steps_for_each(keyword: str) -> None:
     schema = chain(keyword, links=40)
 
@@ -173,7 +174,7 @@ def test_a_chain_that_doubles_with_every_link_takes_a_few_steps_for_each(keyword
 
 
 @pytest.mark.requirement("THR-10")
-@pytest.mark.parametrize("levels", [5, 20, 100])
+@rows("levels", [5, 20, 100])
 def test_a_recursive_schema_takes_steps_in_proportion_to_the_value(levels: int) -> None:
     schema = tree("add", "subtract", "multiply", "divide")
     steps = 40 * (levels + 1)
@@ -212,7 +213,7 @@ def test_a_reference_that_comes_back_to_the_same_value_says_nothing() -> None:
     assert not evaluation(schema).holds(schema, {"a": 1})
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         pytest.param({"$ref": "#node", "$defs": {"x": {"$anchor": "node", "type": "string"}}}),
@@ -226,7 +227,7 @@ def test_every_kind_of_reference_inside_the_schema_is_followed(schema: JSONObjec
     assert evaluation(schema).holds(schema, 1) == compiled(schema).is_valid(1) is False
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         pytest.param({"$ref": "https://example.invalid/x"}, id="elsewhere"),
@@ -240,7 +241,7 @@ def test_what_cannot_be_read_is_said_and_never_guessed(schema: JSONObject) -> No
         evaluation(schema).holds(schema, {"a": 1})
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schema", "value", "mistakes"),
     [
         ({"required": ["a", "b"]}, {"b": 1}, [Mistake((), '"a" is a required property', "a")]),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.rpc.scheduling import FairScheduler, Quota
 from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +75,7 @@ async def test_a_line_beyond_all_bounds_is_passed_on_as_it_comes() -> None:
 
 
 @pytest.mark.requirement("UPS-34")
-@pytest.mark.parametrize("size", [10, 100_000])
+@rows("size", [10, 100_000])
 async def test_after_some_events_comes_a_rest_before_the_next_ones(size: int) -> None:
     event = b"event: message\ndata: x\n\n"
     flood = event * 200
@@ -105,8 +106,8 @@ async def test_what_is_large_comes_with_rests_and_so_does_what_is_compressed() -
 
 
 @pytest.mark.requirement("UPS-34")
-@pytest.mark.parametrize("line", [b": ping\n\n", b"\n", b"retry: 5\n", b"nothing\r\n"])
-@pytest.mark.parametrize("lines", [1, 500])
+@rows("line", [b": ping\n\n", b"\n", b"retry: 5\n", b"nothing\r\n"])
+@rows("lines", [1, 500])
 async def test_after_some_lines_that_are_no_events_comes_a_rest(line: bytes, lines: int) -> None:
     rests = Rests()
 

@@ -15,6 +15,7 @@ from discovery_engine.upstream.http.guarded_client import (
     HttpFailure,
     failure_of,
 )
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ def raising(error: type[httpx2.TransportError]) -> Callable[[httpx2.Request], ht
     return answer
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "was_sent"),
     [
         (httpx2.ConnectError, False),
@@ -70,7 +71,7 @@ async def test_a_transport_error_is_the_answer_to_its_own_request(
     assert failure.was_sent == was_sent
 
 
-@pytest.mark.parametrize(
+@rows(
     ("response", "reason"),
     [
         pytest.param(httpx2.Response(502), "HTTP 502 Bad Gateway", id="status"),
@@ -95,7 +96,7 @@ async def test_an_answer_that_the_sdk_would_choke_on_is_replaced(
     assert reason in failure.reason
 
 
-@pytest.mark.parametrize(
+@rows(
     ("body", "reason"),
     [
         pytest.param(b'{"x": "\\ud83d"', "cannot be read: ", id="half"),
@@ -126,7 +127,7 @@ async def test_what_answers_no_question_may_be_anything() -> None:
     assert (response.status_code, response.content, failure) == (202, b"", None)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("header", "seconds"),
     [
         pytest.param("7", 7.0, id="seconds"),
@@ -162,7 +163,7 @@ async def test_headers_and_body_of_a_good_answer_stay() -> None:
     assert (response.json(), response.headers["mcp-session-id"], failure) == (answer, "s", None)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("status", "message", "is_lost"),
     [
         (404, "whatever", True),
@@ -230,7 +231,7 @@ async def streamed(
 
 
 @pytest.mark.requirement("UPS-34")
-@pytest.mark.parametrize("headers", [JSON, EVENTS])
+@rows("headers", [JSON, EVENTS])
 async def test_a_large_result_is_led_past_the_sdk(headers: dict[str, str]) -> None:
     body = json.dumps(MANY).encode()
 
@@ -242,8 +243,8 @@ async def test_a_large_result_is_led_past_the_sdk(headers: dict[str, str]) -> No
     assert client.large_results.restore(short["result"]) == MANY["result"]
 
 
-@pytest.mark.parametrize("headers", [JSON, EVENTS])
-@pytest.mark.parametrize(
+@rows("headers", [JSON, EVENTS])
+@rows(
     "ask",
     [
         pytest.param(ASK | {"method": "initialize"}, id="a-handshake"),
@@ -260,7 +261,7 @@ async def test_what_the_sdk_itself_looks_into_stays(
     assert told == body
 
 
-@pytest.mark.parametrize(
+@rows(
     ("data", "text"),
     [
         pytest.param(b'{"jsonrpc":"2.0","method":"n"}', None, id="a-notification"),

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from discovery_engine.upstream.http.outage import outage
+from tests.rows import rows
 
 LIMITS = {"timeout": {"connect": 2.5, "read": 90.0}}
 
@@ -25,7 +26,7 @@ def raised(error: httpx2.RequestError, cause: BaseException | None = None) -> ht
     return error
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "kind", "reason"),
     [
         pytest.param(

@@ -12,6 +12,7 @@ from discovery_engine.rpc.messages import ErrorResponse, Request, Response
 from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.stdio.message_reader import MessageReader
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -137,7 +138,7 @@ async def test_what_nobody_listens_to_is_left_out_and_is_no_garbage() -> None:
 
 
 @pytest.mark.requirement("UPS-34")
-@pytest.mark.parametrize(
+@rows(
     ("noise", "rests"),
     [
         pytest.param(b"garbage\n" * 10_000, 39, id="garbage"),
@@ -195,7 +196,7 @@ async def test_a_large_message_is_parsed_in_slices_and_keeps_its_place() -> None
     assert scheduler.slowly_read == 1
 
 
-@pytest.mark.parametrize("is_last", [False, True])
+@rows("is_last", [False, True])
 async def test_an_answer_that_is_too_long_fails_its_request_once(is_last: bool) -> None:
     fields = {"result": {"text": "x" * 3000}, "jsonrpc": "2.0"}
     long = fields | {"id": 1} if is_last else {"jsonrpc": "2.0", "id": 1} | fields

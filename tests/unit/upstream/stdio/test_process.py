@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.upstream.stdio.process import StderrBuffer, start_program, supervise
+from tests.rows import rows
 from tests.servers.programs import eventually, is_running
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +112,7 @@ async def run(code: str) -> tuple[str, str]:
             return await child.exit_reason(within=20), child.stderr.tail
 
 
-@pytest.mark.parametrize(
+@rows(
     ("code", "reason"),
     [
         pytest.param("raise SystemExit(4)", "exited with status 4", id="status"),

@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from discovery_engine.upstream.http.oauth.loopback import PortUnavailable, open_loopback
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,7 @@ async def test_the_first_answer_with_the_state_counts_and_no_later_one() -> None
 
 
 @pytest.mark.requirement("AUT-5")
-@pytest.mark.parametrize(
+@rows(
     "request_",
     [
         b"GET /callback?state=right&state=right&code=x HTTP/1.1\r\n\r\n",
@@ -61,7 +62,7 @@ async def test_a_connection_that_says_nothing_holds_up_no_answer() -> None:
             assert await get(loopback.redirect_uri, state="right", code="b") == 200
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@rows("host", ["127.0.0.1", "localhost"])
 async def test_it_listens_where_the_address_says(host: str) -> None:
     async with open_loopback("", "s") as free:
         port = urlsplit(free.redirect_uri).port

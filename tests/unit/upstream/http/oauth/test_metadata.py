@@ -17,6 +17,7 @@ from discovery_engine.upstream.http.oauth.metadata import (
 )
 from discovery_engine.upstream.http.oauth.stored_login import address_of, login_name
 from discovery_engine.upstream.http.oauth.token_endpoint import TokenRefused, open_client
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,7 @@ async def test_metadata_of_openid_connect_is_found_as_well() -> None:
 
 
 @pytest.mark.requirement("AUT-6")
-@pytest.mark.parametrize(
+@rows(
     "challenge",
     [
         "http://169.254.169.254/latest/meta-data",
@@ -86,7 +87,7 @@ async def test_a_challenge_leads_to_no_address_that_is_not_https(challenge: str)
 
 
 @pytest.mark.requirement("AUT-6")
-@pytest.mark.parametrize(
+@rows(
     "pages",
     [
         {RESOURCE: resource(resource="https://files.example/other"), SERVER: document()},

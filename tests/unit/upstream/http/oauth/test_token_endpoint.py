@@ -17,6 +17,7 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
     refresh,
     revoke,
 )
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ def answer(**members: Any) -> httpx2.Response:
 
 
 @pytest.mark.requirement("AUT-10")
-@pytest.mark.parametrize(
+@rows(
     ("expires_in", "expires_at"),
     [(60, 1060.0), ("60", 1060.0), (0, None), (-5, None), ("soon", None), (None, None)],
 )
@@ -95,7 +96,7 @@ async def test_what_an_answer_leaves_out_stays_as_it_was() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     "response",
     [
         httpx2.Response(200, content=b""),
@@ -130,7 +131,7 @@ async def test_no_redirect_of_a_token_endpoint_is_followed() -> None:
 
 
 @pytest.mark.requirement("AUT-13")
-@pytest.mark.parametrize(
+@rows(
     "response",
     [
         httpx2.Response(500, json={"error": "invalid_grant"}),

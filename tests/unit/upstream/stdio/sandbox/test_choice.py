@@ -8,6 +8,7 @@ from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSetting
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
+from tests.rows import rows
 
 WRAP = MeansState("bubblewrap", program="/usr/bin/bwrap")
 NO_WRAP = MeansState("bubblewrap", problem="is not there", hint="install it")
@@ -36,9 +37,7 @@ def test_auto_without_any_means_starts_without_and_says_so() -> None:
 
 
 @pytest.mark.requirement("SBX-20")
-@pytest.mark.parametrize(
-    ("kind", "hint"), [("bubblewrap", "install it"), ("landlock", "needs Linux 5.13")]
-)
+@rows(("kind", "hint"), [("bubblewrap", "install it"), ("landlock", "needs Linux 5.13")])
 def test_a_kind_that_is_named_is_never_replaced(kind: SandboxKind, hint: str) -> None:
     others = [one for one in (WRAP, LAND) if one.means != kind]
     missing = [one for one in (NO_WRAP, NO_LAND) if one.means == kind]
@@ -50,7 +49,7 @@ def test_a_kind_that_is_named_is_never_replaced(kind: SandboxKind, hint: str) ->
 
 
 @pytest.mark.requirement("SBX-31")
-@pytest.mark.parametrize(("kind", "command"), [("docker", "npx"), ("landlock", "docker")])
+@rows(("kind", "command"), [("docker", "npx"), ("landlock", "docker")])
 def test_a_kind_that_does_not_fit_its_command_is_refused(kind: SandboxKind, command: str) -> None:
     with pytest.raises(SandboxError):
         chosen(kind, WRAP, LAND, command=command)

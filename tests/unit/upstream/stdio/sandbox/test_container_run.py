@@ -14,6 +14,7 @@ from discovery_engine.upstream.stdio.sandbox.container_run import (
     read_run,
 )
 from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
+from tests.rows import rows
 
 NOTHING = SandboxSettings("docker")
 NO_GRANTS = MountGrants((), ())
@@ -47,7 +48,7 @@ def test_what_is_given_already_stays() -> None:
 
 
 @pytest.mark.requirement("SBX-31")
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         *("--memory=0", "-m 0", "--memory 0m", "--pids-limit=-1", "--pids-limit -1"),
@@ -74,7 +75,7 @@ def test_options_of_the_program_are_not_read() -> None:
 
 
 @pytest.mark.requirement("SBX-31")
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         "--privileged",
@@ -133,7 +134,7 @@ def test_what_leads_out_of_the_container_is_refused(options: str) -> None:
 
 
 @pytest.mark.requirement("SBX-31")
-@pytest.mark.parametrize(
+@rows(
     "options", ["-v data:/data", "--mount type=volume,source=data,target=/x", "--pid=", "-e A=host"]
 )
 def test_what_stays_inside_is_not(options: str) -> None:
@@ -168,9 +169,7 @@ def test_a_link_does_not_lead_around_the_grants(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SBX-31")
-@pytest.mark.parametrize(
-    "line", ["exec box sh", "run", "run -i", "compose run x", "", "mcp gateway"]
-)
+@rows("line", ["exec box sh", "run", "run -i", "compose run x", "", "mcp gateway"])
 def test_another_command_cannot_be_confined(line: str) -> None:
     with pytest.raises(SandboxError, match="only a command that is `docker run`"):
         confined(line)

@@ -14,6 +14,7 @@ if sys.platform != "linux":
     pytest.skip("only Linux has it", allow_module_level=True)
 
 from discovery_engine.upstream.stdio.sandbox.confinement import MACHINES, seccomp_filter
+from tests.rows import rows
 
 X86, ARM = (0xC000003E, 0xC00000B7)
 ARCHITECTURES = dict(zip(MACHINES, (X86, ARM), strict=True))
@@ -55,9 +56,9 @@ def made(machine: str, *, internet: bool = False, unix: bool = False) -> bytes:
 
 
 @pytest.mark.requirement("SBX-16")
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("internet", [False, True])
-@pytest.mark.parametrize("unix", [False, True])
+@rows("machine", MACHINES)
+@rows("internet", [False, True])
+@rows("unix", [False, True])
 def test_only_granted_families_of_sockets_exist(machine: str, internet: bool, unix: bool) -> None:
     program = made(machine, internet=internet, unix=unix)
     granted = {INET, INET6, NETLINK} if internet else set()
@@ -69,7 +70,7 @@ def test_only_granted_families_of_sockets_exist(machine: str, internet: bool, un
 
 
 @pytest.mark.requirement("SBX-16")
-@pytest.mark.parametrize("machine", MACHINES)
+@rows("machine", MACHINES)
 def test_a_process_may_be_made_but_no_namespace_of_users(machine: str) -> None:
     program, architecture = made(machine), ARCHITECTURES[machine]
 
@@ -79,7 +80,7 @@ def test_a_process_may_be_made_but_no_namespace_of_users(machine: str) -> None:
 
 
 @pytest.mark.requirement("SBX-16")
-@pytest.mark.parametrize("machine", MACHINES)
+@rows("machine", MACHINES)
 def test_no_key_is_typed_into_a_terminal(machine: str) -> None:
     program, architecture = made(machine), ARCHITECTURES[machine]
 
@@ -89,7 +90,7 @@ def test_no_key_is_typed_into_a_terminal(machine: str) -> None:
 
 
 @pytest.mark.requirement("SBX-15")
-@pytest.mark.parametrize("machine", MACHINES)
+@rows("machine", MACHINES)
 def test_a_program_limits_itself_alone(machine: str) -> None:
     program, architecture = made(machine), ARCHITECTURES[machine]
 
@@ -98,7 +99,7 @@ def test_a_program_limits_itself_alone(machine: str) -> None:
 
 
 @pytest.mark.requirement("SBX-16")
-@pytest.mark.parametrize("machine", MACHINES)
+@rows("machine", MACHINES)
 def test_usual_calls_are_done(machine: str) -> None:
     for number in HARMLESS[machine]:
         assert verdict(made(machine), ARCHITECTURES[machine], number) == 0

@@ -17,6 +17,7 @@ from discovery_engine.upstream.stdio.sandbox.visible_files import (
     program_files,
     settings_files,
 )
+from tests.rows import rows
 
 
 def script(path: Path, first: str = "#!/bin/sh") -> Path:
@@ -74,7 +75,7 @@ def environment(folder: Path, settings: str) -> Path:
     return script(folder / "bin" / "python", "no script")
 
 
-@pytest.mark.parametrize("settings", ["home = {}", "version = 3.12\nHOME={}\n", "home =  {} "])
+@rows("settings", ["home = {}", "version = 3.12\nHOME={}\n", "home =  {} "])
 @pytest.mark.requirement("SBX-12")
 def test_an_environment_brings_the_installation_that_it_names(
     tmp_path: Path, settings: str
@@ -90,7 +91,7 @@ def test_an_environment_brings_the_installation_that_it_names(
     assert not {str(base), str(base / "share"), str(tmp_path)} & set(found)
 
 
-@pytest.mark.parametrize("settings", ["home = {0}", "home = bin", "home =", "{0}", "\0\xff=\n="])
+@rows("settings", ["home = {0}", "home = bin", "home =", "{0}", "\0\xff=\n="])
 @pytest.mark.requirement("SBX-12")
 def test_an_environment_shows_no_folder_without_an_interpreter(
     tmp_path: Path, settings: str
@@ -164,7 +165,7 @@ def test_a_folder_is_within_itself_and_not_within_its_namesake() -> None:
 
 
 @pytest.mark.requirement("SBX-12")
-@pytest.mark.parametrize(
+@rows(
     ("path", "expected"),
     [
         ("~", "/home/ada"),
