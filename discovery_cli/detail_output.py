@@ -96,7 +96,8 @@ class DetailPrinter(Struct, frozen=True):
             ]
             for parameter in entry.tool.parameters
         ]
-        self.output.table(rows or [["no arguments"]], indent=indent)
+        none = "arguments not described" if entry.tool.takes_unnamed else "no arguments"
+        self.output.table(rows or [[none]], indent=indent)
 
 
 def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | str]]:

@@ -49,6 +49,12 @@ class Told:
     def calls(self) -> int:
         return self._count("called")
 
+    @property
+    def called_with(self) -> list[JSONObject]:
+        """The arguments of the calls."""
+        log = self.file.with_suffix(".called")
+        return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+
     def _count(self, what: str) -> int:
         log = self.file.with_suffix(f".{what}")
         return len(log.read_text("utf-8").splitlines()) if log.exists() else 0

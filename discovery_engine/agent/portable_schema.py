@@ -9,13 +9,16 @@ narrower; the engine checks the arguments of a call against that one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from urllib.parse import unquote
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.agent.sound_schema import modern, sound
+from discovery_engine.tools.described_arguments import arguments_in
+from discovery_engine.tools.schemas import pointed
 
 _COMBINING = frozenset(
     {"$id", "$ref", "$schema", "allOf", "anyOf", "const", "else", "enum", "if", "not", "oneOf"}
@@ -37,10 +40,11 @@ class PortableSchema(Struct, frozen=True):
     def of(cls, own: JSONObject) -> PortableSchema:
         """Of the schema of a tool, which stays as it is."""
         own = modern(own)
-        whole = _resolved(own, own)
-        properties = {name: _schema(one) for name, one in _properties(whole, own)}
+        whole = _resolved(own)
+        described = arguments_in(own)
+        properties = {name: _schema(one) for name, one in described.schemas.items()}
         shown = _shown_names(properties)
-        required = [name for name in _required(whole, own) if name in properties]
+        required = [name for name in described.required if name in properties]
         kept = {name: value for name, value in whole.items() if name not in _COMBINING}
         schema: JSONObject = {
             **({"$defs": own["$defs"]} if "$defs" in own else {}),
@@ -54,51 +58,18 @@ class PortableSchema(Struct, frozen=True):
         return cls(sound(schema), {new: name for name, new in shown.items() if new != name})
 
 
-def _properties(schema: JSONObject, root: JSONObject) -> Iterator[tuple[str, JSONValue]]:
-    """Those of the schema, then those that only a branch of it has; the first of a name counts."""
-    seen: set[str] = set()
-    for one in (schema, *_branches(schema, root, ("allOf", "anyOf", "oneOf", "then", "else"))):
-        properties = one.get("properties")
-        for name, value in properties.items() if isinstance(properties, dict) else ():
-            if name not in seen:
-                seen.add(name)
-                yield name, value
-
-
-def _required(schema: JSONObject, root: JSONObject) -> list[str]:
-    """What every arguments must have."""
-    named: dict[JSONValue, None] = {}
-    for one in (schema, *_branches(schema, root, ("allOf",))):
-        required = one.get("required")
-        named |= dict.fromkeys(required if isinstance(required, list) else ())
-    return [name for name in named if isinstance(name, str)]
-
-
-def _branches(
-    schema: JSONObject, root: JSONObject, keywords: tuple[str, ...]
-) -> Iterator[JSONObject]:
-    for keyword in keywords:
-        value = schema.get(keyword)
-        for branch in value if isinstance(value, list) else (value,):
-            if isinstance(branch, dict):
-                yield _resolved(branch, root)
-
-
-def _resolved(schema: JSONObject, root: JSONObject) -> JSONObject:
-    """What a schema's `$ref` leads to within `root`, with its own members."""
+def _resolved(schema: JSONObject) -> JSONObject:
+    """What its `$ref` leads to within the schema, with its own members."""
+    resolved = schema
     for _ in range(_REFERENCES):
-        reference = schema.get("$ref")
+        reference = resolved.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             break
-        target: JSONValue = root
-        for step in reference[2:].split("/"):
-            step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - a JSON pointer
-            target = target.get(step) if isinstance(target, dict) else None
+        target = pointed(schema, unquote(reference[1:]))
         if not isinstance(target, dict):
             break
-        own = {name: value for name, value in schema.items() if name != "$ref"}
-        schema = {**target, **own}
-    return schema
+        resolved = {**target, **{name: one for name, one in resolved.items() if name != "$ref"}}
+    return resolved
 
 
 def _schema(value: JSONValue) -> JSONObject:

@@ -25,7 +25,7 @@ from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Item, Variant
 from discovery_engine.catalog import Entry
 from discovery_engine.tools.model import Parameter, Tool, ToolKey
-from discovery_engine.tools.signature import parameter_line, typed
+from discovery_engine.tools.signature import choice_text, parameter_line, typed
 
 if TYPE_CHECKING:
     from discovery_engine.search.ranking.hit import Hit
@@ -149,18 +149,23 @@ def _text(
     line = _line(line + (f" - {about}" if about else ""), tags, note)
     if detail is not Detail.SCHEMA:
         return line
-    return "\n".join([line, *(f"  {argument_line(p, tool, _ABOUT)}" for p in parameters)])
+    choices = (f"  Needed: {choice_text(choice)}" for choice in tool.choices)
+    arguments = (f"  {argument_line(p, tool, _ABOUT)}" for p in parameters)
+    return "\n".join([line, *choices, *arguments])
 
 
 def _arguments(tool: Tool, parameters: Sequence[Parameter], detail: Detail, optional: int) -> str:
-    """All required arguments, then some optional ones; none if each has a line of its own."""
-    if detail is Detail.SCHEMA:
-        return "…" if parameters else ""
+    """All that are needed, then some optional ones; none if each has a line of its own."""
+    if detail is Detail.SCHEMA or tool.takes_unnamed:
+        return "…" if parameters or tool.takes_unnamed else ""
     is_typed = detail is Detail.SIGNATURE
     required = [typed(p, tool) if is_typed else named(p.name) for p in parameters if p.required]
-    others = [p.name for p in parameters if not p.required]
+    choices = tool.choices
+    chosen = {name for choice in choices for one in choice.alternatives for name in one.needed}
+    others = [p.name for p in parameters if not p.required and p.name not in chosen]
     left = ["…"] if len(others) > optional else []
-    return ", ".join([*required, *(f"{named(name)}?" for name in others[:optional]), *left])
+    texts = [*required, *map(choice_text, choices)]
+    return ", ".join([*texts, *(f"{named(name)}?" for name in others[:optional]), *left])
 
 
 def _line(*parts: str) -> str:

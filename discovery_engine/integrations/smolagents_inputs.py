@@ -33,7 +33,7 @@ _VALUES = 32  # of an enum, whose types take no longer to name than to look at a
 def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dict[str, Any]:
     """An argument; `root` is where references of its schema lead into."""
     facts = schema if isinstance(schema, dict) else {}
-    most = most_looked_at(root)
+    most = most_looked_at(len(root.get("properties") or ()))
     found = _types(facts, root, most)
     kinds = [kind for kind in _TYPES if kind in found] or list(_TYPES)
     made: dict[str, Any] = {

@@ -26,6 +26,8 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 # Our own keys of `_meta`, in what passes from a server to the client whose call caused it.
 ASKING_SERVER = "discovery/server"
 FINDINGS = "discovery/findings"  # of the scanner, in the texts of a question
+# And in a result that passes.
+CONVERTED = "discovery/converted"  # the arguments that were converted for the call
 
 # Error codes of JSON-RPC 2.0.
 PARSE_ERROR = -32700

@@ -19,7 +19,7 @@ class CallPreview(Struct, frozen=True):
     entry: Entry
     """The tool, with the verdict of the rules."""
     arguments: JSONObject
-    """As the caller gave them; they fit the tool's schema."""
+    """As they would be sent; they fit the tool's schema."""
     pinned: JSONObject
     """Those that the owner adds, as written: references, not their values."""
     transport: StdioTransport | RemoteTransport | None

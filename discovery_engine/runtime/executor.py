@@ -21,6 +21,7 @@ from discovery_engine.overrides.pinning import (
     referred_values,
 )
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.rpc.protocol import CONVERTED
 from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.runtime.rate_limits import CallQuota
-    from discovery_engine.tools.arguments import Checker
+    from discovery_engine.tools.arguments import Checked, Checker
     from discovery_engine.tools.model import Tool
     from discovery_engine.upstream.call import CallObserver
 
@@ -45,6 +46,7 @@ OnUnchecked: TypeAlias = Callable[[str], object]
 
 _STEPS_AT_ONCE = 300  # steps of a check on the event loop: about a millisecond
 _COSTLY_AT_ONCE = 2  # checks in threads
+_PLACES = 20  # of converted arguments that are named
 _CHECK_WAIT = 0.5  # seconds that a costly check waits for others
 # Seconds for which a thread releases the GIL after working as long, so that the loop goes on.
 _PAUSE = 0.0003
@@ -81,11 +83,11 @@ class ToolExecutor:
         """As `Engine.execute`, for a tool that may be called; the call counts for `quota`."""
         view = self._current.view
         pinned = await self._pinned(tool, view.settings.overrides)
-        await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
-        request = UpstreamRequest.call(tool.upstream_name, {**arguments, **pinned})
+        checked = await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
+        request = UpstreamRequest.call(tool.upstream_name, {**checked.arguments, **pinned})
         if pinned:
             request = replace(request, pinned=frozenset(pinned))
-        return await self._upstreams.send(
+        result = await self._upstreams.send(
             view.server_settings(tool.server),
             request,
             caller=caller,
@@ -94,20 +96,20 @@ class ToolExecutor:
             quota=quota,
             observer=observer,
         )
+        return _with_converted(result, checked.converted) if checked.converted else result
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
         """As `Engine.preview`, for a tool that may be called."""
         view, tool = self._current.view, entry.tool
         overrides = view.settings.overrides
         pinned = await self._pinned(tool, overrides)
-        unchecked: list[str] = []
-        await self._check(self._checkers.get(tool), arguments, pinned, unchecked.append)
+        checked = await self._check(self._checkers.get(tool), arguments, pinned, None)
         return CallPreview(
             entry=entry,
-            arguments=arguments,
+            arguments=checked.arguments,
             pinned=pinned_references(tool, overrides),
             transport=view.server_settings(tool.server).transport,
-            unchecked=unchecked[0] if unchecked else "",
+            unchecked=checked.unchecked,
         )
 
     async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
@@ -125,18 +127,28 @@ class ToolExecutor:
         arguments: JSONObject,
         pinned: JSONObject,
         on_unchecked: OnUnchecked | None,
-    ) -> None:
+    ) -> Checked:
         """Check arguments on the event loop if that is quick, otherwise in a thread.
 
         Arguments that cannot be checked in bounded time are sent unchecked, after `on_unchecked`.
         """
-        unchecked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
-        if unchecked == TOO_LONG:
+        checked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
+        if checked.unchecked == TOO_LONG:
             check = partial(checker.check, arguments, pinned, pause=partial(time.sleep, _PAUSE))
             with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
-                unchecked = await anyio.to_thread.run_sync(check, limiter=self._costly)
-        if unchecked is not None and on_unchecked is not None:
-            await finish(on_unchecked(unchecked))
+                checked = await anyio.to_thread.run_sync(check, limiter=self._costly)
+        if checked.unchecked and on_unchecked is not None:
+            await finish(on_unchecked(checked.unchecked))
+        return checked
+
+
+def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
+    """A result that says which arguments were converted; as it is if it is not the last one."""
+    if result.get("resultType", "complete") != "complete":
+        return result
+    meta = result.get("_meta")
+    shown = {**(meta if isinstance(meta, dict) else {}), CONVERTED: list(places[:_PLACES])}
+    return {**result, "_meta": shown}
 
 
 def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:

@@ -15,14 +15,22 @@ from itertools import islice
 from types import MappingProxyType
 
 import jsonschema_rs
+from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.text import named, one_line
 from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.limits import ARGUMENTS, require_names, shortened
+from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
 from discovery_engine.tools.model import Parameter, Tool
+from discovery_engine.tools.schemas import repaired, simplified, with_null
 from discovery_engine.tools.signature import signature
+from discovery_engine.tools.validation.conversion import (
+    Conversion,
+    converted_places,
+    exact_reading,
+)
 from discovery_engine.tools.validation.cost import (
     OF_PATTERN,
     TOO_LONG,
@@ -53,10 +61,27 @@ _LISTED = _MISTAKES + 1  # to detect that there are more
 _SENTENCE = 300  # characters of a mistake
 _COMPARED = 100  # names that an unknown one is compared with
 _MASK = "it"  # for values, where one of them may be the owner's
+_NULLABLE = '"nullable":true'
+_UNDESCRIBED = "its server does not describe them"
+_UNUSABLE = "the schema of the tool cannot be used"
+_OF_BRANCHES = (
+    jsonschema_rs.ValidationErrorKind.AnyOf,
+    jsonschema_rs.ValidationErrorKind.OneOfNotValid,
+    jsonschema_rs.ValidationErrorKind.OneOfMultipleValid,
+)
 _COUNTED_TWICE = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"unevaluated')
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _FORMS = {"array": """it as JSON: '["…"]'""", "object": """it as JSON: '{"…": …}'"""}
+
+
+class Checked(Struct, frozen=True):
+    arguments: JSONObject
+    """What is to be sent, beside what the owner pins."""
+    converted: tuple[str, ...] = ()
+    """Where they differ from what was given: `limit`, `filter.ids.0`."""
+    unchecked: str = ""
+    """Why they could not be checked, in a few words; empty if they were."""
 
 
 class Checker:
@@ -68,15 +93,26 @@ class Checker:
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._schema = tool.upstream_schema
+        schema = tool.upstream_schema
+        self._schema = with_null(schema) if _NULLABLE in tool.source else schema
         self._mask = _MASK if tool.overridden.pinned else None
+        self._unchecked = "" if tool.is_described else _UNDESCRIBED
+        self._wrappers = _wrappers(tool)
         self._compile = _compiler(self._schema, self._mask)
-        self._validator: jsonschema_rs.Validator | None = None
-        try:
-            self._validator = self._compile(self._schema)
-        except ValueError as exc:
-            reason = one_line(str(exc))  # it quotes the schema
-            logger.warning("The schema of %s cannot check arguments: %s", tool.key.label, reason)
+        self._validator = self._compiled()
+
+    def _compiled(self) -> jsonschema_rs.Validator:
+        """By as much of the schema as is valid; by nothing if that cannot be said."""
+        for repair in (None, repaired, simplified):
+            self._schema = repair(self._schema) if repair else self._schema
+            try:
+                return self._compile(self._schema)
+            except ValueError as exc:
+                reason = one_line(str(exc))  # it quotes the schema
+        label = self._tool.key.label
+        logger.warning("The schema of %s cannot check arguments: %s", label, reason)
+        self._unchecked = _UNUSABLE
+        return self._compile({})
 
     def check(
         self,
@@ -85,8 +121,10 @@ class Checker:
         *,
         steps: int = MOST_STEPS,
         pause: Callable[[], object] | None = None,
-    ) -> str | None:
+    ) -> Checked:
         """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
+
+        What does not fit and has one reading is converted.
 
         Args:
             arguments: What a caller gives.
@@ -94,56 +132,91 @@ class Checker:
             steps: How much may be done, in steps of some microseconds.
             pause: Called about once a millisecond, to let others run.
 
-        Returns:
-            Why they could not be checked, in a few words; None if they were.
-
         Raises:
             InputTooLongError: If there are too many, or the name of one is too long.
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
+        above: tuple[str, ...] = ()
+        if len(arguments) == 1 and not self._wrappers.isdisjoint(arguments):
+            arguments, above = _unwrapped(self._tool, arguments)
         if pinned and (wrong := [name for name in pinned if name in arguments]):
             mistakes = [f"{named(name)} is given by the configuration" for name in wrong]
             raise _invalid(self._tool, mistakes)
         require_names("argument", arguments, most=ARGUMENTS)
-        if self._validator is None:
-            return None
+        if self._unchecked:
+            return Checked(arguments, above, self._unchecked)
         value = {**arguments, **pinned} if pinned else arguments
         size = size_of(value)
         if size is UNBOUNDED:
             raise _invalid(self._tool, ["they nest too deeply"])
+        is_quick = size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE
         try:
-            if size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE:
-                if self._validator.is_valid(value):
-                    return None
-                if size * self._weight <= _FEW:
-                    errors = islice(self._validator.iter_errors(value), _LISTED)
-                    raise self._wrong(arguments, pinned, list(map(mistake_of, errors)))
+            if is_quick and self._validator.is_valid(value):
+                return Checked(arguments, above)
         except ValueError as error:
-            return shortened(f"they cannot be read: {error}", _SENTENCE)
-        return self._evaluate(
-            arguments, pinned, Evaluation(self._keywords, steps=steps, pause=pause)
-        )
+            reason = shortened(f"they cannot be read: {error}", _SENTENCE)
+            return Checked(arguments, above, reason)
+        evaluate = partial(Evaluation, self._keywords, steps=steps, pause=pause)
+        try:
+            fitting = self._fitting(value, pinned, evaluate(), is_last=steps >= MOST_STEPS)
+            if fitting is not None:
+                return Checked(fitting, (*above, *converted_places(arguments, fitting)))
+            is_small = is_quick and size * self._weight <= _FEW
+            found = self._mistakes(value, evaluate(), is_small=is_small)
+        except (OutOfStepsError, UnreadableSchemaError) as error:
+            return Checked(arguments, above, f"{error}" or TOO_LONG)
+        sentences = (*_sentences(found, pinned), *_slips(self._tool, arguments))
+        raise _invalid(self._tool, [*sentences, *map(_misplaced, above)])
 
-    def _evaluate(
-        self, arguments: JSONObject, pinned: Mapping[str, JSONValue], evaluation: Evaluation
-    ) -> str | None:
+    def _fitting(
+        self,
+        value: JSONObject,
+        pinned: Mapping[str, JSONValue],
+        evaluation: Evaluation,
+        *,
+        is_last: bool,
+    ) -> JSONObject | None:
+        """The caller's arguments as they fit, perhaps converted; None if they do not.
+
+        Raises:
+            OutOfStepsError: If that takes more steps, and there will be another try.
+        """
+        try:
+            fitting = Conversion(evaluation).fitting(self._schema, value)
+        except OutOfStepsError:
+            if not is_last:
+                raise
+            return None
+        except (UnreadableSchemaError, RecursionError, ValueError):
+            return None
+        if fitting is None or any(fitting.get(name) is not pinned[name] for name in pinned):
+            return None
+        return {name: one for name, one in fitting.items() if name not in pinned}
+
+    def _mistakes(
+        self, value: JSONObject, evaluation: Evaluation, *, is_small: bool
+    ) -> list[Mistake]:
+        """Those of the validator, or better ones about branches, as far as the steps go.
+
+        Raises:
+            OutOfStepsError: If none is found within the steps.
+            UnreadableSchemaError: If none is found in what can be read.
+        """
+        errors = list(islice(self._validator.iter_errors(value), _LISTED)) if is_small else []
+        listed = list(map(mistake_of, errors))
+        if listed and not any(isinstance(error.kind, _OF_BRANCHES) for error in errors):
+            return listed
         found: list[Mistake] = []
         try:
-            mistakes = evaluation.mistakes(self._schema, {**arguments, **pinned})
-            for mistake in islice(mistakes, _LISTED):
+            for mistake in islice(evaluation.mistakes(self._schema, value), _LISTED):
                 found.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
-        except (OutOfStepsError, UnreadableSchemaError, RecursionError) as error:
-            if not found:
-                return f"{error}" if isinstance(error, UnreadableSchemaError) else TOO_LONG
-        if found:
-            raise self._wrong(arguments, pinned, found)
-        return None
-
-    def _wrong(
-        self, arguments: JSONObject, pinned: Container[str], found: Sequence[Mistake]
-    ) -> InvalidArgumentsError:
-        sentences = (*_sentences(found, pinned), *_slips(self._tool, arguments))
-        return _invalid(self._tool, sentences)
+        except (OutOfStepsError, UnreadableSchemaError):
+            if not (found or listed):
+                raise
+        except RecursionError as error:
+            if not (found or listed):
+                raise OutOfStepsError from error
+        return found or listed
 
     @cached_property
     def _quick_weight(self) -> float:
@@ -183,14 +256,19 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
     name), leaving out those given by name. Each value is read as the parameter's type wants it.
     A word that begins like `key=` names a parameter, so that a slip in a name is never taken for
     the value of another. A single word that is a JSON object of parameters is all the arguments.
+    Where the parameters are not known, any name is one.
 
     Raises:
         InvalidArgumentsError: If there are more words than parameters, or a word names no
             parameter, one that has a value already, or does not read as its type.
     """
     by_name = {parameter.name: parameter for parameter in tool.parameters}
-    if (document := _document(words, by_name)) is not None:
+    document = _document(words)
+    if document and (tool.takes_unnamed or document.keys() <= by_name.keys()):
         return document
+    if tool.takes_unnamed:
+        keys = (word.partition("=")[0] for word in words if "=" in word)
+        by_name = {key: Parameter(key, "any", "", required=False, schema={}) for key in keys}
     by_key, positional, mistakes = _sorted_out(words, by_name)
     free = [name for name in by_name if name not in by_key]
     mistakes += [f"nowhere to put {extra!r}" for extra in positional[len(free) :][:1]]
@@ -205,15 +283,13 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
     return arguments
 
 
-def _document(words: Sequence[str], known: Collection[str]) -> JSONObject | None:
-    """The object that the only word is, if it names nothing but parameters."""
-    if len(words) != 1 or not words[0].lstrip().startswith("{"):
-        return None
-    try:
-        value = parse_json(words[0])
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) and value and value.keys() <= set(known) else None
+def _document(words: Sequence[str]) -> JSONObject:
+    """The JSON object that the only word is; empty if it is none."""
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        with suppress(ValueError):
+            value: JSONObject = parse_json(words[0])
+            return value
+    return {}
 
 
 def _invalid(tool: Tool, mistakes: Sequence[str]) -> InvalidArgumentsError:
@@ -261,14 +337,39 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
     return value
 
 
+def _wrappers(tool: Tool) -> frozenset[str]:
+    """The names that can only be a level too many; none if the tool takes any name."""
+    parameters = tool.parameters
+    if not parameters or tool.takes_any:
+        return frozenset()
+    return WORDS_FOR_ARGUMENTS.difference(parameter.name for parameter in parameters)
+
+
+def _unwrapped(tool: Tool, arguments: JSONObject) -> tuple[JSONObject, tuple[str, ...]]:
+    """The arguments that the only one holds, and its name; as they are if it holds none."""
+    [(name, content)] = arguments.items()
+    inner = exact_reading(content) if isinstance(content, str) else content
+    if not isinstance(inner, dict):
+        return arguments, ()
+    parameters = {parameter.name for parameter in tool.parameters}
+    is_meant = not inner or not parameters.isdisjoint(inner)
+    return (inner, (name,)) if is_meant else (arguments, ())
+
+
+def _misplaced(name: str) -> str:
+    return f"they belong directly into the arguments, not under {named(name)}"
+
+
 def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
-    """Unknown arguments that were probably meant for a missing one."""
+    """Unknown arguments that were probably meant for a missing one, or hold all of them."""
     known = {parameter.name for parameter in tool.parameters}
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
     strange = (name for name in arguments if name not in known)
     for name in islice(strange, _MISTAKES):
         if nearest(name, missing[:_COMPARED]):
             yield _stranger(name, known=missing[:_COMPARED])
+        elif name in WORDS_FOR_ARGUMENTS and isinstance(arguments[name], dict):
+            yield _misplaced(name)
 
 
 def _compiler(schema: JSONObject, mask: str | None) -> Compile:

@@ -7,7 +7,7 @@ way to a client; everything else here is read from it, through what the owner ov
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NewType
 
@@ -16,13 +16,20 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
-from discovery_engine.tools.schemas import without_parameters
+from discovery_engine.tools.described_arguments import (
+    ArgumentChoice,
+    DescribedArguments,
+    arguments_in,
+    is_composed,
+)
+from discovery_engine.tools.schemas import object_schema, says_nothing, without_parameters
 
 ServerName = NewType("ServerName", str)
 ToolName = NewType("ToolName", str)
 
 _UNION_DEPTH = 3  # depth of nested unions that are resolved; a server may nest them without end
 _PARSED = 1000  # definitions
+_COMPOSED = 100  # definitions
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 
 
@@ -129,15 +136,18 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def upstream_schema(self) -> JSONObject:
-        """Of the arguments that the upstream takes; not to be shown."""
-        schema = self.definition.get("inputSchema")
-        return schema if isinstance(schema, dict) else {"type": "object"}
+        """Of the arguments that the upstream takes, as that of an object; not to be shown."""
+        return _input_schema(self.source)
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the upstream describes the arguments, if only as none."""
+        return not says_nothing(self.definition.get("inputSchema"))
 
     @property
     def input_schema(self) -> JSONObject:
         """Of the arguments that a caller gives: the upstream's, less those that are pinned."""
-        pinned = self.overridden.pinned
-        return without_parameters(self.upstream_schema, pinned) if pinned else self.upstream_schema
+        return _input_schema(self.source, self.overridden.pinned)
 
     @property
     def summary(self) -> str:
@@ -147,16 +157,39 @@ class Tool(Struct, frozen=True, gc=False):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Required ones first, then by name."""
-        properties = self.input_schema.get("properties")
-        if not isinstance(properties, dict):
-            return ()
-        required = self.input_schema.get("required")
-        named = required if isinstance(required, list) else []
-        needed = {name for name in named if isinstance(name, str)}
+        described = self._arguments
+        needed = frozenset(described.required)
         found = [
-            _parameter(name, schema, required=name in needed) for name, schema in properties.items()
+            _parameter(name, schema, required=name in needed)
+            for name, schema in described.schemas.items()
         ]
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
+
+    @property
+    def parameter_count(self) -> int:
+        return len(self._arguments.schemas)
+
+    @property
+    def choices(self) -> tuple[ArgumentChoice, ...]:
+        """Which of the parameters are needed in place of others."""
+        return self._arguments.choices
+
+    @property
+    def takes_unnamed(self) -> bool:
+        """Whether it names no parameter, and may take some all the same."""
+        return not self._arguments.schemas and (self.takes_any or not self.is_described)
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether the upstream says that there may be others than it names."""
+        return self._arguments.is_open
+
+    @property
+    def _arguments(self) -> DescribedArguments:
+        schema = self.input_schema
+        if is_composed(schema):
+            return _composed_arguments(self.source, frozenset(self.overridden.pinned))
+        return arguments_in(schema)
 
 
 # Parsed, a definition takes six times the memory of its text: only those in use are kept parsed.
@@ -169,6 +202,17 @@ def parsed(source: str) -> JSONObject:
     except (ValueError, RecursionError):  # lone surrogates, and numbers beyond a float
         definition = json.loads(source)
     return definition
+
+
+def _input_schema(source: str, pinned: Collection[str] = ()) -> JSONObject:
+    schema = object_schema(parsed(source).get("inputSchema"))
+    return without_parameters(schema, pinned) if pinned else schema
+
+
+# Each argument is shown by the number of all, and counting them takes up to a millisecond.
+@lru_cache(maxsize=_COMPOSED)
+def _composed_arguments(source: str, pinned: frozenset[str]) -> DescribedArguments:
+    return arguments_in(_input_schema(source, pinned))
 
 
 @lru_cache(maxsize=_PARSED)

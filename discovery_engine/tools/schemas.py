@@ -1,12 +1,15 @@
-"""JSON Schemas of arguments, with parameters taken out: those that the owner has fixed.
+"""JSON Schemas of arguments, made valid, and with parameters taken out that the owner has fixed.
 
-Schemas are untrusted: whatever one contains, the result is a schema that is no larger.
+Schemas are untrusted: whatever one contains, the result is a schema of about its size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from discovery_engine._util.json import JSONValue
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -15,6 +18,141 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 _BRANCH = ("if", "then", "else", "not")
 _SCHEMA_BY_PARAMETER = ("dependentSchemas", "dependencies")
 _DEFINITIONS = ("$defs", "definitions")
+_MUTE = frozenset(
+    ("$schema", "$id", "id", "$comment", "title", "description", "default", *_DEFINITIONS)
+)
+"""Keywords that say nothing about a value."""
+_DATA = frozenset(("const", "default", "enum", "examples"))
+"""Keywords whose values are no schemas, whatever they look like."""
+_TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
+_SCHEMAS_BY_NAME = frozenset(
+    ("properties", "patternProperties", *_SCHEMA_BY_PARAMETER, *_DEFINITIONS)
+)
+_LISTED_SCHEMAS = frozenset(("prefixItems", *_BRANCHES))
+_SUBSCHEMAS = frozenset(
+    ("additionalProperties", "propertyNames", "items", "additionalItems", "contains", *_BRANCH)
+)
+_INTRICATE = frozenset(("$schema", "pattern", "patternProperties"))
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(_SCHEMAS_BY_NAME, (dict,)),
+    **dict.fromkeys(_LISTED_SCHEMAS, (list,)),
+    **dict.fromkeys(_SUBSCHEMAS, (dict, bool)),
+    **dict.fromkeys(("required", "enum"), (list,)),
+    **dict.fromkeys(("$schema", "$id", "$ref", "$comment", "title", "description"), (str,)),
+    **dict.fromkeys(("pattern", "format"), (str,)),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (int, float)),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (int,)),
+}
+"""What the value of a keyword may be."""
+
+
+def object_schema(schema: JSONValue) -> Schema:
+    """An `inputSchema` as the schema of an object: of any object if it says nothing of one."""
+    if isinstance(schema, dict) and schema.get("type") == "object":
+        is_plain = isinstance(schema.get("properties", {}), dict)
+        if is_plain and isinstance(schema.get("required", []), list):
+            return schema
+    if says_nothing(schema):
+        return {"type": "object", "additionalProperties": True}
+    return {**_without_misplaced(schema), "type": "object"}
+
+
+def says_nothing(schema: JSONValue) -> bool:
+    """Whether an `inputSchema` leaves open which arguments there are."""
+    if not isinstance(schema, dict) or not admits_object(schema):
+        return True
+    return _without_misplaced(schema).keys() <= _MUTE
+
+
+def repaired(schema: Schema) -> Schema:
+    """A schema without the members that no schema has: `null`, or a list for an object."""
+    made: Schema = _rewritten(schema, _without_misplaced)
+    return made
+
+
+def simplified(schema: Schema) -> Schema:
+    """A schema without patterns, other dialects, and references that lead nowhere within it."""
+
+    def rewrite(part: Schema) -> Schema:
+        made = {key: value for key, value in part.items() if key not in _INTRICATE}
+        reference = part.get("$ref", "#")
+        is_known = reference == "#" or pointed(schema, unquote(reference[1:])) is not None
+        return made if is_known and reference.startswith("#") else {}
+
+    made: Schema = _rewritten(schema, rewrite)
+    return made
+
+
+def with_null(schema: Schema) -> Schema:
+    """A schema with `null` wherever it is `nullable`, a word of OpenAPI."""
+    made: Schema = _rewritten(schema, _nullable)
+    return made
+
+
+def pointed(root: JSONValue, pointer: str) -> JSONValue:
+    """What a JSON pointer leads to; None if nothing is there."""
+    target = root
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list):
+            target = dict(enumerate(target)).get(int(name)) if name.isdecimal() else None
+        else:
+            target = target.get(name) if isinstance(target, dict) else None
+    return target
+
+
+def admits_object(schema: Schema) -> bool:
+    """Whether its `type` leaves room for an object."""
+    kind = schema.get("type")
+    return not kind or kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+def _rewritten(schema: JSONValue, rewrite: Callable[[Schema], Schema]) -> Any:
+    """A schema with every subschema rewritten, the outer ones first."""
+    if not isinstance(schema, dict):
+        return schema
+    made = rewrite(schema)
+    for key, value in made.items():
+        if key in _SCHEMAS_BY_NAME and isinstance(value, dict):
+            made[key] = {name: _rewritten(inner, rewrite) for name, inner in value.items()}
+        elif key in _LISTED_SCHEMAS and isinstance(value, list):
+            made[key] = [_rewritten(inner, rewrite) for inner in value]
+        elif key in _SUBSCHEMAS:
+            made[key] = _rewritten(value, rewrite)
+    return made
+
+
+def _without_misplaced(schema: Schema) -> Schema:
+    made = {key: value for key, value in schema.items() if not _is_misplaced(key, value)}
+    for key in _SCHEMAS_BY_NAME & made.keys():
+        made[key] = {name: {} if inner is None else inner for name, inner in made[key].items()}
+    if "required" in made:
+        made["required"] = [name for name in made["required"] if isinstance(name, str)]
+    return made
+
+
+def _is_misplaced(key: str, value: JSONValue) -> bool:
+    if key == "type":
+        names = value if isinstance(value, list) else [value]
+        return not names or not all(isinstance(name, str) and name in _TYPES for name in names)
+    if value is None:
+        return key not in _DATA
+    if key in _LISTED_SCHEMAS and not value:
+        return True
+    kinds = _KINDS.get(key, (object,))
+    return not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
+
+
+def _nullable(schema: Schema) -> Schema:
+    if schema.get("nullable") is not True:
+        return dict(schema)
+    kind = schema.get("type")
+    if isinstance(kind, str | list):
+        made = {**schema, "type": [*([kind] if isinstance(kind, str) else kind), "null"]}
+        choices = schema.get("enum")
+        return made | ({"enum": [*choices, None]} if isinstance(choices, list) else {})
+    own = {key: value for key, value in schema.items() if key != "nullable"}
+    return {"anyOf": [own, {"type": "null"}]}
 
 
 def may_take(schema: Schema, name: str) -> bool:

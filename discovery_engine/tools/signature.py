@@ -10,13 +10,16 @@ are untrusted: whatever they contain, the result is text of bounded length.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from urllib.parse import unquote
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named, one_line
+from discovery_engine.tools.described_arguments import ArgumentChoice, ArgumentSet
 from discovery_engine.tools.model import Parameter, Tool
+from discovery_engine.tools.schemas import pointed
 
 _CHOICES = 12  # of an enum, before the rest is counted instead of named
 _MEMBERS = 24  # of an object, before the rest is left out
@@ -30,20 +33,43 @@ _LEAST_LOOKED_AT = 8  # for one of them; through references, a few may be looked
 
 def signature(tool: Tool) -> str:
     """For instance `create_issue(title: string, labels?: string[])`."""
-    return f"{named(tool.name)}({', '.join(typed(p, tool) for p in tool.parameters)})"
+    if tool.takes_unnamed:
+        return f"{named(tool.name)}(…)"
+    listed = ", ".join(typed(p, tool) for p in tool.parameters)
+    return f"{named(tool.name)}({'; '.join([listed, *map(choice_text, tool.choices)])})"
+
+
+def choice_text(choice: ArgumentChoice) -> str:
+    """For instance `exactly one of id, name`, or `at least one of (id), (name, owner)`."""
+    number = "exactly" if choice.is_exclusive else "at least"
+    return f"{number} {alternatives_text([*map(_parts, choice.alternatives)])}"
+
+
+def alternatives_text(alternatives: Sequence[Sequence[str]]) -> str:
+    """For instance `one of id, name`, or `one of (id), (name, owner)`."""
+    is_plain = all(len(parts) == 1 for parts in alternatives)
+    texts = [", ".join(parts[:_MEMBERS]) for parts in alternatives[:_CHOICES]]
+    shown = dict.fromkeys(text if is_plain else f"({text})" for text in texts)
+    left = ["…"] if len(alternatives) > len(texts) else []
+    return f"one of {', '.join([*shown, *left])}"
+
+
+def _parts(alternative: ArgumentSet) -> list[str]:
+    values = [f"{named(name)}={_cut(_literal(v))}" for name, v in alternative.values.items()]
+    return [*values, *(named(n) for n in alternative.needed if n not in alternative.values)]
 
 
 def typed(parameter: Parameter, tool: Tool) -> str:
     """For instance `state?: "open"|"closed"`."""
     mark = "" if parameter.required else "?"
-    root = tool.input_schema
-    text = type_text(parameter.schema, root, most=most_looked_at(root))
+    most = most_looked_at(tool.parameter_count)
+    text = type_text(parameter.schema, tool.input_schema, most=most)
     return f"{named(parameter.name)}{mark}: {text}"
 
 
-def most_looked_at(root: JSONObject) -> int:
-    """How many subschemas may be looked at for one parameter of a tool."""
-    return max(_LOOKED_AT // max(1, len(root.get("properties") or ())), _LEAST_LOOKED_AT)
+def most_looked_at(count: int) -> int:
+    """How many subschemas may be looked at for one of `count` parameters."""
+    return max(_LOOKED_AT // max(1, count), _LEAST_LOOKED_AT)
 
 
 def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
@@ -102,9 +128,7 @@ class _Root:
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return schema
-        target: JSONValue = self._schema
-        for step in reference[2:].split("/"):
-            target = target.get(step) if isinstance(target, dict) else None
+        target = pointed(self._schema, unquote(reference[1:]))
         return target if isinstance(target, dict) else {}
 
 

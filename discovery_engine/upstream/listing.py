@@ -205,7 +205,7 @@ def fault_of(definition: JSONValue) -> str | None:
         return "its name is not a non-empty string"
     if not isinstance(definition.get("description"), str | None):
         return "its description is not a string"
-    return _fault_of_schema(definition.get("inputSchema")) or fault_of_size(definition)
+    return fault_of_size(definition)
 
 
 def depth_of(value: JSONValue, *, limit: int) -> int:
@@ -262,18 +262,6 @@ def is_flat(result: JSONObject) -> bool:
 
 def _children(node: Any) -> Iterable[Any]:
     return node.values() if type(node) is dict else node
-
-
-def _fault_of_schema(schema: JSONValue) -> str | None:
-    if schema is None:
-        return "it has no inputSchema"
-    if not isinstance(schema, dict):
-        return "its inputSchema is not an object"
-    if schema.get("type") != "object":
-        return f"its inputSchema has type {schema.get('type')!r:.50}, not 'object'"
-    if not isinstance(schema.get("properties"), dict | None):
-        return "the properties of its inputSchema are not an object"
-    return None
 
 
 def fault_of_size(definition: JSONObject) -> str | None:

@@ -112,7 +112,7 @@ from discovery_engine.errors import InvalidArgumentsError
 from tests.factories import make_tool
 schema, arguments = json.loads(sys.stdin.read())
 try:
-    print(Checker(make_tool(inputSchema=schema)).check(arguments))
+    print(Checker(make_tool(inputSchema=schema)).check(arguments).unchecked or None)
 except InvalidArgumentsError as error:
     print("invalid", len(error.message) < 4000)
 """
@@ -198,6 +198,25 @@ COSTLY: dict[str, tuple[JSONObject, Any, str]] = {
     "all different": (about_x({"uniqueItems": True}), [[n] for n in range(100_000)], "None"),
     "a long text": (about_x({"maxLength": 9}), "x" * 4_000_000, "invalid True"),
     "many that are missing": ({"required": [f"r{n}" for n in range(6_000)]}, 1, "invalid True"),
+    "many texts of numbers": (
+        about_x({"items": {"type": "integer"}}),
+        ["1"] * 500_000,
+        "invalid True",
+    ),
+    "texts of numbers in a tree": (about_x(REF, next=TREE), nested("1", 20), "None"),
+    "texts of numbers in a deep tree": (about_x(REF, next=TREE), nested("1", 100), "None"),
+    "a JSON text that nests": (about_x({"type": "array"}), "[" * 2_000_000, "invalid True"),
+    "a long JSON text": (
+        about_x({"type": "array"}),
+        json.dumps([0] * 1_000_000),
+        "None",
+    ),
+    "a text of a long number": (about_x({"type": "integer"}), "1" * 4_000_000, "invalid True"),
+    "texts in choices of choices": (
+        about_x(REF, next={"oneOf": [{"items": REF}, {"items": REF}, {"type": "integer"}]}),
+        [[[[[[[["1"] * 3] * 3] * 3] * 3] * 3] * 3] * 3],
+        "invalid True",
+    ),
     "patterns of names": (
         about_x({"patternProperties": {f"^(a|{n})+$": {"type": "integer"} for n in range(1_500)}}),
         {f"a{n}": 1 for n in range(2_000)},

@@ -76,10 +76,6 @@ def tool(name: str, **fields: Any) -> Message:
 TOOLS = [tool("echo"), tool("pid"), tool("environment")]
 BAD_TOOLS = [
     tool("first"),
-    {"name": "no_schema", "description": "?"},
-    tool("schema_of_text", inputSchema="object"),
-    tool("schema_of_array", inputSchema={"type": "array"}),
-    tool("odd_properties", inputSchema={"type": "object", "properties": []}),
     tool("", title="nameless"),
     tool(17),  # type: ignore[arg-type]
     "not even an object",

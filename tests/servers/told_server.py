@@ -3,8 +3,8 @@
     python told_server.py FILE
 
 FILE holds a JSON object with `instructions` and `pages`, each page a list of tools. Every start
-adds a line to FILE.started and every call of a tool one to FILE.called. Standard library only, so
-that it starts at once.
+adds a line to FILE.started and every call of a tool one with its arguments to FILE.called. Standard
+library only, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def answer(message: Message, file: Path) -> Message:
         case {"method": "tools/list"}:
             cursor = (message.get("params") or {}).get("cursor", "0")
             return {"result": page(told["pages"], int(cursor))}
-        case {"method": "tools/call", "params": {"name": name}}:
-            note(file, "called")
+        case {"method": "tools/call", "params": {"name": name, **params}}:
+            note(file, "called", json.dumps(params.get("arguments")))
             return {"result": {"content": [{"type": "text", "text": name}]}}
         case _:
             return {"error": {"code": -32601, "message": "Method not found"}}
@@ -51,9 +51,9 @@ def page(pages: list[list[Message]], number: int) -> Message:
     return {"tools": pages[number], **following}
 
 
-def note(file: Path, what: str) -> None:
+def note(file: Path, what: str, line: str = "") -> None:
     with file.with_suffix(f".{what}").open("a", encoding="utf-8") as log:
-        log.write(what + "\n")
+        log.write(f"{line or what}\n")
 
 
 def send(message: Message) -> None:

@@ -13,11 +13,12 @@ from discovery_engine.agent.structured import details_fields
 from discovery_engine.agent.tool_text import argument_line, cut, tag_text
 from discovery_engine.catalog import Entry
 from discovery_engine.tools.model import Parameter, Tool
-from discovery_engine.tools.signature import parameter_line, typed
+from discovery_engine.tools.signature import choice_text, parameter_line, typed
 
 _ABOUT = 120  # characters of a shortened description of an argument
 _DESCRIPTION = ((120, 0.6), (500, 0.8))  # characters of a description, and the value of so many
 _OPTIONAL = 0.3  # weight of an optional argument; a required one has 1
+_UNDESCRIBED = "It may take arguments; its server does not describe them."
 
 
 _KEPT: SizedLru[Entry, tuple[Item, ...]] = SizedLru(4_000_000)
@@ -42,11 +43,18 @@ def _items(entry: Entry) -> tuple[Item, ...]:
     key = tool.key.label
     heads = (f"{key} {tag_text(list(marks))}", key) if marks else (key,)
     arguments = [_argument_item(parameter, tool) for parameter in tool.parameters]
+    if not arguments:
+        arguments = [_line_item(_UNDESCRIBED if tool.takes_unnamed else "It takes no arguments.")]
     return (
         Item(len(arguments) + 2, tuple(line_variant(head, 1.0) for head in reversed(heads))),
         *_description_items(tool.description.strip()),
-        *(arguments or [Item(1.0, (Variant("It takes no arguments.", 1.0),))]),
+        *(_line_item(f"Needed: {choice_text(choice)}") for choice in tool.choices),
+        *arguments,
     )
+
+
+def _line_item(text: str) -> Item:
+    return Item(1.0, (line_variant(text, 1.0),))
 
 
 def _description_items(description: str) -> list[Item]:

@@ -198,8 +198,7 @@ def _members(alongside: list[SchemaNode]) -> Iterator[list[JSONObject]]:
         yield _objects([*schemas, *by_pattern, *rest])
     contained = [node.contains for node in alongside if node.contains is not None]
     for place in range(1 + max((len(node.prefix) for node in alongside), default=0)):
-        placed = (n.prefix[place] if place < len(n.prefix) else n.items for n in alongside)
-        yield _objects([*placed, *contained])
+        yield _objects([*(node.of_element(place) for node in alongside), *contained])
     yield _objects([node.names for node in alongside])
 
 

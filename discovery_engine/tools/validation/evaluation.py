@@ -17,6 +17,8 @@ import jsonschema_rs
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import named
+from discovery_engine.tools.signature import alternatives_text
 from discovery_engine.tools.validation.cost import DEPENDENT, size_of
 from discovery_engine.tools.validation.graph import (
     Schema,
@@ -37,6 +39,14 @@ _SMALL = 500  # values; the validator writes each of them into its message, for 
 _NAMED = 8  # properties, before the rest is counted
 _SHOWN = 60  # characters of a value, or of a keyword
 _LISTED = "the schemas listed in the"
+_NULL = frozenset({"null"})
+_KINDS = (
+    (bool, frozenset({"boolean"})),  # before `int`, of which it is a subclass
+    ((int, float), frozenset({"integer", "number"})),
+    (str, frozenset({"string"})),
+    ((list, tuple), frozenset({"array"})),
+    (dict, frozenset({"object"})),
+)
 _SHALLOW = frozenset(
     ("type", "required", "minItems", "maxItems", "minProperties", "maxProperties", "format")
 )
@@ -117,8 +127,7 @@ class Evaluation:
         yield from self._own_mistakes(schema, node, value, path)
         for inner in (*node.references, *node.all_of, *self._applicable(node, value)):
             yield from self.mistakes(inner, value, path)
-        for message in self._branching(node, value):
-            yield Mistake(path, message)
+        yield from self._mistakes_of_branching(node, value, path)
         if isinstance(value, dict):
             yield from self._mistakes_of_properties(node, value, path)
         elif isinstance(value, list | tuple):
@@ -133,7 +142,7 @@ class Evaluation:
             return schema
         key = id(schema), id(value)
         verdict = self._verdicts.get(key)
-        self._step(1 if verdict is None else _OF_REMEMBERING)
+        self.step(1 if verdict is None else _OF_REMEMBERING)
         if verdict is None:
             node = self._graph.node(schema)
             if node.is_unevaluated:
@@ -147,7 +156,33 @@ class Evaluation:
             )
         return verdict
 
-    def _step(self, count: float = 1) -> None:
+    def conjuncts(self, schema: Schema) -> Iterator[SchemaNode]:
+        """The parts that hold for the same value in any case: references and `allOf`, too."""
+        left, seen = [schema], set[int]()
+        while left:
+            part = left.pop()
+            if isinstance(part, dict) and id(part) not in seen:
+                seen.add(id(part))
+                self.step()
+                node = self._graph.node(part)
+                yield node
+                left += [*node.references, *node.all_of]
+
+    def kinds(self, schema: Schema) -> frozenset[str]:
+        """The types that a schema names, in any of its branches; empty if it names none."""
+        found: set[str] = set()
+        left, seen = [schema], set[int]()
+        while left:
+            for node in self.conjuncts(left.pop()):
+                named = node.assertions.get("type", ())
+                found.update([named] if isinstance(named, str) else named)
+                found.update(*map(kinds_of, _choices(node)))
+                left += [one for one in (*node.any_of, *node.one_of) if id(one) not in seen]
+                seen.update(map(id, (*node.any_of, *node.one_of)))
+        return frozenset(found)
+
+    def step(self, count: float = 1) -> None:
+        """Count what is done; raises `OutOfStepsError` beyond what is allowed."""
         self._left -= count
         if self._left < 0:
             raise OutOfStepsError
@@ -161,11 +196,11 @@ class Evaluation:
         if not node.assertions:
             return True
         if not self._keywords.has(schema):
-            self._step(_OF_COMPILING)
+            self.step(_OF_COMPILING)
         if isinstance(value, str):
-            self._step(len(value) / _TEXT)
+            self.step(len(value) / _TEXT)
         elif isinstance(value, dict | list | tuple) and not node.assertions.keys() <= _SHALLOW:
-            self._step(size_of(value) / _VALUES)
+            self.step(size_of(value) / _VALUES)
         return self._keywords.of(schema, node.assertions).is_valid(value)
 
     def _fits_alongside(self, node: SchemaNode, value: JSONValue) -> bool:
@@ -204,7 +239,7 @@ class Evaluation:
             for name, member in value.items():
                 if node.names is not True and not self.holds(node.names, name):
                     return False
-                for inner in self._of_property(node, name):
+                for inner in self.of_property(node, name):
                     if not self.holds(inner, member):
                         return False
             return True
@@ -213,10 +248,11 @@ class Evaluation:
                 return False
         return True
 
-    def _of_property(self, node: SchemaNode, name: str) -> list[Schema]:
+    def of_property(self, node: SchemaNode, name: str) -> list[Schema]:
+        """The schemas of the property `name`."""
         found = [node.properties[name]] if name in node.properties else []
         for pattern, inner in node.patterns.items():
-            self._step(1 + len(name) / _TEXT)
+            self.step(1 + len(name) / _TEXT)
             if self._keywords.matches(pattern, name):
                 found.append(inner)
         return found or [node.others]
@@ -240,14 +276,85 @@ class Evaluation:
             count += self.holds(wanted, element)
         return count >= node.least and (node.most is None or count <= node.most)
 
-    def _branching(self, node: SchemaNode, value: JSONValue) -> Iterator[str]:
+    def _mistakes_of_branching(
+        self, node: SchemaNode, value: JSONValue, path: Path
+    ) -> Iterator[Mistake]:
         if node.any_of and not self._fitting(node.any_of, value, enough=1):
-            yield f"{self._shown(value)} is not valid under any of {_LISTED} 'anyOf' keyword"
+            yield from self._mistakes_of_all(node.any_of, "anyOf", value, path)
         if node.one_of and (count := self._fitting(node.one_of, value, enough=2)) != 1:
-            fits = "valid under more than one" if count else "not valid under any"
-            yield f"{self._shown(value)} is {fits} of {_LISTED} 'oneOf' keyword"
+            if count:
+                yield Mistake(path, self._mistake_of_several(node.one_of, value))
+            else:
+                yield from self._mistakes_of_all(node.one_of, "oneOf", value, path)
         if node.negated is not False and self.holds(node.negated, value):
-            yield f"{_json(node.negated)} is not allowed for {self._shown(value)}"
+            shown = f"{_json(node.negated)} is not allowed for {self._shown(value)}"
+            yield Mistake(path, shown)
+
+    def _mistakes_of_all(
+        self, branches: Sequence[Schema], keyword: str, value: JSONValue, path: Path
+    ) -> Iterator[Mistake]:
+        """What is wrong by the branch that is meant, or what all that may be meant lack."""
+        kinds = kinds_of(value)
+        meant = [b for b in branches if not (own := self.kinds(b)) or own & kinds]
+        known = [0] * len(meant)
+        if isinstance(value, dict):
+            selected = [b for b in meant if self.is_selected(b, value)]
+            if meant and not selected and (mistakes := list(self._unselected(meant, value, path))):
+                yield from mistakes
+                return
+            meant = selected or meant
+            known = [len(value.keys() & self._named_in(branch)) for branch in meant]
+        found = [list(islice(self.mistakes(branch, value, path), _NAMED)) for branch in meant]
+        best = max(known, default=0)
+        if found and all(found) and known.count(best) == 1:
+            yield from found[known.index(best)]
+        elif found and all(found) and all(m.missing and m.path == path for f in found for m in f):
+            names = alternatives_text([[named(m.missing) for m in f] for f in found])
+            yield Mistake(path, f"{names} is missing")
+        else:
+            message = (
+                f"{self._shown(value)} is not valid under any of {_LISTED} {keyword!r} keyword"
+            )
+            yield Mistake(path, message)
+
+    def is_selected(self, branch: Schema, value: JSONObject) -> bool:
+        """Whether `value` has all the values by which branches are told apart."""
+        return all(
+            self.holds(inner, value[name])
+            for node in self.conjuncts(branch)
+            for name, inner in node.properties.items()
+            if name in value and isinstance(inner, dict) and _choices(self._graph.node(inner))
+        )
+
+    def _unselected(
+        self, branches: Sequence[Schema], value: JSONObject, path: Path
+    ) -> Iterator[Mistake]:
+        """The values by which no branch is selected, with those that would select one."""
+        listed: dict[str, list[JSONValue]] = {}
+        for branch in branches:
+            for node in self.conjuncts(branch):
+                for name, inner in node.properties.items():
+                    if name in value and isinstance(inner, dict):
+                        listed.setdefault(name, []).extend(_choices(self._graph.node(inner)))
+        for name, choices in listed.items():
+            if choices and value[name] not in choices:
+                shown = ", ".join(dict.fromkeys(map(_json, choices[:_NAMED])))
+                yield Mistake((*path, name), f"{self._shown(value[name])} is none of {shown}")
+
+    def _named_in(self, branch: Schema) -> set[str]:
+        return {name for node in self.conjuncts(branch) for name in node.properties}
+
+    def _mistake_of_several(self, branches: Sequence[Schema], value: JSONValue) -> str:
+        """That more than one branch holds, by what they require if that is the reason."""
+        fitting = [
+            {n for node in self.conjuncts(b) for n in node.assertions.get("required", ())}
+            for b in branches
+            if self.holds(b, value)
+        ]
+        own = [sorted(names - set.intersection(*fitting)) for names in fitting]
+        if all(own):
+            return f"only {alternatives_text(own)} may be given"
+        return f"{self._shown(value)} is valid under more than one of {_LISTED} 'oneOf' keyword"
 
     def _mistakes_of_properties(
         self, node: SchemaNode, value: JSONObject, path: Path
@@ -257,7 +364,7 @@ class Evaluation:
             if not self.holds(node.names, name):
                 for mistake in self.mistakes(node.names, name, path):
                     yield Mistake(path, mistake.message)
-            for inner in self._of_property(node, name):
+            for inner in self.of_property(node, name):
                 if inner is False and inner is node.others and name not in node.properties:
                     unexpected.append(name)
                 else:
@@ -269,8 +376,7 @@ class Evaluation:
         self, node: SchemaNode, value: Sequence[JSONValue], path: Path
     ) -> Iterator[Mistake]:
         for position, element in enumerate(value):
-            inner = node.prefix[position] if position < len(node.prefix) else node.items
-            yield from self.mistakes(inner, element, (*path, position))
+            yield from self.mistakes(node.of_element(position), element, (*path, position))
         if node.contains is not None and not self._contains(node, node.contains, value):
             yield Mistake(path, f"None of {self._shown(value)} are valid under the given schema")
 
@@ -311,6 +417,20 @@ def mistake_of(error: jsonschema_rs.ValidationError, path: Path = ()) -> Mistake
     kind = error.kind
     missing = kind.property if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) else ""
     return Mistake((*path, *error.instance_path), str(error.message), missing)
+
+
+def kinds_of(value: JSONValue) -> frozenset[str]:
+    """The types of JSON Schema that a value has."""
+    if isinstance(value, float) and not value.is_integer():
+        return frozenset({"number"})
+    return next((kinds for type_, kinds in _KINDS if isinstance(value, type_)), _NULL)
+
+
+def _choices(node: SchemaNode) -> Sequence[JSONValue]:
+    """The values that a subschema lists; empty if it lists none."""
+    assertions = node.assertions
+    choices: Sequence[JSONValue] = assertions.get("enum", ())
+    return [assertions["const"]] if "const" in assertions else choices
 
 
 def _unexpected(names: Sequence[str]) -> str:

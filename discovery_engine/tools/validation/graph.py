@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.tools.schemas import pointed
 
 Schema: TypeAlias = JSONObject | bool
 
@@ -88,6 +89,9 @@ class SchemaNode(Struct, frozen=True):
     """The keywords about the value itself."""
     is_unevaluated: bool = False
     """Whether it depends on which members other subschemas were asked about."""
+
+    def of_element(self, position: int) -> Schema:
+        return self.prefix[position] if position < len(self.prefix) else self.items
 
     @property
     def alongside(self) -> Iterator[Schema]:
@@ -167,19 +171,9 @@ class SchemaGraph:
         target = None
         if not base or base == self.root.get("$id"):
             is_pointer = fragment[:1] in ("", "/")
-            target = self._pointed(fragment) if is_pointer else self._anchors.get(fragment)
+            target = pointed(self.root, fragment) if is_pointer else self._anchors.get(fragment)
         if not isinstance(target, dict | bool):
             raise UnreadableSchemaError(f"it refers to {reference!r:.60}")
-        return target
-
-    def _pointed(self, pointer: str) -> JSONValue:
-        target: JSONValue = self.root
-        for step in pointer.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, list):
-                target = dict(enumerate(target)).get(int(name)) if name.isdecimal() else None
-            else:
-                target = target.get(name) if isinstance(target, dict) else None
         return target
 
     @cached_property

@@ -279,12 +279,12 @@ def request_headers(method: str, details: RequestDetails) -> dict[str, str]:
 
 def header_fault(definition: JSONObject) -> str | None:
     """As `Transport.header_fault`."""
-    return find_invalid_x_mcp_header(definition["inputSchema"])
+    return find_invalid_x_mcp_header(definition.get("inputSchema"))
 
 
 def header_map(definition: JSONObject) -> HeaderMap | None:
     """As `Transport.header_map`."""
-    return x_mcp_header_map(definition["inputSchema"]) or None
+    return x_mcp_header_map(definition.get("inputSchema")) or None
 
 
 def session_message(message: Message) -> SessionMessage:

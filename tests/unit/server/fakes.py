@@ -213,12 +213,12 @@ class FakeEngine:
         by: str | None = None,
     ) -> JSONObject:
         entry = await self.details(server, tool)
-        unchecked = Checker(entry.tool).check(arguments)
-        if unchecked and on_unchecked:
-            on_unchecked(unchecked)
+        checked = Checker(entry.tool).check(arguments)
+        if checked.unchecked and on_unchecked:
+            on_unchecked(checked.unchecked)
         call = Call(
             str(entry.key),
-            arguments,
+            checked.arguments,
             caller.id if caller else None,
             on_progress,
             caller,

@@ -102,6 +102,15 @@ def test_a_schema_that_cannot_be_used_checks_nothing(schema: JSONObject) -> None
     Checker(make_tool(inputSchema=schema)).check({"a": "b"})
 
 
+def test_words_name_any_argument_of_a_tool_that_describes_none() -> None:
+    tool = make_tool(inputSchema={})
+
+    assert from_words(tool, ["a=b", "n=3"]) == {"a": "b", "n": 3}
+    assert from_words(tool, ['{"a": {"b": 1}}']) == {"a": {"b": 1}}
+    with pytest.raises(InvalidArgumentsError, match="nowhere to put 'b'"):
+        from_words(tool, ["b"])
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
