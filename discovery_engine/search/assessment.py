@@ -13,7 +13,7 @@ from discovery_engine.search.ranking.confidence import (
     default_model,
     overall_confidence,
 )
-from discovery_engine.search.ranking.gaps import Gaps, undone, words_without
+from discovery_engine.search.ranking.gaps import SAY_NOTHING, Gaps, undone, words_without
 from discovery_engine.search.ranking.inverse_document_frequency import default_idf
 from discovery_engine.search.ranking.signals import (
     AnswerSignals,
@@ -22,6 +22,7 @@ from discovery_engine.search.ranking.signals import (
     lead,
     measure_signals,
     operation_agreement,
+    operation_differs,
 )
 
 if TYPE_CHECKING:
@@ -61,12 +62,13 @@ class Assessor:
         """How good `hits` of `query` are: `FIRST` at least, if there are so many."""
         terms = query.terms
         if not hits:
-            return Assessment(0.0, 0, terms.unknown)
+            return Assessment(0.0, 0, self._unknown(query))
         signals = self.signals(query, hits, default_idf(), similarities)
         doc_id = self._index.doc_id(hits[0].entry.tool)
+        profile = self._profile(doc_id)
         model = default_model(
             with_vectors=signals[0].answer.similarity is not None,
-            with_examples=self._profile(doc_id).has_examples,
+            with_examples=profile.has_examples,
         )
         kinds = [self.name_match(query, hit).kind for hit in hits]
         impacts = self._impacts(doc_id, terms)
@@ -76,12 +78,13 @@ class Assessor:
                 name_match=kinds[0],
                 tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
                 has_all_words=contains_all_words(terms, impacts, self._lexicon),
+                does_another=operation_differs(query.reading, profile),
             ),
             alike=sum(
                 kind is kinds[0] and hit.relevance >= hits[0].relevance * (1 - _TIE)
                 for kind, hit in zip(kinds, hits, strict=True)
             ),
-            unknown=terms.unknown,
+            unknown=self._unknown(query),
         )
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
@@ -90,13 +93,8 @@ class Assessor:
         server = first[0].entry.tool.server
         doc_ids = self._doc_ids(first)
         held = {term for doc_id in doc_ids for term in self._impacts(doc_id, query.terms)}
-        language = self._lexicon.detect_language(query.text)
-        # The words of another language are in no tool, whatever it does.
-        missing = (
-            query.terms.unknown
-            if language
-            else words_without(held, query.reading.text, self._lexicon)
-        )
+        is_english = self._is_english(query)
+        missing = words_without(held, query.reading.text, self._lexicon) if is_english else []
         arguments = self._argument_stems(query)
         profiles = [
             self._profile(doc_id)
@@ -107,6 +105,16 @@ class Assessor:
             tuple(word for word in missing if self._lexicon.stem(word) not in arguments),
             undone(query.reading, profiles),
         )
+
+    def _unknown(self, query: AnalyzedQuery) -> tuple[str, ...]:
+        """The words of a query that no tool has, and that a tool for it would have."""
+        if not self._is_english(query):
+            return ()
+        return tuple(word for word in query.terms.unknown if word not in SAY_NOTHING)
+
+    def _is_english(self, query: AnalyzedQuery) -> bool:
+        """Whether tools may have its words: those of another language are in none."""
+        return query.text.isascii() and not self._lexicon.detect_language(query.text)
 
     def signals(
         self,

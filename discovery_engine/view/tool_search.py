@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from discovery_engine.view.answer_notices import AnswerNotices
 
 
+_BESIDE_BETTER = 0.6
+"""The confidence in hits while a hidden tool fits better: less than a match needs."""
+
+
 class SearchMemo(Struct):
     """What was computed of the catalog for all searches."""
 
@@ -87,6 +91,8 @@ class ToolSearch(Struct, frozen=True):
         better: Sequence[Hit] = ()
         if has_hidden:
             better = runner.better_hits(answer, is_hidden, _both(asked, self.searcher.hidden))
+        if better and answer.decision is Decision.MATCH:
+            answer = replace(answer, confidence=_BESIDE_BETTER)
         first = [self.notices.hidden(hit.entry for hit in better)] if better else []
         if answer.decision is Decision.NONE:
             fitting: Sequence[Hit] = ()

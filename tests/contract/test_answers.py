@@ -26,6 +26,7 @@ from tests.factories import make_catalog, make_entry, make_part, make_settings
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
 
+AGAIN = "with verb, object and product, in English, such as 'create issue github'."
 DENY = Rule(patterns=("secret*",), enabled=False)
 FILES = make_part(
     "files",
@@ -273,6 +274,56 @@ def test_better_match_that_a_rule_hides_is_counted_beside_hits() -> None:
     assert plain.notices == ()
 
 
+BRANCHES = make_part(
+    "git",
+    make_entry("create_branch", "git", description="Create a branch of the repository."),
+    make_entry("list_branches", "git", description="List the branches of the repository."),
+    make_entry("log", "git", description="Show the commits of the repository."),
+)
+
+
+@pytest.mark.requirement("ANS-31")
+def test_no_match_is_a_tool_that_does_something_else_than_the_request_says() -> None:
+    view = make_view(BRANCHES)
+    served = ("create a branch of the repository", "list the branches of the repository")
+    near = ("delete a branch of the repository", "delete all branches of the repository")
+
+    decisions = {query: view.search(query).decision for query in (*served, *near)}
+    named = view.search("delete create_branch")
+
+    assert [query for query in served if decisions[query] is not Decision.MATCH] == []
+    assert [query for query in near if decisions[query] is Decision.MATCH] == []
+    assert view.search(near[0]).hits  # they are sent all the same, to be checked
+    assert named.hits[0].entry.tool.name == "create_branch"
+
+
+@pytest.mark.requirement("ANS-31")
+def test_no_match_is_beside_a_hidden_tool_that_fits_better() -> None:
+    hidden = make_entry("switch_branch", "git", description="Switch to a branch.", enabled=False)
+    request = "switch to a branch of the repository"
+    part = replace(BRANCHES, entries=(*BRANCHES.entries, hidden))
+
+    alone = make_view(BRANCHES, least=0.0).search(request)
+    beside = make_view(part, least=0.0).search(request)
+
+    assert beside.hits[0].entry == alone.hits[0].entry
+    assert beside.decision is Decision.UNSURE
+    assert beside.notices[0].code == "TOOL_DISABLED"
+    assert "switch_branch" not in told(beside)
+
+
+@pytest.mark.requirement("ANS-33")
+def test_words_that_no_tool_would_mention_are_not_said_to_be_missing() -> None:
+    view = make_view(FILES, least=1.0)
+
+    missing = {
+        query: view.search(query).uncovered
+        for query in ("the last three still in the fridge today", "\u628a\u51b0\u7bb1\u6253\u5f00")
+    }
+
+    assert list(missing.values()) == [("fridge",), ()]
+
+
 @pytest.mark.requirement("ANS-21")
 @pytest.mark.parametrize(
     ("limits", "said"),
@@ -439,7 +490,8 @@ def test_an_unsure_answer_shows_the_nearest_tools_and_what_to_check(
     answer = replace(found, confidence=0.3, **fields)
 
     head, first, *_ = told(answer).splitlines()
-    assert head == f"Unsure: these are only the nearest tools. Check before calling.{more}"
+    check = f"Unsure: these are only the nearest tools. Check before calling.{more}"
+    assert head == f"{check} Ask again {AGAIN}"
     assert first.startswith("files:read_file(")
     shown = search_result(answer, Budget(200), Detail.LINE)["_meta"]["discovery/answer"]
     assert (shown["decision"], shown["certainty"]) == ("unsure", None)

@@ -175,7 +175,7 @@ def test_where_there_is_no_tool_other_words_are_not_suggested() -> None:
         short = agents_read(view, "search_tools", query="send mail", maxTokens=50)
         assert why in text
         assert "No " in short or "There is no" in short
-        for part in ("none mentions", "Try other words", "no tool mentions"):
+        for part in ("none mentions", "Ask again", "no tool mentions"):
             assert part not in text + short
             assert part not in run("search", "send mail", recalled=view).stderr
 

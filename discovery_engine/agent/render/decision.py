@@ -16,7 +16,7 @@ _NEAREST_ARE = "Nearest, but unlikely to fit:"
 _WORDS = 6  # words of the query that are named as uncovered
 _NOTHING_THERE = ("ANSWER_UNKNOWN", "ANSWER_NO_TOOLS", "CONFIG_NO_SERVERS")
 _CHECK = "Unsure: these are only the nearest tools. Check before calling."
-_ADVICE = "Try other words, or list_tools of a likely server."
+_ADVICE = "Ask again with verb, object and product, in English, such as 'create issue github'."
 
 
 def no_match_items(answer: SearchAnswer) -> list[Item]:
@@ -69,7 +69,8 @@ def unsure_item(answer: SearchAnswer) -> Item:
     missing = _uncovered(answer)
     reasons = "; ".join(filter(None, (undone, f"none mentions {missing}" if missing else "")))
     whole = f"{_CHECK} {reasons[:1].upper()}{reasons[1:]}." if reasons else _CHECK
-    return Item(_WEIGHT, (line_variant(_CHECK, 0.8), line_variant(whole, 1.0)))
+    heads = ((_CHECK, 0.6), (whole, 0.8), (f"{whole} {_ADVICE}", 1.0))
+    return Item(_WEIGHT, tuple(line_variant(*variant) for variant in heads))
 
 
 def match_item(answer: SearchAnswer) -> Item:

@@ -47,6 +47,10 @@ class Examples(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.source}, {self.note}" if self.note else str(self.source)
 
+    @property
+    def is_shipped(self) -> bool:
+        return self.source is ExampleSource.SHIPPED
+
 
 class ExampleBook(Struct, frozen=True):
     """Nothing is read before it is asked."""

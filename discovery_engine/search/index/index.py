@@ -219,10 +219,14 @@ def profiles_of(
     tools: Iterable[Tool], examples: Mapping[str, Examples], lexicon: Lexicon
 ) -> Iterator[int]:
     """What each tool does, as `ToolProfile.packed` has it; with the examples of the tools."""
-    return (
-        read_tool(one, lexicon.stem, has_examples=one.upstream_name in examples).packed()
-        for one in tools
-    )
+    for tool in tools:
+        requests = examples.get(tool.upstream_name)
+        yield read_tool(
+            tool,
+            lexicon.stem,
+            has_examples=requests is not None,
+            has_shipped_examples=requests is not None and requests.is_shipped,
+        ).packed()
 
 
 def _documents(

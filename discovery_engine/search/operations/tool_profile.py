@@ -79,10 +79,13 @@ class ToolProfile(NamedTuple):
     """It needs the identifier of what it is about, and is not for many."""
     has_examples: bool = False
     """Whether the index has requests that it serves."""
+    has_shipped_examples: bool = False
+    """Whether these are of the shipped pack, which has no requests for most servers."""
 
     def packed(self) -> int:
         """As a number of 32 bits; the index keeps one for each tool."""
         flags = self.is_for_many | self.is_for_one << 1 | self.has_examples << 2
+        flags |= self.has_shipped_examples << 3
         return self.operations | self.takes << _TAKES | flags << _FLAGS
 
     @classmethod
@@ -94,10 +97,17 @@ class ToolProfile(NamedTuple):
             bool(flags & 1),
             bool(flags & 2),
             bool(flags & 4),
+            bool(flags & 8),
         )
 
 
-def read_tool(tool: Tool, stem: Callable[[str], str], *, has_examples: bool = False) -> ToolProfile:
+def read_tool(
+    tool: Tool,
+    stem: Callable[[str], str],
+    *,
+    has_examples: bool = False,
+    has_shipped_examples: bool = False,
+) -> ToolProfile:
     """Read a tool; `has_examples` if requests that it serves are indexed with it."""
     parameters = tool.parameters
     operations, objects = _operations(tool, parameters, stem)
@@ -107,7 +117,9 @@ def read_tool(tool: Tool, stem: Callable[[str], str], *, has_examples: bool = Fa
     for parameter in parameters:
         takes |= _kinds(parameter.name, parameter.type, parameter.schema.get("format"))
     is_for_one = needs_id and not is_for_many
-    return ToolProfile(operations, takes, is_for_many, is_for_one, has_examples)
+    return ToolProfile(
+        operations, takes, is_for_many, is_for_one, has_examples, has_shipped_examples
+    )
 
 
 def _operations(

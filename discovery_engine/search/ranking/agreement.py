@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from discovery_engine.search.operations.request_reading import RequestReading
 
 _FILE = Path(__file__).parents[1] / "data" / "agreement.txt"
+# In log odds. Of the everyday requests with the pack for half of the servers, those of the others
+# are right first in 57 % (54 % without this), of that half in 72 % (74 %), of both in 75 % (73 %).
+_SHIPPED_EXAMPLES = -0.26
 _READINGS = 64  # whose factors are kept: to weigh the traits of a dozen kinds of tools takes 50 us
 _IDENTIFIER = int(ArgumentKind.IDENTIFIER)
 _TYPED = int(
@@ -71,6 +74,8 @@ class Trait(StrEnum):
     LACKS_KIND = "lacks_kind"
     """The request has an address, a path, a date …, and the tool takes nothing of the kind."""
     TAKES_IDENTIFIER = "takes_identifier"
+    SHIPPED_EXAMPLES = "shipped_examples"
+    """The tool has shipped requests: more text, by which it would score above an equal tool."""
 
 
 _RELATED = {
@@ -92,6 +97,8 @@ def traits(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
         yield from _of_number(reading, tool)
     if reading.is_single:
         yield from _of_kinds(reading.given, tool)
+    if tool.has_shipped_examples:
+        yield Trait.SHIPPED_EXAMPLES
 
 
 def _of_number(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
@@ -128,7 +135,11 @@ class Agreement:
         # Of a profile only the kinds of arguments count that are given, so that the tools of a
         # query share a dozen factors.
         self._counted = ToolProfile(
-            int(ALL), reading.given, is_for_many=True, is_for_one=True
+            int(ALL),
+            reading.given,
+            is_for_many=True,
+            is_for_one=True,
+            has_shipped_examples=True,
         ).packed()
         self._factors: dict[int, float] = {}
 
@@ -187,4 +198,5 @@ def _agreement(reading: RequestReading) -> Agreement:
 def default_weights() -> Mapping[Trait, float]:
     lines = _FILE.read_text(encoding="utf-8").splitlines()
     pairs = (line.split() for line in lines if line and not line.startswith("#"))
-    return {Trait(name): float(value) for name, value in pairs}
+    fitted = {Trait(name): float(value) for name, value in pairs}
+    return {Trait.SHIPPED_EXAMPLES: _SHIPPED_EXAMPLES, **fitted}

@@ -23,16 +23,24 @@ if TYPE_CHECKING:
 
 _MOST_OPERATIONS = 2  # of a request that asks for one of more, too little is known
 _DIFFERENT = frozenset((Relation.OTHER, Relation.CHANGES, Relation.READS, Relation.OPPOSITE))
+# What hardly any word says by chance; `add`, `run` and `get` are said of many things.
 _VERBS = {
     Operation.DELETE: "delete or remove",
+    Operation.SEND: "send",
     Operation.STOP: "stop, close or cancel",
-    Operation.OPEN: "open, start or enable",
-    Operation.UPDATE: "update or change",
     Operation.DOWNLOAD: "download or export",
     Operation.UPLOAD: "upload or import",
-    Operation.RUN: "run or perform",
-    Operation.READ: "read or get",
 }
+_FILLERS = """
+    now already last tonight still next just yet ever never always again once twice soon later
+    today yesterday tomorrow morning afternoon evening night monday tuesday wednesday thursday
+    friday saturday sunday zero one two three four five six seven eight nine ten eleven twelve
+    first second third nothing something anything everything everybody everywhere else away back
+    down afterwards according moment right whole itself long little bit got look see told asked
+    asks found made called went left
+"""
+SAY_NOTHING = frozenset(_FILLERS.split())
+"""Common words that no tool would mention, so that their absence says nothing of it."""
 
 
 class Gaps(Struct, frozen=True):
@@ -49,6 +57,7 @@ def words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str
         for word in dict.fromkeys(words(text))
         if word.isalpha()
         and len(word) > 1
+        and word not in SAY_NOTHING
         and not lexicon.is_stop_word(word)
         and not any(t in held for t in lexicon.terms(word) if not t.startswith(SUBJECT))
     ]
@@ -60,6 +69,6 @@ def undone(reading: RequestReading, profiles: Sequence[ToolProfile]) -> tuple[st
     if not reading.is_explicit or len(asked) > _MOST_OPERATIONS:
         return ()
     found = {relation(reading.operations, profile.operations) for profile in profiles}
-    if not found or not found <= _DIFFERENT:
+    if not found or not found <= _DIFFERENT or not _VERBS.keys() >= set(asked):
         return ()
-    return tuple(_VERBS.get(one, str(one.name).lower()) for one in asked)
+    return tuple(_VERBS[one] for one in asked)

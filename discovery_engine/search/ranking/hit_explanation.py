@@ -89,6 +89,7 @@ _AGREEMENTS = {
     Trait.UNIDENTIFIED: "it needs an identifier, and the request has none",
     Trait.LACKS_KIND: "it takes no values of the kinds that the request has",
     Trait.TAKES_IDENTIFIER: "it takes an identifier, and the request has one",
+    Trait.SHIPPED_EXAMPLES: "it has shipped requests, which tools of most servers lack",
 }
 _FIELDS = {
     "name": "its name",

@@ -80,6 +80,12 @@ def operation_agreement(reading: RequestReading, profile: ToolProfile) -> float:
     return found if reading.is_explicit else (found + 0.5) / 2
 
 
+def operation_differs(reading: RequestReading, profile: ToolProfile) -> bool:
+    """Whether a request says its operation, and a tool does another one."""
+    agrees = (Relation.SAME, Relation.UNKNOWN)
+    return reading.is_explicit and relation(reading.operations, profile.operations) not in agrees
+
+
 def lead(relevances: Sequence[float]) -> float:
     """How much less relevant the last of the first few is than the best, from 0 to 1."""
     if len(relevances) < _FIRST_FEW or not relevances[0]:

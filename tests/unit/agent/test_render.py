@@ -27,6 +27,7 @@ from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema
 
 WIDELY = Budget(10_000)
+AGAIN = "Ask again with verb, object and product, in English, such as 'create issue github'."
 
 
 def text_of(result: JSONObject) -> str:
@@ -112,7 +113,7 @@ def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
         "Match: sure.",
         "time:get_current_time() - Tell the time.",
         '"moon":',
-        "No tool fits. Try other words, or list_tools of a likely server.",
+        f"No tool fits. {AGAIN}",
         "Note: files: down",
     ]
     assert [a["query"] for a in fields_of(result)["answers"]] == ["time", "moon"]
@@ -150,7 +151,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
     text = search_text(SearchAnswer("x", (), notices), WIDELY)
 
     assert text.splitlines() == [
-        "No tool fits. Try other words, or list_tools of a likely server.",
+        f"No tool fits. {AGAIN}",
         "Note: a: down",
         "Note: b: down",
         "Note: 2 more unavailable: c, d; list_mcp_servers shows why",

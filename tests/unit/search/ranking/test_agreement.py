@@ -147,3 +147,15 @@ def test_every_weight_is_of_a_trait_and_the_signs_are_as_one_would_expect() -> N
 
     assert weights[Trait.SAME] > 0 > weights[Trait.OPPOSITE]
     assert weights[Trait.OPPOSITE] < weights[Trait.OTHER]
+
+
+@pytest.mark.requirement("REL-74")
+@given(SCORES, PROFILES)
+def test_shipped_requests_never_help_a_tool_as_it_is_compared_with_one_without(
+    score: float, profile: int
+) -> None:
+    plain = ToolProfile.unpacked(profile)._replace(has_shipped_examples=False)
+    shipped = plain._replace(has_shipped_examples=True)
+    rising = agreement("list the open issues")
+
+    assert rising.adjusted(score, shipped.packed()) < rising.adjusted(score, plain.packed())
