@@ -80,6 +80,7 @@ _HOST = re.compile(
     r"|example|invalid|svc|[a-z]{2})|\[[0-9a-f:.]+\])(:\d{1,5})?"
 )
 _PATH = re.compile(r"(~|\.{1,2})?/[^\0\n]*|[A-Za-z]:[\\/][^\0\n]*")
+_FILE = re.compile(r"(~|\.{1,2})/[^\0\n]+|/[^/\0\n]+/[^\0\n]+|[A-Za-z]:[\\/][^\0\n]+")
 _STEPS = re.compile(r"[/\\:;]")
 _PLAIN = re.compile(r"[a-z]+([-_ ./][a-z]+)*|[A-Z][a-z]+( [A-Z]?[a-z]+)*|[A-Z]+([-_][A-Z]+)*")
 _LONGEST_PLAIN = 15  # letters; longer ones are no plain option
@@ -139,6 +140,11 @@ def is_harmless(value: str) -> bool:
     if _HOST.fullmatch(value):
         return not any(map(looks_like_key, value.split(".")))
     return bool(_PATH.fullmatch(value)) and not any(map(_is_odd, _STEPS.split(value)))
+
+
+def is_harmless_file(value: str) -> bool:
+    """Whether a value is the path of a file in a folder, and no step of it may be a key."""
+    return bool(_FILE.fullmatch(value)) and not any(map(_is_odd, _STEPS.split(value)))
 
 
 def _is_odd(step: str) -> bool:

@@ -24,6 +24,8 @@ from msgspec import Struct
 from discovery_engine.secrets.secret_names import (
     NameKind,
     is_harmless,
+    is_harmless_file,
+    is_key,
     is_plain,
     is_secret_flag,
     looks_like_key,
@@ -56,12 +58,21 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _BOUNDARIES = re.compile(r"""["'`:@/=,{}()\[\]|<>&;?\s]+""")
 _QUOTES = {'"': '"', "'": "'", "{": "}"}
 _PEM = "-----BEGIN "
+_SWITCH = re.compile(
+    r"true|false|yes|no|on|off|none|null|auto|optional|required|enabled|disabled|always|never"
+    r"|default|\d{1,3}",
+    re.IGNORECASE,
+)
+_DIGEST = re.compile(r"sha\d{3}:[0-9a-f]{32,}")
+_LISTED = re.compile(r"[\s,;]+")
 
 
 class Secret(Struct, frozen=True):
     text: str
     is_certain: bool = True
     """That it is one, and that no innocent text holds it by chance."""
+    is_named: bool = False
+    """That its name or its place says so."""
 
 
 class _Part(NamedTuple):
@@ -81,11 +92,34 @@ def secrets_in(value: str, name: str = "", *, is_secret: bool = False) -> Iterat
     """
     kind = NameKind.SECRET if is_secret else NameKind.of(name)
     whole = _Part(value[:_LONGEST], kind, is_whole=True)
-    certain: dict[str, bool] = {}
+    found: dict[str, Secret] = {}
     for one in _found(whole, 0):
         if len(one.text) >= SHORTEST:
-            certain[one.text] = certain.get(one.text, False) or one.is_certain
-    yield from map(Secret, certain, certain.values())
+            known = found.get(one.text, one)
+            found[one.text] = Secret(
+                one.text, known.is_certain or one.is_certain, known.is_named or one.is_named
+            )
+    yield from found.values()
+
+
+def is_secret(value: str, name: str = "") -> bool:
+    """Whether a value is a secret, or has one in it, by its name or its form.
+
+    It is no secret only because it is not known to be harmless: an entry that is copied keeps it.
+    """
+    kind = NameKind.of(name)
+    if not value or is_harmless_file(value):
+        return False
+    if kind is NameKind.SECRET:
+        return not _SWITCH.fullmatch(value)
+    plain = _DIGEST.sub("", value)
+    if is_key(plain) or any(one.is_named for one in secrets_in(plain, name)):
+        return True
+    return (
+        kind is NameKind.UNTELLING
+        and not is_harmless(plain)
+        and any(map(looks_like_key, _LISTED.split(plain)))
+    )
 
 
 def _found(part: _Part, depth: int) -> Iterator[Secret]:
@@ -113,7 +147,8 @@ def _of_word(text: str, part: _Part, depth: int) -> Iterator[Secret]:
     """Of a text that has no form in which secrets are written."""
     if part.name is NameKind.SECRET or (part.name is NameKind.UNTELLING and part.is_whole):
         is_sure = part.name is NameKind.SECRET or looks_like_key(text)
-        yield Secret(text, is_sure and len(text) >= _SHORTEST_PART and not is_plain(text))
+        is_certain = is_sure and len(text) >= _SHORTEST_PART and not is_plain(text)
+        yield Secret(text, is_certain, part.name is NameKind.SECRET)
     for piece in _BOUNDARIES.split(text):
         if len(piece) >= _SHORTEST_PART and _is_secret(piece, part.name):
             yield Secret(piece, looks_like_key(piece))

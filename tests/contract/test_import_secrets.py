@@ -84,7 +84,7 @@ def test_secrets_of_a_clients_file_are_stored_and_referred_to(discovery: Discove
         "OTHER_TOKEN": "${OTHER}",
     }
     web = entries(discovery)["web"]
-    assert web["url"] == "https://example.com/mcp?key=${secret:web/key}&page=${secret:web/page}"
+    assert web["url"] == "https://example.com/mcp?key=${secret:web/key}&page=2"
     assert web["headers"] == {
         "Authorization": "Bearer ${secret:web/Authorization}",
         "X-Api-Key": "${secret:web/X-Api-Key}",
@@ -98,7 +98,6 @@ def test_secrets_of_a_clients_file_are_stored_and_referred_to(discovery: Discove
         "web/Authorization": BEARER,
         "web/X-Api-Key": KEY,
         "web/key": QUERY,
-        "web/page": "2",  # what is in an address may be a secret, whatever it looks like
     }
     assert entries(discovery)["pem"]["env"] == {"PRIVATE_KEY": "${PRIVATE_KEY}"}
     assert "argued gets a secret in its arguments" in done.err
@@ -173,14 +172,14 @@ def test_without_the_owners_word_nothing_is_stored(discovery: Discovery, words: 
     assert entries(discovery)["git"]["env"]["GIT_TOKEN"] == "${GIT_TOKEN}"
     assert "argued" not in entries(discovery)
     assert stored(discovery) == {}
-    assert ("--secrets store encrypts and stores 6 secrets" in done.err) is (
+    assert ("--secrets store encrypts and stores 5 secrets" in done.err) is (
         words != ["--secrets", "keep"]
     )
     assert not any(one.encode() in everything(discovery.home) for one in ALL)
 
 
 @pytest.mark.requirement("SEC-20")
-@pytest.mark.parametrize(("typed", "count"), [("y\ny\n", 6), ("n\ny\n", 0), ("y\nn\n", 0)])
+@pytest.mark.parametrize(("typed", "count"), [("y\ny\n", 5), ("n\ny\n", 0), ("y\nn\n", 0)])
 def test_at_a_terminal_the_owner_is_asked(discovery: Discovery, typed: str, count: int) -> None:
     done = discovery.at_terminal(
         *("import", "--from", str(discovery.home / "mcp.json")), typed=typed, after="refer to them?"
@@ -247,7 +246,7 @@ def test_an_import_that_is_killed_leaves_no_reference_without_its_secret(
         killed, line = killed + 1, int(line * 1.6)
 
     assert killed > 4
-    assert len(stored(discovery)) == 6
+    assert len(stored(discovery)) == 5
 
 
 @pytest.mark.requirement("SEC-21")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.config.redaction import redact_args, redact_url
+from discovery_engine.config.redaction import hide_secrets_in_args, hide_secrets_in_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.references import (
     REDACTED,
@@ -25,8 +25,8 @@ from discovery_engine.secrets.references import (
     split,
 )
 from discovery_engine.secrets.stored_values import SecretText, refusal_of
+from discovery_engine.secrets.values import is_secret
 
-_SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?P<name>\w[\w.-]*)=$")
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
 
@@ -53,6 +53,8 @@ class SkippedServer(Struct, frozen=True):
     reason: str
     is_secret: bool = False
     """Its entry cannot be copied without a secret."""
+    is_problem: bool = True
+    """False if nothing has to be done."""
 
 
 def import_entry(
@@ -93,7 +95,7 @@ class _References:
         """The value, or a reference if it is a literal that looks like a secret."""
         if _has_reference(value) or not value:
             return value
-        if not _SECRET.search(name) and redact_args([value]) == (value,):
+        if not is_secret(value, name) and hide_secrets_in_args([value]) == (value,):
             return value
         found = _SCHEME.match(value)
         scheme = found.group() if found else ""
@@ -110,7 +112,7 @@ class _References:
         first, *others = shown.split(REDACTED)
         form = "(.+?)".join(map(re.escape, (first, *others)))
         found = re.fullmatch(form, text, re.DOTALL)
-        if found is None or any(one.redacted() != str(one) for one in references_in(text)):
+        if found is None or any(REDACTED in str(one) for one in references_in(shown)):
             return None  # a secret within a reference: its default
         whole = first
         for secret, other in zip(found.groups(), others, strict=True):
@@ -144,7 +146,7 @@ def _stdio(
 ) -> StdioTransport | SkippedServer:
     args = []
     before = ""
-    for arg, shown in zip(stdio.args, redact_args(stdio.args), strict=True):
+    for arg, shown in zip(stdio.args, hide_secrets_in_args(stdio.args), strict=True):
         taken = found.without_hidden(before.lstrip("-") or "argument", arg, shown)
         if taken is None:
             return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
@@ -160,7 +162,7 @@ def _stdio(
 def _remote(
     server: ServerSettings, remote: RemoteTransport, found: _References
 ) -> RemoteTransport | SkippedServer:
-    url = found.without_hidden("address", remote.url, redact_url(remote.url))
+    url = found.without_hidden("address", remote.url, hide_secrets_in_url(remote.url))
     if url is None:
         return SkippedServer(server.name, "its address carries a secret", is_secret=True)
     headers = {
