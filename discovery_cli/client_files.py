@@ -4,50 +4,64 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from discovery_cli.command_group import did_you_mean
 from discovery_engine.config.settings import Source
-from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
+from discovery_engine.config.sources import (
+    SOURCE_TYPES,
+    client_files,
+    read_source,
+    source_of_file,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from discovery_cli.output import Output
     from discovery_engine.config.sources import ClientFile, SourceResult
 
 
+class _Machine(TypedDict):
+    environ: Mapping[str, str]
+    home: Path
+    cwd: Path
+    platform: str
+
+
+def _machine() -> _Machine:
+    return _Machine(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+
+
 def found_files() -> tuple[ClientFile, ...]:
     """The files of clients on this machine, none of them opened."""
-    return client_files(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+    return client_files(**_machine())
 
 
-def read(sources: Iterable[Source]) -> Mapping[str, SourceResult]:
-    """What the sources hold, by what to call each of them."""
-    return {
-        source.type: read_source(
-            source,
-            environ=os.environ,
-            home=Path.home(),
-            cwd=Path.cwd(),
-            platform=sys.platform,
-        )
-        for source in sources
-    }
+def read(sources: Iterable[Source]) -> Sequence[tuple[str, SourceResult]]:
+    """What the sources hold, each with the client that it is of."""
+    return [(source.type, read_source(source, **_machine())) for source in sources]
 
 
 def source_named(text: str) -> Source:
-    """A client by its id, or any file by its path.
+    """A client by its id, any file by its path, or a file that is read as a client's.
 
     Raises:
-        UsageError: If it is neither.
+        UsageError: If it is none of these.
     """
     if text in SOURCE_TYPES and text != "custom":
         return Source(text)
-    if Path(text).expanduser().exists():
-        return Source("custom", str(Path(text).expanduser().absolute()))
+    if (path := Path(text).expanduser()).exists():
+        return source_of_file(path.absolute(), **_machine())
+    client, _, file = text.partition(":")
+    if client in SOURCE_TYPES and Path(file).expanduser().is_file():
+        return Source(client, str(Path(file).expanduser().absolute()))
+    if client in SOURCE_TYPES and file:
+        raise click.UsageError(f"there is no file {file!r}")
     question = did_you_mean(text, SOURCE_TYPES)
     raise click.UsageError(f"{text!r} is neither a client nor a file{question}")
 

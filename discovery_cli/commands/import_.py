@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     "origins",
     metavar="CLIENT|PATH",
     multiple=True,
-    help="Whose file, or which; may be repeated. Without it, those of all clients found.",
+    help="Whose file, or which; may be repeated. Without it, those of all clients found. A file is"
+    " read as its client's, by its name and keys; CLIENT:PATH says whose it is.",
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this server; may be repeated.")
 @click.option(
@@ -57,7 +58,7 @@ def command(
 
     Existing entries are kept. Secrets are replaced by references: to stored secrets, if you agree
     or say --secrets store, else to variables. The client's file stays as it is. Nothing is
-    started. If the given files have no server the exit code is 2.
+    started. If no server of the given files can be used the exit code is 2.
     """
     from discovery_cli import client_files, imports
     from discovery_cli.secret_access import stored_values
@@ -87,16 +88,16 @@ def command(
         output.say(
             f"wrote {_servers(plan)} into {target}" if writes else f"{target} was not changed"
         )
-    return ExitCode.USAGE if origins and plan.is_empty else ExitCode.OK
+    return ExitCode.USAGE if origins and plan.has_failed else ExitCode.OK
 
 
-def _require(names: Iterable[str], imported: Mapping[str, SourceResult]) -> None:
+def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]]) -> None:
     """Check that there are servers of these names to import.
 
     Raises:
         UsageError: For the first that is not there.
     """
-    there = [server.name for one in imported.values() for server in one.servers]
+    there = [server.name for _, one in imported for server in one.servers]
     for name in names:
         if imported and name not in there:
             question = did_you_mean(name, there)

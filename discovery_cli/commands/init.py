@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     "origins",
     metavar="CLIENT|PATH",
     multiple=True,
-    help="Use the servers of this client or file; may be repeated. Without it, you are asked.",
+    help="Use the servers of this client or file; may be repeated. Without it, you are asked. A"
+    " file is read as its client's, by its name and keys; CLIENT:PATH says whose it is.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask: use all that is found, with safe rules.")
 @click.option(
@@ -127,7 +128,7 @@ def _chosen(output: Output, found: Sequence[ClientFile], *, yes: bool) -> list[S
 def _preview(output: Output, sources: Sequence[Source]) -> None:
     from discovery_cli import client_files
 
-    for name, imported in client_files.read(sources).items():
+    for name, imported in client_files.read(sources):
         output.say(f"{name}: {counted(len(imported.servers), 'server')}")
         for server in imported.servers:
             wrong = f": {server.problem.message}" if server.problem else ""

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.sources.formats import UnreadableError, parse
+from discovery_engine.config.sources.source_reader import kind_of
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.secrets.references import is_secret_name, references_in
@@ -70,7 +71,7 @@ def read_setup(path: Path) -> list[SetupEntry]:
 def _document(path: Path) -> JSONValue:
     try:
         content, _ = read_input(str(path), limit=_LARGEST)
-        return parse(content, "json")
+        document = parse(content, "json")
     except FileNotFoundError as error:
         raise _unusable(path, "there is no such file") from error
     except OSError as error:
@@ -80,10 +81,14 @@ def _document(path: Path) -> JSONValue:
         raise _unusable(path, f"{place}{error.reason}") from error
     except ValueError as error:  # a zero character
         raise _unusable(path, "no file can be called that") from error
+    message, hint = kind_of(document)
+    if message:
+        raise _unusable(path, message, hint)
+    return document
 
 
-def _unusable(path: Path, message: str) -> ConfigurationError:
-    return ConfigurationError.of_file("CONFIG_UNREADABLE", path, message)
+def _unusable(path: Path, message: str, hint: str = "") -> ConfigurationError:
+    return ConfigurationError.of_file("CONFIG_UNREADABLE", path, message, hint)
 
 
 def _entries(document: JSONValue) -> Iterator[tuple[str, JSONValue]]:

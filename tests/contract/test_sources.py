@@ -17,7 +17,12 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
 )
-from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
+from discovery_engine.config.sources import (
+    SOURCE_TYPES,
+    client_files,
+    read_source,
+    source_of_file,
+)
 from discovery_engine.config.sources.source_result import SourceResult
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
@@ -91,9 +96,18 @@ ROWS = [
     plain("qoder", ".qoder/mcp.json"),
     Row("mistral-vibe", "mistral-vibe.toml", ".vibe/config.toml", "http", env_reference=False),
     plain("mcp-inspector", ".mcp-inspector/mcp.json"),
+    Row("mcporter", "mcporter.json", ".mcporter/mcporter.json"),
+    Row(
+        "mcpproxy",
+        "mcpproxy.json",
+        ".mcpproxy/mcp_config.json",
+        "http",
+        env_reference=False,
+        header_reference=False,
+    ),
 ]
 CUSTOM = ["brace.json", "custom-bare.json", "custom-list.json", "custom-unnamed", "custom.toml"]
-WITHOUT_A_FIXTURE = {"custom", "docker-mcp", "docker-mcp-gateway"}
+WITHOUT_A_FIXTURE = {"custom", "docker-mcp", "docker-mcp-gateway", "cherry-studio"}
 
 by_client = pytest.mark.parametrize("row", [pytest.param(row, id=row.client) for row in ROWS])
 by_layout = pytest.mark.parametrize("layout", ["linux", "darwin", "windows"])
@@ -217,6 +231,20 @@ def test_a_file_named_by_its_path_is_read_as_its_client_would(
     )
 
     assert servers(imported) == expected(row)
+
+
+@pytest.mark.requirement("SRC-7")
+def test_a_copy_of_a_clients_file_is_recognized_by_the_end_of_its_path(
+    home: Path, tmp_path: Path
+) -> None:
+    wrong = {}
+    for row in ROWS:
+        path = lay_out(row, "linux", tmp_path / "copies" / row.client)
+        source = source_of_file(path, environ={}, home=home, cwd=tmp_path, platform="linux")
+        if source != Source(row.client, str(path)):
+            wrong[row.client] = source
+
+    assert not wrong
 
 
 def test_every_client_of_the_table_has_a_fixture() -> None:

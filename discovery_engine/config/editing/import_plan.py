@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -30,9 +30,9 @@ class ImportPlan(Struct):
     warnings: list[Diagnostic] = field(default_factory=list)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no server was found at all."""
-        return not self.servers and not self.skipped
+    def has_failed(self) -> bool:
+        """Whether nothing came of what was found: no server is added, and none is there already."""
+        return not self.servers and all(one.is_problem for one in self.skipped)
 
     @property
     def variables(self) -> list[str]:
@@ -50,7 +50,7 @@ class ImportPlan(Struct):
 
 
 def plan_import(
-    found: Mapping[str, SourceResult],
+    found: Sequence[tuple[str, SourceResult]],
     existing: Iterable[ServerSettings],
     only: Sequence[str],
     secrets: SecretResolver,
@@ -64,8 +64,8 @@ def plan_import(
     """
     plan = ImportPlan()
     known = KnownServers(existing, secrets)
-    known.claim([server for imported in found.values() for server in imported.servers])
-    for client, imported in found.items():
+    known.claim([server for _, imported in found for server in imported.servers])
+    for client, imported in found:
         _add_client(plan, client, imported, known, only, is_stored=is_stored)
     return plan
 
@@ -84,7 +84,8 @@ def _add_client(
         if only and server.name not in only:
             continue
         if (same := known.same_as(server)) is not None:
-            plan.skipped.append(SkippedServer(server.name, f"it is there already, as {same!r}"))
+            reason = f"it is there already, as {same!r}"
+            plan.skipped.append(SkippedServer(server.name, reason, is_problem=False))
             continue
         name = unique_name(server.name, client, known.names)
         renamed = replace(server, name=name, source=client)  # secrets are kept for that name

@@ -8,11 +8,16 @@ approvals become tags.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from operator import itemgetter
+from pathlib import Path, PurePath
 
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import did_you_mean
+from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources.client_table import ClientRow, load_table
 from discovery_engine.config.sources.docker import (
@@ -21,12 +26,23 @@ from discovery_engine.config.sources.docker import (
     read_named_toolkit,
     read_toolkit,
 )
+from discovery_engine.config.sources.entries import entries_of
+from discovery_engine.config.sources.formats import Format, UnreadableError, format_of, parse
 from discovery_engine.config.sources.locations import FileCandidate, FileLocator, layout_of
-from discovery_engine.config.sources.source_reader import SourceReader, read_entries
+from discovery_engine.config.sources.source_reader import SourceReader, read_entries, value_at
 from discovery_engine.config.sources.source_result import ClientFile, SourceResult
 from discovery_engine.diagnostics import Diagnostic, Origin
 
-__all__ = ["SOURCE_TYPES", "ClientFile", "SourceResult", "client_files", "read_source"]
+__all__ = [
+    "SOURCE_TYPES",
+    "ClientFile",
+    "SourceResult",
+    "client_files",
+    "read_source",
+    "source_of_file",
+]
+
+_LARGEST = 1 << 24  # bytes of a file whose client is not known yet
 
 SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
 """The values of `sources: [{type: …}]`: a client's id, or `custom`."""
@@ -65,6 +81,90 @@ def client_files(
         if place.exists and place.spec.containers
     )
     return tuple(dict.fromkeys(found))
+
+
+def source_of_file(
+    path: Path, *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
+) -> Source:
+    """The source that reads a file as its client does.
+
+    The client is recognized by the end of the path, or else by its keys; without either the file
+    is `custom`. The file is opened, and nothing is raised if it cannot be read.
+    """
+    places = FileLocator(environ, home, cwd, layout_of(platform))
+    clients = [one for one in load_table().clients.values() if one.reader != "docker_gateway"]
+    formats = {client.id: format_of(path.suffix, client.format) for client in clients}
+    documents = {kind: _document(path, kind) for kind in {*formats.values()}}
+    contents = [(client, documents[formats[client.id]]) for client in clients]
+    ranked = [
+        ((_rank_of_path(path, client, places), _rank_of_keys(document, client)), client.id)
+        for client, document in contents
+        if document is None or _has_container(document, client)
+    ]
+    # Of equals, the first of the table.
+    rank, best = max(ranked, key=itemgetter(0), default=((0, 0), ""))
+    return Source(best if any(rank) else "custom", str(path))
+
+
+def _document(path: Path, kind: Format) -> JSONValue:
+    with suppress(OSError, ValueError, UnreadableError):
+        content, _ = read_input(str(path), limit=_LARGEST)
+        return parse(content, format_of(path.suffix, kind))
+    return None
+
+
+def _has_container(document: JSONValue, client: ClientRow) -> bool:
+    pointers = (pointer for spec in client.files for pointer in spec.containers if pointer)
+    return any(value_at(document, pointer) is not None for pointer in pointers)
+
+
+def _rank_of_path(path: Path, client: ClientRow, places: FileLocator) -> int:
+    """The number of steps from the end of a path that are those of the client's own file."""
+    if any(_is_same(place.path, path) for place in places.candidates(client) if place.exists):
+        return len(path.parts)
+    templates = (
+        PurePath(template.partition("}/")[2] or template)
+        for spec in client.files
+        for group in spec.paths.values()
+        for template in group
+    )
+    steps = max((_common_end(path, template) for template in templates), default=0)
+    return steps if steps > 1 or _is_own_name(path.name, client) else 0
+
+
+def _is_own_name(name: str, client: ClientRow) -> bool:
+    """Whether a file's name is enough, without the folder around it."""
+    words = [word for word in client.id.split("-") if word != "mcp"]
+    return name.startswith(".") or any(word in name for word in words)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return one.samefile(other)
+    return False
+
+
+def _common_end(path: Path, template: PurePath) -> int:
+    """The steps of a template with which a path ends: all of them, or the name of the file."""
+    steps = template.parts
+    end = path.parts[-len(steps) :]
+    if len(end) == len(steps) and all(map(fnmatchcase, end, steps)):
+        return len(steps)
+    return 1 if path.name == template.name else 0
+
+
+def _rank_of_keys(document: JSONValue, client: ClientRow) -> int:
+    """The number of the client's marks that a file or its entries have."""
+    if not isinstance(document, dict):
+        return 0
+    keys = {*document}
+    for spec in client.files:
+        for pointer in spec.containers:
+            container = value_at(document, pointer)
+            if isinstance(container, dict | list):
+                entries = (entry for _, entry in entries_of(container, client.entry))
+                keys.update(key for one in entries if isinstance(one, dict) for key in one)
+    return sum(mark in keys for mark in client.marks)
 
 
 def _read_own_files(reading: SourceReader) -> None:

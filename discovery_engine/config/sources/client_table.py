@@ -68,6 +68,7 @@ class EntryShape(Struct, frozen=True):
     approve_all: tuple[str, ...]
     skip: Mapping[str, Mapping[str, str]]
     unread: Mapping[str, str]
+    ignored: tuple[str, ...]
 
 
 class ClientRow(Struct, frozen=True):
@@ -83,6 +84,7 @@ class ClientRow(Struct, frozen=True):
     switches: tuple[Switch, ...]
     tool_switches: tuple[Pointer, ...]
     approved_tools: tuple[Pointer, ...]
+    marks: tuple[str, ...]
     bytes: int
     reader: str
     offered: bool
@@ -119,6 +121,7 @@ def _client(row: dict[str, Any]) -> ClientRow:
     row["tool_switches"] = _pointers(row["tool_switches"])
     row["approved_tools"] = _pointers(row["approved_tools"])
     row["variables"] = tuple(row["variables"])
+    row["marks"] = tuple(row["marks"])
     row["bytes"] = int(row["bytes"])
     row["offered"] = row["offered"] == "true"
     return ClientRow(**row)

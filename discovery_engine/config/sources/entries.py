@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import named
 from discovery_engine.config.settings import (
     LONGEST_TIMEOUT,
     OAuthSettings,
@@ -38,6 +39,8 @@ from discovery_engine.secrets.references import is_variable
 from discovery_engine.tools.model import ServerName
 
 _LONGEST_TOOL = 200  # characters
+_MOST_KEYS = 8  # named in one note
+_FALSE = (False, "false", "False")
 
 
 class SkippedEntryError(Exception):
@@ -90,7 +93,11 @@ class EntryReader(Struct, frozen=True):
             timeouts=_timeouts(fields, shape),
         )
         rules = self._rules(server.name, fields)
-        unread = (why for key, why in shape.unread.items() if fields.get(key) is not None)
+        unread = [why for key, why in shape.unread.items() if fields.get(key) is not None]
+        switches = (*shape.on, *shape.off, *shape.approve_all)  # one of them is enough
+        without = {*shape.ignored, *shape.unwrap, *shape.skip, *switches}
+        if others := [key for key in fields.unread if key not in without]:
+            unread.append(f"not read: {', '.join(map(named, others[:_MOST_KEYS]))}")
         return ReadEntry(server, rules, (*self.dialect.notes, *unread))
 
     def _transport(self, fields: EntryFields) -> StdioTransport | RemoteTransport:
@@ -165,9 +172,13 @@ class EntryReader(Struct, frozen=True):
         rules = [
             deny_rule(server, _tools(fields, (key,), shape) or (), origin) for key in shape.deny
         ]
-        permitted = _tools(fields, shape.allow, shape)
-        if permitted or (permitted is not None and shape.empty_allow == "none"):
-            rules.append(allow_rule(server, permitted, origin))
+        for key in shape.allow:
+            if isinstance(switches := fields.get(key), dict):
+                rules.append(deny_rule(server, _switched_off(switches), origin))
+                continue
+            permitted = _tools(fields, (key,), shape)
+            if permitted or (permitted is not None and shape.empty_allow == "none"):
+                rules.append(allow_rule(server, permitted, origin))
         trusted = ["*"] if any(map(fields.flag, shape.approve_all)) else []
         for key in shape.approve:
             trusted += _tools(fields, (key,), shape) or ()
@@ -270,7 +281,7 @@ def _check_header(name: str, value: str, path: str) -> None:
 
 
 def _is_enabled(fields: EntryFields, shape: EntryShape) -> bool:
-    is_on = all(fields.get(key) not in (False, "false", "False") for key in shape.on)
+    is_on = all(fields.get(key) not in _FALSE for key in shape.on)
     return is_on and not any(map(fields.flag, shape.off))
 
 
@@ -305,6 +316,14 @@ def _tools(fields: EntryFields, keys: Sequence[str], shape: EntryShape) -> list[
     if any(len(name) > _LONGEST_TOOL for name in names):
         raise EntryError(key, f"the name of a tool has more than {_LONGEST_TOOL} characters")
     return [name for name in names if name]
+
+
+def _switched_off(tools: JSONObject) -> list[str]:
+    """Of a map from tools to switches, or to maps with `enabled`, those that are off."""
+    switches = {
+        name: one.get("enabled") if isinstance(one, dict) else one for name, one in tools.items()
+    }
+    return [str(name) for name, switch in switches.items() if switch in _FALSE]
 
 
 def entries_of(

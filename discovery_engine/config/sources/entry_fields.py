@@ -20,9 +20,20 @@ class EntryError(Exception):
 class EntryFields:
     def __init__(self, entry: JSONObject) -> None:
         self._entry = entry
+        self._read: set[str] = set()
+
+    @property
+    def unread(self) -> list[str]:
+        """The keys that have a value, and were not read until now."""
+        return [
+            str(key)
+            for key, value in self._entry.items()
+            if key not in self._read and value not in (None, "", [], {})
+        ]
 
     def get(self, key: str) -> JSONValue:
         """The value of a key, whose dots go a level down; null is the same as no such key."""
+        self._read.add(key.partition(".")[0])
         value: JSONValue = self._entry
         for step in key.split("."):
             value = value.get(step) if isinstance(value, dict) else None

@@ -1,7 +1,9 @@
 """Bytes of a client's file as plain values: maps, lists and text.
 
 Numbers and YAML's words stay text (`1.10`, `0123`, `no`), because what servers are given, they
-are given as text. Whatever the bytes are, the outcome is a value or `UnreadableError`.
+are given as text. Text that was copied from a page is read where it has one reading: between the
+fences of Markdown, without the outer braces, with typographic quotes, and with Windows paths whose
+backslashes are not escaped. Whatever the bytes are, the outcome is a value or `UnreadableError`.
 """
 
 from __future__ import annotations
@@ -36,6 +38,14 @@ _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _NOT_LINE_BREAK = re.compile(r"[^\n]")
 # The parser takes time that grows with the square of such a key's length.
 _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++\s*+\.\s*+){{{_DEEPEST}}}""")
+_FENCED = re.compile(r"^[ \t]*```(\w*)[^\S\n]*\n(.*?)^[ \t]*```[^\S\n]*$", re.DOTALL | re.MULTILINE)
+_STRAIGHT = str.maketrans("\u201c\u201d\u201e\u201f", '""""')
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_UNESCAPED = re.compile(
+    r"""^"[A-Za-z]:\\(?![\\/])"""  # C:\temp, whose `\t` would be a tabulator
+    r"""|(?<!\\)(?:\\\\)*\\(?:[^"\\/bfnrtu'0vx]|u(?![0-9a-fA-F]{4})|x(?![0-9a-fA-F]{2}))"""
+)
+_BACKSLASH = re.compile(r'\\["\\]|\\')
 _TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
@@ -63,7 +73,18 @@ def parse(data: bytes, kind: Format) -> JSONValue:
     text = _decoded(data)
     if not text.strip():
         return {}
-    return _of_any_format(text) if kind == "any" else _parsed(text, kind)
+    try:
+        return _of_any_format(text) if kind == "any" else _parsed(text, kind)
+    except UnreadableError:
+        blocks = _FENCED.findall(text)
+        if len(blocks) > 1:
+            reason = "it has several blocks between lines of ```, and only one can be read"
+            raise UnreadableError(reason) from None
+        if not blocks:
+            raise
+    language, block = blocks[0]
+    kind = format_of(f".{language}", "any")
+    return _of_any_format(block) if kind == "any" else _parsed(block, kind)
 
 
 def _parsed(text: str, kind: Format) -> JSONValue:
@@ -98,6 +119,28 @@ def _of_any_format(text: str) -> JSONValue:
 
 
 def _json(text: str) -> JSONValue:
+    text = _STRING.sub(_with_escapes, text) if "\\" in text else text
+    try:
+        return _lenient_json(text)
+    except UnreadableError:
+        straight = text.translate(_STRAIGHT)
+        begins = straight.lstrip()[:1]
+        copied = [straight] if straight != text else []
+        copied += [f"{{{straight}}}", f"{{{straight}"] if begins == '"' else []
+        for whole in copied:
+            with suppress(UnreadableError):
+                return _lenient_json(whole)
+        raise
+
+
+def _with_escapes(string: re.Match[str]) -> str:
+    """A string as JSON writes it, if it is a Windows path with single backslashes."""
+    if not _UNESCAPED.search(string[0]):
+        return string[0]
+    return _BACKSLASH.sub(lambda found: found[0].ljust(2, "\\"), string[0])
+
+
+def _lenient_json(text: str) -> JSONValue:
     try:
         return _plain_json(text)
     except json.JSONDecodeError:

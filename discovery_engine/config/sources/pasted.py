@@ -15,14 +15,18 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources.client_table import load_table
 from discovery_engine.config.sources.entries import EntryReader, SkippedEntryError, entries_of
 from discovery_engine.config.sources.formats import UnreadableError, parse
-from discovery_engine.config.sources.source_reader import normalized_name
+from discovery_engine.config.sources.source_reader import (
+    WHOLE_BLOCK,
+    kind_of,
+    looks_like_entry,
+    normalized_name,
+)
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.tools.model import ServerName
 
 _PLACE = "the pasted text"
-_EXPECTED = 'paste a whole block: {"mcpServers": {"NAME": {"command": …}}}'
 
 
 class PastedServer(Struct, frozen=True):
@@ -49,14 +53,18 @@ def read_pasted(text: str) -> tuple[PastedServer, ...]:
     except UnreadableError as error:
         place = f"line {error.line}: " if error.line else ""
         message = f"{place}{error.reason}"
-        raise ConfigurationError.of_file("CONFIG_UNREADABLE", _PLACE, message, _EXPECTED) from error
-    if isinstance(document, dict) and {"command", "url"} & document.keys():  # an entry alone
+        raise ConfigurationError.of_file(
+            "CONFIG_UNREADABLE", _PLACE, message, WHOLE_BLOCK
+        ) from error
+    if isinstance(document, dict) and looks_like_entry(document):
         return (_pasted(_reader(""), ServerName(""), "", document),)
     path, container = _container(document)
     found = tuple(_servers(path, container)) if isinstance(container, dict | list) else ()
     if not found:
-        message = "has no server"
-        raise ConfigurationError.of_file("CONFIG_UNREADABLE", _PLACE, message, _EXPECTED)
+        message, hint = kind_of(document)
+        raise ConfigurationError.of_file(
+            "CONFIG_UNREADABLE", _PLACE, message or "has no server", hint or WHOLE_BLOCK
+        )
     return found
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONValue
+from discovery_engine._util.text import named
 from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.client_table import ClientRow, Pointer, Scope, Switch
@@ -30,10 +31,13 @@ from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
+WHOLE_BLOCK = 'a whole block is {"mcpServers": {"NAME": {"command": …}}}'
+"""What is expected of a file or a text with servers, as the hint of an error."""
+
 _LONGEST_NAME = 128  # characters
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
 _UNDERSCORES = re.compile(r"__+")  # two divide a server from a tool
-_BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl")
+_BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl", "baseUrl")
 
 
 class _ScopedServer(Struct, frozen=True):
@@ -77,7 +81,8 @@ class SourceReader(Struct):
             return parse(content, format_of(path.suffix, self.client.format))
         except UnreadableError as error:
             origin = Origin(name, error.line, error.column)
-            self.warn("SOURCE_UNREADABLE", origin, f"it cannot be read: {error.reason}")
+            message = f"it cannot be read: {error.reason}"
+            self.warn("SOURCE_UNREADABLE", origin, message, hint=WHOLE_BLOCK)
         except OSError as error:
             self.record_absent(path)
             self.warn("SOURCE_UNREADABLE", Origin(name), f"it cannot be read: {error.strerror}")
@@ -89,8 +94,10 @@ class SourceReader(Struct):
         """Remember a file that is not there, so that its appearance is noticed."""
         self.inputs.setdefault(str(path), observe(str(path)))
 
-    def warn(self, code: str, origin: Origin, message: str, *, path: str = "") -> None:
-        self.warnings.append(Diagnostic(code, message, subject=path, origin=origin))
+    def warn(
+        self, code: str, origin: Origin, message: str, *, path: str = "", hint: str = ""
+    ) -> None:
+        self.warnings.append(Diagnostic(code, message, hint, subject=path, origin=origin))
 
     def read_file(self, place: FileCandidate) -> bool:
         """Add the servers of a file's first container; False if the file has no container."""
@@ -106,8 +113,8 @@ class SourceReader(Struct):
 
     def _container(self, document: JSONValue, pointer: Pointer) -> JSONValue:
         if pointer:
-            return _at(document, pointer, self.places.projects)
-        bare = {name: entry for name, entry in _items(document) if _looks_like_entry(entry)}
+            return value_at(document, pointer, self.places.projects)
+        bare = {name: entry for name, entry in _items(document) if looks_like_entry(entry)}
         return bare or None
 
     def _add_all(
@@ -181,12 +188,12 @@ class SourceReader(Struct):
         for path, document in self._documents.items():
             origin = Origin(str(path))
             for switch in self.client.switches:
-                self._switch(switch, _at(document, switch.at, self.places.projects))
+                self._switch(switch, value_at(document, switch.at, self.places.projects))
             for pointer in self.client.tool_switches:
-                switches = dict(_items(_at(document, pointer)))
+                switches = dict(_items(value_at(document, pointer)))
                 self.rules += switch_rules(self._names(), switches, origin)
             for pointer in self.client.approved_tools:
-                self._note_approved(_at(document, pointer), origin)
+                self._note_approved(value_at(document, pointer), origin)
 
     def _switch(self, switch: Switch, names: JSONValue) -> None:
         if not isinstance(names, list):
@@ -215,10 +222,28 @@ def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None
         pointers = dict.fromkeys(chain.from_iterable(place.spec.containers for place in places))
         sought = ", ".join(".".join(pointer) for pointer in pointers if pointer)
         origin = Origin(str(places[0].path))
-        reading.warn("SOURCE_EMPTY", origin, f"it has no servers; looked for {sought}")
+        message, hint = kind_of(reading.document(places[0].path))
+        message = message or f"it has no servers; looked for {sought}"
+        reading.warn("SOURCE_EMPTY", origin, message, hint=hint)
 
 
-def _at(document: JSONValue, pointer: Pointer, projects: Iterable[Path] = ()) -> JSONValue:
+def kind_of(document: JSONValue) -> tuple[str, str]:
+    """What a document without servers is, and the next step; empty if it is nothing known."""
+    if not isinstance(document, dict):
+        return "", ""
+    keys = document.keys()
+    if "name" in keys and {"packages", "remotes"} & keys:
+        step = f"`discovery marketplace install {named(str(document['name']))}` installs it"
+        return "it is a server.json, which describes a package for the MCP registry", step
+    if "server" in keys and {"manifest_version", "dxt_version"} & keys:
+        step = "unpack the bundle, then `discovery add NAME -- COMMAND` with its program"
+        return "it is the manifest of a bundle (MCPB), which has the program", step
+    if looks_like_entry(document):
+        return "it is one entry without the name of a server", WHOLE_BLOCK
+    return "", ""
+
+
+def value_at(document: JSONValue, pointer: Pointer, projects: Iterable[Path] = ()) -> JSONValue:
     """The value that a pointer leads to; `{project}` is the nearest project that is a key."""
     for step in pointer:
         if not isinstance(document, dict):
@@ -238,7 +263,7 @@ def _items(value: JSONValue) -> Iterable[tuple[JSONValue, JSONValue]]:
     return value.items() if isinstance(value, dict) else ()
 
 
-def _looks_like_entry(value: JSONValue) -> bool:
+def looks_like_entry(value: JSONValue) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _BARE_MARKS)
 
 

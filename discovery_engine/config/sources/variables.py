@@ -29,6 +29,8 @@ _SYNTAXES: dict[str, str] = {
     "secrets": rf"\$\{{\{{\s*(?:secrets|inputs)\.{_NAME}\s*\}}\}}",
     "bare": rf"\${_NAME}",
     "percent": rf"%{_NAME}%",
+    "dollar_env": rf"\$env:{_NAME}",
+    "colon": r"\$\{[A-Z_][A-Z0-9_]*:[^}$]*\}",
 }
 _LITERAL = r"\$\{(?:[\w:. /-]{1,64}\})?"
 _ENV_ONLY = frozenset({"percent"})  # elsewhere `%AB%` is a quoted address
@@ -79,6 +81,10 @@ class VariableSyntax(Struct, dict=True):
                 return token
             case "env" | "curly_env":
                 return "${" + token.partition(":")[2]
+            case "dollar_env":
+                return "${" + token.partition(":")[2] + "}"
+            case "colon":
+                return token.replace(":", ":-", 1)
             case "secrets":
                 return "${" + token[3:-2].partition(".")[2].strip() + "}"
             case "bare" | "percent":

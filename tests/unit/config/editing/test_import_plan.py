@@ -139,15 +139,17 @@ def test_a_broken_entry_is_left_out_with_its_reason() -> None:
 
 def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
     other = make_server("GIT", transport=StdioTransport("other-server"))
-    found = {
-        "cursor": SourceResult(servers=(stdio(), remote())),
-        "zed": SourceResult(servers=(stdio("again"), other)),
-    }
+    found = [
+        ("cursor", SourceResult(servers=(stdio(), remote()))),
+        ("zed", SourceResult(servers=(stdio("again"), other))),
+    ]
 
     plan = plan_import(found, existing=(), only=(), secrets=NO_SECRETS)
 
     assert [one.server.name for one in plan.servers] == ["git", "web", "GIT@zed"]
-    assert plan.skipped == [SkippedServer("again", "it is there already, as 'git'")]
+    assert plan.skipped == [
+        SkippedServer("again", "it is there already, as 'git'", is_problem=False)
+    ]
 
 
 def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
@@ -157,7 +159,7 @@ def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
     ]
 
     plan = plan_import(
-        {"zed": SourceResult(servers=(remote(),))}, existing, only=(), secrets=NO_SECRETS
+        [("zed", SourceResult(servers=(remote(),)))], existing, only=(), secrets=NO_SECRETS
     )
 
     assert [one.server.name for one in plan.servers] == ["web@zed-2"]
@@ -170,7 +172,7 @@ def test_rules_follow_the_servers_that_are_taken() -> None:
     )
     existing = [make_server("git", transport=StdioTransport("mine"))]
 
-    plan = plan_import({"zed": imported}, existing, only=("git",), secrets=NO_SECRETS)
+    plan = plan_import([("zed", imported)], existing, only=("git",), secrets=NO_SECRETS)
 
     assert [one.server.name for one in plan.servers] == [ServerName("git@zed")]
     assert plan.rules == [Rule(("a",), servers=("git@zed",))]
