@@ -84,7 +84,8 @@ class ToolExecutor:
         view = self._current.view
         pinned = await self._pinned(tool, view.settings.overrides)
         checked = await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
-        request = UpstreamRequest.call(tool.upstream_name, {**checked.arguments, **pinned})
+        given = checked.arguments if checked else arguments
+        request = UpstreamRequest.call(tool.upstream_name, {**given, **pinned})
         if pinned:
             request = replace(request, pinned=frozenset(pinned))
         result = await self._upstreams.send(
@@ -96,7 +97,7 @@ class ToolExecutor:
             quota=quota,
             observer=observer,
         )
-        return _with_converted(result, checked.converted) if checked.converted else result
+        return _with_converted(result, checked.converted) if checked else result
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
         """As `Engine.preview`, for a tool that may be called."""
@@ -106,10 +107,10 @@ class ToolExecutor:
         checked = await self._check(self._checkers.get(tool), arguments, pinned, None)
         return CallPreview(
             entry=entry,
-            arguments=checked.arguments,
+            arguments=checked.arguments if checked else arguments,
             pinned=pinned_references(tool, overrides),
             transport=view.server_settings(tool.server).transport,
-            unchecked=checked.unchecked,
+            unchecked=checked.unchecked if checked else "",
         )
 
     async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
@@ -127,24 +128,24 @@ class ToolExecutor:
         arguments: JSONObject,
         pinned: JSONObject,
         on_unchecked: OnUnchecked | None,
-    ) -> Checked:
+    ) -> Checked | None:
         """Check arguments on the event loop if that is quick, otherwise in a thread.
 
         Arguments that cannot be checked in bounded time are sent unchecked, after `on_unchecked`.
         """
         checked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
-        if checked.unchecked == TOO_LONG:
+        if checked is not None and checked.unchecked == TOO_LONG:
             check = partial(checker.check, arguments, pinned, pause=partial(time.sleep, _PAUSE))
             with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
                 checked = await anyio.to_thread.run_sync(check, limiter=self._costly)
-        if checked.unchecked and on_unchecked is not None:
+        if checked is not None and checked.unchecked and on_unchecked is not None:
             await finish(on_unchecked(checked.unchecked))
         return checked
 
 
 def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
     """A result that says which arguments were converted; as it is if it is not the last one."""
-    if result.get("resultType", "complete") != "complete":
+    if not places or result.get("resultType", "complete") != "complete":
         return result
     meta = result.get("_meta")
     shown = {**(meta if isinstance(meta, dict) else {}), CONVERTED: list(places[:_PLACES])}

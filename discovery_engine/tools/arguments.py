@@ -97,7 +97,6 @@ class Checker:
         self._schema = with_null(schema) if _NULLABLE in tool.source else schema
         self._mask = _MASK if tool.overridden.pinned else None
         self._unchecked = "" if tool.is_described else _UNDESCRIBED
-        self._wrappers = _wrappers(tool)
         self._compile = _compiler(self._schema, self._mask)
         self._validator = self._compiled()
 
@@ -121,7 +120,7 @@ class Checker:
         *,
         steps: int = MOST_STEPS,
         pause: Callable[[], object] | None = None,
-    ) -> Checked:
+    ) -> Checked | None:
         """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
 
         What does not fit and has one reading is converted.
@@ -132,12 +131,15 @@ class Checker:
             steps: How much may be done, in steps of some microseconds.
             pause: Called about once a millisecond, to let others run.
 
+        Returns:
+            What is to be sent in their place, or sent unchecked; None if they fit as they are.
+
         Raises:
             InputTooLongError: If there are too many, or the name of one is too long.
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
         above: tuple[str, ...] = ()
-        if len(arguments) == 1 and not self._wrappers.isdisjoint(arguments):
+        if len(arguments) == 1 and not WORDS_FOR_ARGUMENTS.isdisjoint(arguments):
             arguments, above = _unwrapped(self._tool, arguments)
         if pinned and (wrong := [name for name in pinned if name in arguments]):
             mistakes = [f"{named(name)} is given by the configuration" for name in wrong]
@@ -152,7 +154,7 @@ class Checker:
         is_quick = size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE
         try:
             if is_quick and self._validator.is_valid(value):
-                return Checked(arguments, above)
+                return Checked(arguments, above) if above else None
         except ValueError as error:
             reason = shortened(f"they cannot be read: {error}", _SENTENCE)
             return Checked(arguments, above, reason)
@@ -337,22 +339,14 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
     return value
 
 
-def _wrappers(tool: Tool) -> frozenset[str]:
-    """The names that can only be a level too many; none if the tool takes any name."""
-    parameters = tool.parameters
-    if not parameters or tool.takes_any:
-        return frozenset()
-    return WORDS_FOR_ARGUMENTS.difference(parameter.name for parameter in parameters)
-
-
 def _unwrapped(tool: Tool, arguments: JSONObject) -> tuple[JSONObject, tuple[str, ...]]:
-    """The arguments that the only one holds, and its name; as they are if it holds none."""
+    """The arguments that the only one holds, and its name; as they are if it is one itself."""
     [(name, content)] = arguments.items()
-    inner = exact_reading(content) if isinstance(content, str) else content
-    if not isinstance(inner, dict):
-        return arguments, ()
     parameters = {parameter.name for parameter in tool.parameters}
-    is_meant = not inner or not parameters.isdisjoint(inner)
+    if name in parameters or not parameters or tool.takes_any:
+        return arguments, ()
+    inner = exact_reading(content) if isinstance(content, str) else content
+    is_meant = isinstance(inner, dict) and (not inner or not parameters.isdisjoint(inner))
     return (inner, (name,)) if is_meant else (arguments, ())
 
 

@@ -61,7 +61,7 @@ def says_nothing(schema: JSONValue) -> bool:
     """Whether an `inputSchema` leaves open which arguments there are."""
     if not isinstance(schema, dict) or not admits_object(schema):
         return True
-    return _without_misplaced(schema).keys() <= _MUTE
+    return schema.get("type") != "object" and _without_misplaced(schema).keys() <= _MUTE
 
 
 def repaired(schema: Schema) -> Schema:

@@ -112,7 +112,8 @@ from discovery_engine.errors import InvalidArgumentsError
 from tests.factories import make_tool
 schema, arguments = json.loads(sys.stdin.read())
 try:
-    print(Checker(make_tool(inputSchema=schema)).check(arguments).unchecked or None)
+    checked = Checker(make_tool(inputSchema=schema)).check(arguments)
+    print(checked and checked.unchecked or None)
 except InvalidArgumentsError as error:
     print("invalid", len(error.message) < 4000)
 """

@@ -214,11 +214,11 @@ class FakeEngine:
     ) -> JSONObject:
         entry = await self.details(server, tool)
         checked = Checker(entry.tool).check(arguments)
-        if checked.unchecked and on_unchecked:
+        if checked and checked.unchecked and on_unchecked:
             on_unchecked(checked.unchecked)
         call = Call(
             str(entry.key),
-            checked.arguments,
+            checked.arguments if checked else arguments,
             caller.id if caller else None,
             on_progress,
             caller,
