@@ -46,7 +46,8 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5
     SECRET_MISSING = 6
     UNHEALTHY = 7
-    """`doctor` or `health` found problems, `eval` a missed limit, or `lock` a difference."""
+    """`doctor` or `health` found problems, `refresh` unusable tools, `eval` a missed limit, or
+    `lock` a difference."""
     CHANGES = 8
     """`plan` found that something would change."""
     INTERRUPTED = 130

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Row = list["Cell | str"]
 
 _REPORTED = {"REGISTRY_LOST", "REGISTRY_UNAVAILABLE"}  # when the registry is opened
+_HELD_BACK = {"TOOL_WITHHELD", "TOOL_UNUSABLE"}
 _NAMED = 5  # servers that a line names before it counts the others
 _PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
@@ -30,7 +31,7 @@ _GOOD = {"idle", "ready", "starting", "pending"}
 
 def server_row(output: Output, server: ServerReport, *, with_status: bool) -> Row:
     """A mark, the name, the number of tools, and its purpose or its problem."""
-    is_good = server.state in _GOOD
+    is_good = server.state in _GOOD and not server.has_problem
     status = starting_text(server) if server.state == "starting" else str(server.state)
     mark = output.open_mark() if is_open(server) else output.mark(good=is_good)
     row: Row = [mark, Cell(server.name, "strong"), tool_count(server)]
@@ -39,7 +40,7 @@ def server_row(output: Output, server: ServerReport, *, with_status: bool) -> Ro
         if server.state == "disabled":
             reason = server.detail or reason
         return [*row, status, _summary(reason or server.description)]
-    is_told = is_good and not is_open(server)
+    is_told = server.state in _GOOD and not is_open(server)
     return [*row, _summary(server.description if is_told else status)]
 
 
@@ -203,10 +204,10 @@ def _first(names: Sequence[str]) -> str:
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
-    """The number of withheld tools of these servers, and the command that shows them."""
+    """The numbers of withheld and unusable tools of these servers, and what shows them."""
     for name in names:
         notices = view.list_tools(name, include_disabled=True).notices
-        say_notices(output, [notice for notice in notices if notice.code == "TOOL_WITHHELD"])
+        say_notices(output, [notice for notice in notices if notice.code in _HELD_BACK])
 
 
 def to_owner(notice: Notice) -> str:
@@ -238,6 +239,7 @@ def tool_count(server: ServerReport) -> str:
     """The number of usable tools and of all; a dash if the server was never listed."""
     if server.listed_at is None and not server.tool_count:
         return "-"
-    if server.enabled_count == server.tool_count:
-        return counted(server.tool_count, "tool")
-    return f"{server.enabled_count} of {counted(server.tool_count, 'tool')}"
+    text = counted(server.tool_count, "tool")
+    if server.enabled_count != server.tool_count:
+        text = f"{server.enabled_count} of {text}"
+    return text + (f", {len(server.dropped)} unusable" if server.dropped else "")

@@ -165,8 +165,10 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
 
     @property
     def is_any_hidden(self) -> bool:
-        """Whether any of its tools, resources, templates and prompts is not visible."""
-        return self.has_hidden or not all(entry.is_visible for entry in self.offerings)
+        """Whether any of its tools, resources, templates and prompts is dropped or not visible."""
+        if self.dropped or self.has_hidden:
+            return True
+        return not all(entry.is_visible for entry in self.offerings)
 
     def held_back(self, reasons: Container[str]) -> int:
         """How many of its tools are withheld for one of these reasons."""

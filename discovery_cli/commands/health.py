@@ -142,7 +142,7 @@ def _may_be_asked(server: ServerReport) -> bool:
 
 
 def _show(output: Output, servers: Sequence[ServerReport], hidden: int, now: float) -> None:
-    ill, ordered = unhealthy(servers), sorted(servers, key=lambda one: one.is_healthy)
+    ill, ordered = unhealthy(servers), sorted(servers, key=lambda one: not one.has_problem)
     if servers:
         rows = [_row(output, server, now) for server in ordered]
         output.table([["", *(Cell(head, "faint") for head in _HEADS)], *rows])
@@ -200,13 +200,12 @@ def _row(output: Output, server: ServerReport, now: float) -> Row:
 
 
 def _mark(output: Output, server: ServerReport) -> str | Cell:
-    return output.open_mark() if is_open(server) else output.mark(good=server.is_healthy)
+    return output.open_mark() if is_open(server) else output.mark(good=not server.has_problem)
 
 
 def _what_it_has(server: ServerReport) -> str:
-    unusable = f", {len(server.dropped)} unusable" if server.dropped else ""
     waiting = server.withheld_count
-    return tool_count(server) + unusable + (f", {waiting} withheld" if waiting else "")
+    return tool_count(server) + (f", {waiting} withheld" if waiting else "")
 
 
 def _since(server: ServerReport, now: float) -> str:

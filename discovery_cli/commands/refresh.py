@@ -33,7 +33,8 @@ _PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then
 def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
     """List the tools of servers again; of all without a name.
 
-    The exit code is 5 if a server cannot be reached, or 6 if only a secret is missing.
+    The exit code is 5 if a server cannot be reached, 6 if only a secret is missing, or 7 if only
+    what a server lists cannot be used.
     """
 
     async def work(engine: Engine) -> tuple[RefreshReport, View]:
@@ -50,6 +51,8 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
         if not servers:
             _say_broken(output, view)
     codes = [exit_code_of_failure(failure.code) for _, failure in report.servers if failure]
+    if any(view.catalog.part(name).dropped for name, _ in report.servers):
+        codes.append(ExitCode.UNHEALTHY)
     return min(codes, default=ExitCode.OK)
 
 
@@ -80,8 +83,9 @@ def _say_broken(output: Output, view: View) -> None:
 
 
 def _row(output: Output, view: View, name: ServerName, failure: Failure | None) -> list[Cell | str]:
-    tools = counted(len(view.catalog.part(name).entries), "tool")
-    about = tools
+    part = view.catalog.part(name)
+    about = counted(len(part.entries), "tool")
+    about += f", {len(part.dropped)} unusable" if part.dropped else ""
     if failure:
         about = with_last_line(plain_reason(name, failure.message), failure.stderr)
-    return [output.mark(good=failure is None), Cell(name, "strong"), about]
+    return [output.mark(good=not (failure or part.dropped)), Cell(name, "strong"), about]

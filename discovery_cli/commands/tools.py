@@ -80,7 +80,8 @@ def command(
         row = partial(tool_row, output, view=view, with_tags=with_tags, with_server=not server)
         output.table([row(entry) for entry in found.entries])
         say_notices(output, found.notices)
-        hidden = 0 if include_disabled else sum(map(is_chosen, known)) - len(found.entries)
+        listable = [entry for entry in known if is_chosen(entry) and not entry.is_withheld]
+        hidden = 0 if include_disabled else len(listable) - len(found.entries)
         output.say(_sum(len(found.entries), hidden))
     return exit_code_of_server(view, server)
 

@@ -90,7 +90,8 @@ async def _list_mcp_servers(engine: ScopedEngine, _: MetaArguments, __: Caller) 
     await wait_for_first_listing(engine, None)
     view = engine.view
     budget = Budget(view.settings.server.list_tokens)
-    return servers_result(view.servers(), budget, view.general_notices())
+    notices = (*view.general_notices(), *view.unusable_notices())
+    return servers_result(view.servers(), budget, notices)
 
 
 async def _search_tools(

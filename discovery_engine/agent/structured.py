@@ -72,6 +72,7 @@ def server_fields(server: ServerReport) -> JSONObject:
         "description": clean(server.description),
         "toolCount": server.tool_count,
         "enabledCount": server.enabled_count,
+        "unusableCount": len(server.dropped),
         "status": server.state.value,
         "reason": one_line(server.reason),
         "tags": list(server.tags),

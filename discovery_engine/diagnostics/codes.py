@@ -406,8 +406,8 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "`discovery review`, or `discovery lock --check` with a lock file",
         ),
         "TOOL_UNUSABLE": (
-            "warning",
-            "a server lists a tool without a usable name or schema; it is left out",
+            "error",
+            "a server lists what cannot be used (without a name, too large); it is left out",
             "only its author can correct it",
         ),
         "TOOL_SCHEMA_COSTLY": (

@@ -380,12 +380,13 @@ def _last_listing(subject: str, health: ServerReport) -> Check:
     if health.listed_at is None:
         return Check.passed(subject, "can be tried; `discovery doctor --online` does")
     tools = counted(health.tool_count, "tool")
+    names = ", ".join(f"{named(tool.name)} ({tool.reason})" for tool in health.dropped)
+    unusable = f"; {len(health.dropped)} unusable: {names}" if names else ""
     if waiting := health.withheld_count:
-        message = f"{tools}; {waiting} withheld until reviewed"
+        message = f"{tools}; {waiting} withheld until reviewed{unusable}"
         hint = f"`{next_command(health)}` shows why"
         return Check("TOOL_WITHHELD", message, hint, subject)
-    if health.dropped:
-        names = ", ".join(f"{named(tool.name)} ({tool.reason})" for tool in health.dropped)
-        message, hint = f"{tools}; unusable: {names}", "only its author can change that"
-        return Check("TOOL_UNUSABLE", message, hint, subject)
+    if unusable:
+        hint = "only its author can change that"
+        return Check("TOOL_UNUSABLE", tools + unusable, hint, subject)
     return Check.passed(subject, tools)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
 
 _COMMAND = re.compile(r"`((?:discovery|export|pip install) [^`]+)`")
+_BY_AUTHOR = "only its author can correct what is unusable"
 # The command if the hint names none: one that explains the problem, never one that would only fail
 # again.
 _BY_STATUS = {
@@ -29,7 +30,9 @@ def next_command(server: ServerReport) -> str:
         return f"discovery health {server.name}"
     if command := _BY_STATUS.get(server.state):
         return command.format(server=server.name)
-    return f"discovery review {server.name}" if server.withheld_count else ""
+    if server.withheld_count:
+        return f"discovery review {server.name}"
+    return f"discovery health {server.name}" if server.has_problem else ""
 
 
 def advice(server: ServerReport) -> str:
@@ -44,6 +47,8 @@ def advice(server: ServerReport) -> str:
 
 def advice_in_full(server: ServerReport) -> str:
     """The same for the full view of a server, which shows its stderr."""
+    if server.is_healthy and server.dropped:
+        return _BY_AUTHOR
     again = _trial(server)
     leads_here = f"`discovery health {server.name}`" in server.hint
     if not again or not server.reason or (server.hint and not leads_here):

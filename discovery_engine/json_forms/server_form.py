@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.catalog import Entry
+    from discovery_engine.catalog import DroppedTool, Entry
     from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
@@ -40,6 +40,7 @@ def server_form(summary: ServerReport) -> JSONObject:
         "detail": summary.detail,
         "tool_count": summary.tool_count,
         "enabled_count": summary.enabled_count,
+        "dropped": _dropped(summary.dropped),
         "tags": list(summary.tags),
         "sandbox": summary.sandbox,
         "listed_at": summary.listed_at,
@@ -71,7 +72,6 @@ def health_form(server: ServerReport, next_command: str) -> JSONObject:
         "next_step": next_command,
         "next_try": server.next_try,
         "withheld_count": server.withheld_count,
-        "dropped": [{"tool": tool.name, "reason": tool.reason} for tool in server.dropped],
         "session": session,
         "gateways": [
             {
@@ -94,10 +94,14 @@ def whole_server_form(summary: ServerReport, view: View, entries: Iterable[Entry
         "source": settings.source,
         "origin": str(settings.origin),
         "instructions": part.instructions if part else "",
-        "unusable": [{"name": d.name, "reason": d.reason} for d in part.dropped] if part else [],
+        "unusable": [{"name": d.name, "reason": d.reason} for d in summary.dropped],
         "removed": [{"name": r.name, "at": r.at} for r in part.removed] if part else [],
         "tools": [details_form(entry, view) for entry in entries],
     }
+
+
+def _dropped(tools: Iterable[DroppedTool]) -> list[JSONObject]:
+    return [{"tool": tool.name, "reason": tool.reason} for tool in tools]
 
 
 def refresh_form(report: RefreshReport, view: View) -> JSONObject:
@@ -108,6 +112,7 @@ def refresh_form(report: RefreshReport, view: View) -> JSONObject:
                 "name": name,
                 "success": failure is None,
                 "tool_count": len(view.catalog.part(name).entries),
+                "dropped": _dropped(view.catalog.part(name).dropped),
                 "code": failure.code if failure else None,
                 "message": failure.message if failure else "",
                 "hint": failure.hint if failure else "",

@@ -39,7 +39,7 @@ def health(
 
 def unhealthy(reports: Iterable[ServerReport]) -> list[ServerReport]:
     """Those that the owner has to do something about."""
-    return [report for report in reports if not report.is_healthy]
+    return [report for report in reports if report.has_problem]
 
 
 def _with_state(report: ServerReport, live: StateInfo | None, now: float) -> ServerReport:

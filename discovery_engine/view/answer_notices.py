@@ -25,6 +25,7 @@ class NoticeMemo(Struct):
     """What was computed of the catalog for all answers."""
 
     held_back: tuple[Notice, ...] | None = None
+    unusable: tuple[Notice, ...] | None = None
 
 
 class AnswerNotices(Struct, frozen=True):
@@ -46,7 +47,18 @@ class AnswerNotices(Struct, frozen=True):
 
     def missing(self, only: ServerName | None) -> list[Notice]:
         """Notices about what the servers in scope have, and an answer has not."""
-        return [*self.servers.outages(only), *self._of_registry(), *self._held_back(only)]
+        held_back = [*self._of_registry(), *self._held_back(only)]
+        # An agent that searches has no use for the few that are dropped beside others.
+        unusable = [n for n in self.unusable(only) if only or not self._has_tools(n.server)]
+        return [*self.servers.outages(only), *held_back, *unusable]
+
+    def unusable(self, only: ServerName | None) -> tuple[Notice, ...]:
+        """Notices about what enabled servers in scope list, and cannot be used."""
+        if only:
+            return tuple(_unusable_of([self.catalog.part(only)]))
+        if self.memo.unusable is None:
+            self.memo.unusable = tuple(_unusable_of(self.catalog.parts_with_hidden()))
+        return self.memo.unusable
 
     def hidden(self, entries: Iterable[Entry]) -> Notice:
         """The notice about tools that fit, and are hidden."""
@@ -102,6 +114,9 @@ class AnswerNotices(Struct, frozen=True):
             self.memo.held_back = tuple(_held_back_of(self.catalog.parts_with_hidden()))
         return self.memo.held_back
 
+    def _has_tools(self, server: ServerName | None) -> bool:
+        return server is not None and bool(self.catalog.part(server).entries)
+
     def _public(self, notice: Notice) -> Notice:
         """A notice as its readers may have it: what waits for the registry is of all servers."""
         return notice if self.is_for_owner else replace(notice, to_owner="")
@@ -109,6 +124,12 @@ class AnswerNotices(Struct, frozen=True):
     def _hidden_tool(self, entry: Entry) -> notices.HiddenTool:
         place = verdict_texts.place(self.settings, entry)
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), place)
+
+
+def _unusable_of(parts: Iterable[ServerPart]) -> Iterator[Notice]:
+    for part in parts:
+        if part.dropped and part.verdict.enabled:
+            yield notices.unusable(part.server, len(part.dropped))
 
 
 def _held_back_of(parts: Iterable[ServerPart]) -> Iterator[Notice]:

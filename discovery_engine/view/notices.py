@@ -30,6 +30,7 @@ _KINDS: Mapping[str, str] = {
     "SERVER_STARTING": "loading",
     "TOOL_DISABLED": "hidden",
     "TOOL_WITHHELD": "review",
+    "TOOL_UNUSABLE": "unusable",
     "ANSWER_FILTERED": "filtered",
     "ANSWER_NO_MATCH": "no_match",
     "ANSWER_INCOMPLETE": "incomplete",
@@ -197,6 +198,13 @@ def unpinned(server: ServerName, tools: int, others: int = 0) -> Notice:
     differing = f"{_counted(tools, others)} {are}"
     message = f"{server}: {differing} not as the lock file pins (`discovery lock --check`)"
     return Notice("TOOL_WITHHELD", message, subject=server)
+
+
+def unusable(server: ServerName, count: int) -> Notice:
+    """How many definitions were dropped; never their texts, which are the server's own."""
+    subject = "1 definition is" if count == 1 else f"{count} definitions are"
+    message = f"{server}: {subject} unusable and left out; `discovery health {server}` shows why"
+    return Notice("TOOL_UNUSABLE", message, subject=server)
 
 
 def _counted(tools: int, others: int) -> str:

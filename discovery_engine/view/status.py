@@ -151,8 +151,14 @@ class ServerReport(Struct, frozen=True, kw_only=True):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the owner has nothing to do about it."""
+        """Whether it can be used."""
         return self.state not in _UNHEALTHY
+
+    @property
+    def has_problem(self) -> bool:
+        """Whether the owner has something to do about it."""
+        has_lost = bool(self.dropped) and self.state is not ServerState.DISABLED
+        return has_lost or not self.is_healthy
 
 
 def error_code(state: ServerState) -> str:

@@ -155,6 +155,10 @@ class View(Struct, frozen=True, dict=True):
         """Notices about the view as a whole."""
         return self._notices.general()
 
+    def unusable_notices(self) -> tuple[Notice, ...]:
+        """Notices about what servers list, and cannot be used."""
+        return self._notices.unusable(None)
+
     def server(self, name: str) -> ServerReport:
         """The report of a server, by its exact name or by a unique one in another case.
 
@@ -272,7 +276,9 @@ class View(Struct, frozen=True, dict=True):
             and entry.verdict.carries(tags, any_tag=any_tag)
         ]
         entries = tuple(sorted(found, key=lambda entry: entry.key))
-        return ToolSelection(entries, tuple(self._notices.missing(None)))
+        missing = self._notices.missing(None)
+        missing += [notice for notice in self.unusable_notices() if notice not in missing]
+        return ToolSelection(entries, tuple(missing))
 
     def find(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, visible or not.

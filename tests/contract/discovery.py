@@ -26,7 +26,6 @@ tools = [
     {"name": "boom", "description": "Always fails.", "inputSchema": {"type": "object"}},
     {"name": "delete_all", "description": "Delete all.", "inputSchema": {"type": "object"}},
     {"name": "slow", "description": "Tells how far it is.", "inputSchema": {"type": "object"}},
-    {"name": "broken", "description": ["nonsense"]},
 ]
 def say(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)

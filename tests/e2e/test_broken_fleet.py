@@ -84,7 +84,7 @@ def test_each_is_explained_by_list_and_by_doctor(
     assert (found["status"], doctor.code) == (status, 7)
     assert explanation in found["reason"] + found["hint"]
     assert explanation in check["message"] + check["hint"]
-    assert (check["level"] == "problem") == (server in BROKEN)
+    assert (check["level"] == "problem") == (server in BROKEN | MALFORMED)
 
 
 def test_a_malformed_tool_costs_that_tool_alone(asked: Shell) -> None:
@@ -92,7 +92,7 @@ def test_a_malformed_tool_costs_that_tool_alone(asked: Shell) -> None:
 
     server = done.answer["server"]
     assert {"first", "last"} <= {tool["tool"] for tool in server["tools"]}
-    assert {"no_schema", "too_big"} <= {dropped["name"] for dropped in server["unusable"]}
+    assert {"odd_description", "too_big"} <= {dropped["name"] for dropped in server["unusable"]}
     assert all(dropped["reason"] for dropped in server["unusable"])
 
 

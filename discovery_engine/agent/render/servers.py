@@ -97,7 +97,9 @@ def _summary(report: ServerReport) -> _Summary:
 
 def _server_item(server: ServerReport) -> Item:
     off = server.tool_count - server.enabled_count
+    unusable = len(server.dropped)
     count = counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
+    count += f", {unusable} unusable" if unusable else ""
     state = reason = ""
     status = _lasting_status(server)
     if is_notable := status not in _CALLABLE:

@@ -172,6 +172,7 @@ def test_servers_are_reported_with_what_is_wrong_with_them() -> None:
         "description": "",
         "toolCount": 3,
         "enabledCount": 2,
+        "unusableCount": 0,
         "status": "idle",
         "reason": "",
         "tags": [],

@@ -71,10 +71,13 @@ def test_a_server_that_was_never_asked_is_neither_healthy_nor_to_be_repaired() -
 
 def fleet() -> View:
     settings = make_settings(
-        "down", "good", make_server("off", enabled=False), make_server("wrong", problem=WRONG)
+        *("down", "good", "odd"),
+        make_server("off", enabled=False),
+        make_server("wrong", problem=WRONG),
     )
-    good = make_part("good", "a", listed_at=NOW - 60, dropped=(DroppedTool("b", "no schema"),))
-    return view_of(settings, make_part("down", listed_at=None, failure=DOWN), good)
+    good = make_part("good", "a", listed_at=NOW - 60)
+    odd = make_part("odd", "a", listed_at=NOW - 60, dropped=(DroppedTool("b", "no name"),))
+    return view_of(settings, make_part("down", listed_at=None, failure=DOWN), good, odd)
 
 
 @pytest.mark.requirement("HEA-10")
@@ -84,11 +87,12 @@ def test_every_server_has_a_row_with_what_to_do_the_sick_ones_first() -> None:
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
         "SERVER STATE SINCE NEXT STEP REASON",
         '✗ down failing 1 min discovery health down it exited: "no licence"',
+        "✗ odd idle 1 min discovery health odd 1 tool, 1 unusable",
         "✗ wrong needs_config discovery config validate servers.wrong.command: must be text",
-        "✓ good idle 1 min 1 tool, 1 unusable",
+        "✓ good idle 1 min 1 tool",
     ]
     assert done.stderr.splitlines() == [
-        "3 servers, 1 disabled (--all), 2 problems",
+        "4 servers, 1 disabled (--all), 3 problems",
         "`discovery health down` shows details",
     ]
     assert done.exit_code == 7
@@ -143,7 +147,7 @@ def test_online_asks_the_servers_that_may_be_asked() -> None:
     run("health", "--online", engine=engine)
     run("health", "--online", "good", engine=engine)
 
-    assert engine.asked == [["down", "good"], ["good"]]
+    assert engine.asked == [["down", "good", "odd"], ["good"]]
 
 
 @pytest.mark.requirement("HEA-11")

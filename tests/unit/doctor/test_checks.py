@@ -123,7 +123,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             {},
             make_part("git", "a", dropped=(DroppedTool("b", "no name"),)),
             fine,
-            ("note", "1 tool; unusable: b (no name)", "only its author can change that"),
+            ("problem", "1 tool; 1 unusable: b (no name)", "only its author can change that"),
             id="tools that cannot be used",
         ),
     ],
