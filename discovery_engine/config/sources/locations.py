@@ -19,6 +19,7 @@ from discovery_engine.config.sources.client_table import (
     ClientRow,
     FileSpec,
     Layout,
+    Pointer,
     Scope,
     load_table,
 )
@@ -59,7 +60,21 @@ class FileLocator(Struct, frozen=True, dict=True):
         return upwards[:1]
 
     def candidates(self, client: ClientRow) -> Iterator[FileCandidate]:
-        """The client's files, strongest first, with those that do not exist."""
+        """The client's files, strongest first, with those that do not exist.
+
+        A file that is reached in several ways comes once, as the user's own if it is one.
+        """
+        places = [*self._places(client)]
+        own = {_identity(one) for one in places if one.exists and one.scope != "project"}
+        known: set[tuple[str, tuple[Pointer, ...]]] = set()
+        for place in places:
+            identity = _identity(place)
+            is_again = identity in known or (place.scope == "project" and identity in own)
+            if not (place.exists and is_again):
+                known.add(identity)
+                yield place
+
+    def _places(self, client: ClientRow) -> Iterator[FileCandidate]:
         for spec in client.files:
             templates = spec.paths.get(self.layout, ())
             if spec.scope == "project":
@@ -102,6 +117,11 @@ def is_file(path: Path) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - ValueError included below
     except (OSError, ValueError):
         return False
+
+
+def _identity(place: FileCandidate) -> tuple[str, tuple[Pointer, ...]]:
+    """The file itself, through whatever links, and what is read of it."""
+    return os.path.realpath(place.path), place.spec.containers
 
 
 def _first(spec: FileSpec, paths: Iterator[Path], project: Path) -> Iterator[FileCandidate]:
