@@ -23,6 +23,8 @@ from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.files.data_folder import data_folder
+from discovery_engine.config.own_entry import served_port
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
@@ -37,6 +39,7 @@ from discovery_server.span_export import exporting_spans
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
+    from discovery_engine.runtime.leadership import Term
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
@@ -104,7 +107,10 @@ async def serve_stdio(  # noqa: PLR0913 - one for each option
         from discovery_server.http.guard import require_allowed  # noqa: PLC0415 - as in serve_http
 
         require_allowed(shared.endpoint, has_token=shared.tokens is not None)
-    async with signals.handled() as handlers:
+    async with (
+        _served_port(shared and shared.endpoint, environ, data_dir, is_shared=True),
+        signals.handled() as handlers,
+    ):
         with stdio.own_standard_streams() as (stdin, stdout):
             opened = _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view)
             async with opened as (engine, gateway):
@@ -164,6 +170,7 @@ async def serve_http(  # noqa: PLR0913 - one for each option
     tokens = parse_tokens(token) if isinstance(token, str) else token
     guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
+        _served_port(endpoint, environ, data_dir),
         signals.handled() as handlers,
         _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view) as (
             engine,
@@ -182,6 +189,24 @@ async def serve_http(  # noqa: PLR0913 - one for each option
             (on_listening or _log_address)(address, service.new_code())
             handlers.stop, handlers.reload = web.stop, partial(_reload, engine, endpoint.tls)
             await _run(engine, partial(web.serve, [listener]), service.run)
+
+
+@asynccontextmanager
+async def _served_port(
+    endpoint: Endpoint | None,
+    environ: Mapping[str, str] | None,
+    data_dir: str | Path | None,
+    *,
+    is_shared: bool = False,
+) -> AsyncIterator[None]:
+    """A block in which entries for an endpoint are left out; from before the files are read."""
+    if endpoint is None or not endpoint.port:
+        yield
+        return
+    named = os.fspath(data_dir) if data_dir is not None else None
+    data = data_folder(named, os.environ if environ is None else environ)
+    with served_port(data, endpoint.port, is_shared=is_shared):
+        yield
 
 
 @asynccontextmanager
@@ -236,12 +261,17 @@ async def _share_http(
     from discovery_server.http_service import HttpService  # noqa: PLC0415 - as in serve_http
     from discovery_server.shared_http import SharedHttp, lease_name  # noqa: PLC0415 - the same
 
-    endpoint = shared.endpoint
+    endpoint, (data_dir, environ) = shared.endpoint, folder
     open_service = partial(HttpService, engine, gateway, endpoint, shared.tokens, folder)
     http = SharedHttp(endpoint, open_service, shared.warnings)
+
+    async def serve(term: Term) -> None:
+        async with _served_port(endpoint, environ, data_dir, is_shared=True):
+            await http.serve(term)
+
     while True:
         try:
-            await engine.lead(lease_name(endpoint), http.serve)
+            await engine.lead(lease_name(endpoint), serve)
         except Exception:  # the client on stdio is served all the same
             logger.exception("HTTP is not served by this process; it is tried again")
         await anyio.sleep(_NEXT_TRY)

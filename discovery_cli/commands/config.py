@@ -197,6 +197,7 @@ def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
     from discovery_engine.config.loading.loader import read_sources
     from discovery_engine.config.settings import OWN_SOURCE, REGISTRY
 
+    data = Path(registry).parent
     left = [server for server in settings.servers if server.source != OWN_SOURCE]
     own = [server.name for server in settings.servers if server.source == OWN_SOURCE]
     forms = [_source_form(OWN_SOURCE, settings.path, [settings.path or ""], own)]
@@ -204,6 +205,7 @@ def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
         settings.sources, read_sources(settings, environ=os.environ), strict=True
     ):
         read = [file.path for file in imported.inputs if file.digest]
+        read = [one for one in read if data not in Path(one).parents]  # of running gateways
         read += [s.origin.file for s in imported.servers if Path(s.origin.file).is_file()]
         given = [s for s in left if s.source == source.type and s.origin.file in read]
         left = [server for server in left if server not in given]

@@ -321,6 +321,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "something in an entry has another effect here than in the client",
             "nothing, if the effect is acceptable",
         ),
+        "SOURCE_ITSELF": (
+            "info",
+            "an entry starts or reaches this program itself, and is left out",
+            "nothing",
+        ),
         "SOURCE_DUPLICATE": (
             "warning",
             "an entry describes a server that is known already, and is left out",

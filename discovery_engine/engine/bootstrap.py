@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.call_log.call_log import CallLog
+from discovery_engine.config.files.data_folder import VARIABLE as DATA_FOLDER
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.engine.core import EngineCore, Environment
@@ -96,7 +97,11 @@ async def open_engine(  # noqa: PLR0913 - each by its name
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
     """
     environ = os.environ if environ is None else environ
-    load = partial(read_settings, config, environ, frozen=frozen)
+    folder = {} if data_dir is None else {DATA_FOLDER: os.fspath(data_dir)}
+
+    def load(*, content: bytes | None = None) -> Settings:
+        return read_settings(config, {**environ, **folder}, frozen=frozen, content=content)
+
     unchanged: Settings | None = None
     if not (frozen or isinstance(config, Settings)):
         recall = partial(unchanged_settings, config, environ=environ, data_dir=data_dir)

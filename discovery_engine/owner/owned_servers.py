@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from discovery_engine._util.merge_patch import merge_patch
 from discovery_engine.config.files.location import FILE_NAME
+from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE
 from discovery_engine.config.sources.pasted import PastedServer, read_pasted
@@ -371,7 +372,8 @@ class OwnedServers:
         """
         settings, known = await self._settings(), await self._registrations()
         file = setup_path(path, self._environ)
-        plan = partial(plan_sync, settings, known, file, self._environ, at=self._clock())
+        at, data = self._clock(), self._data
+        plan = partial(plan_sync, settings, known, file, self._environ, at=at, data=data)
         return await anyio.to_thread.run_sync(plan)
 
     async def sync(self, path: str | Path | None = None) -> SyncReport:
@@ -411,7 +413,14 @@ class OwnedServers:
         return await self._warned(partial(plan_registration, settings, known, new, self._environ))
 
     async def _warned(self, plan: Callable[[], ServerPlan]) -> ServerPlan:
-        return await anyio.to_thread.run_sync(lambda: with_warnings(plan(), self._environ))
+        return await anyio.to_thread.run_sync(self._checked, plan)
+
+    def _checked(self, plan: Callable[[], ServerPlan]) -> ServerPlan:
+        planned = plan()
+        if planned.server and is_own_entry(planned.server.transport, self._data):
+            hint = "write the entry into discovery.yaml yourself, if it is another gateway"
+            raise refusal(planned.name, OWN_ENTRY, hint)
+        return with_warnings(planned, self._environ)
 
     async def _settings(self) -> Settings:
         """Those in force, with transports."""

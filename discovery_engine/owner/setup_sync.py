@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.owner.server_plans import NewServer, ServerPlan, plan_registrations
 from discovery_engine.owner.setup_file import VARIABLE, SetupEntry, read_setup
@@ -73,6 +74,7 @@ def plan_sync(
     environ: Mapping[str, str],
     *,
     at: float,
+    data: Path,
 ) -> SyncPlan:
     """The servers of the file that are not registered yet; `at` is Unix time in seconds.
 
@@ -94,7 +96,9 @@ def plan_sync(
     found = plan_registrations(settings, known, new, environ)
     skipped += [SyncProblem(name, why) for name, why in found.duplicates.items()]
     errors += [SyncProblem(name, _reason(error)) for name, error in found.errors.items()]
-    plans = tuple(found.plans.values())
+    own = [one.name for one in found.plans.values() if _is_own(one, data)]
+    skipped += [SyncProblem(name, OWN_ENTRY) for name in own]
+    plans = tuple(one for one in found.plans.values() if one.name not in own)
     report = SyncReport(
         tuple(plan.name for plan in plans),
         tuple(plan.name for plan in plans if not plan.switches),
@@ -102,6 +106,10 @@ def plan_sync(
         tuple(errors),
     )
     return SyncPlan(path, plans, report)
+
+
+def _is_own(plan: ServerPlan, data: Path) -> bool:
+    return plan.server is not None and is_own_entry(plan.server.transport, data)
 
 
 def _new(one: SetupEntry, at: float) -> NewServer:

@@ -207,6 +207,21 @@ def test_of_two_scopes_the_stronger_counts_and_the_other_is_reported(home: Home)
     assert f"'both' in {inside}/.cursor/mcp.json counts" in offered.out
 
 
+@pytest.mark.requirement("SRC-26")
+def test_a_file_that_is_reached_in_several_ways_is_read_once_as_the_users_own(home: Home) -> None:
+    link = home.discovery.home / ".config/Code/User/mcp.json"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(home.discovery.home / ".vscode/mcp.json")
+
+    started = home("init", "--dry-run", "--force")
+    offered = home("import", "--from", "cursor", "--from", "vscode", "--dry-run")
+
+    assert " counts" not in started.err + offered.out
+    assert started.err.count(".cursor/mcp.json\n") == 1
+    assert started.err.count("/mcp.json\n") == 2
+    assert "untrusted" not in home("list").out
+
+
 @pytest.mark.requirement("SRC-6")
 def test_a_projects_file_is_found_from_within_its_repository_and_not_from_beyond(
     home: Home,

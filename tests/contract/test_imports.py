@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -400,3 +401,73 @@ def test_text_that_stays_literal_does_not_read_as_a_reference(discovery: Discove
     shown = discovery("config", "show", "--json").json["configuration"]["servers"]
     assert shown["a"]["args"] == ["/", "$${PORT:8723}"]
     assert written(discovery)["servers"]["b"]["url"] == "http://localhost:${PORT:-8723}/mcp"
+
+
+OWN = [
+    "discovery --config /a/discovery.yaml serve",
+    "/opt/venv/bin/discovery serve --stdio",
+    r"C:\Scripts\discovery.exe serve",
+    "mcp-discovery-engine serve",
+    "uvx mcp-discovery-engine@1.2 serve",
+    "uvx --from mcp-discovery-engine[postgres]==1.2 discovery serve",
+    "uvx --from=git+https://example.com/acme/mcp-discovery-engine discovery serve",
+    "uv --directory /src run discovery serve",
+    "uv run -m discovery_cli serve",
+    "pipx run --spec mcp-discovery-engine discovery serve",
+    "/usr/bin/python3.11 -m discovery_cli --config x serve",
+    "py -3 -m discovery_cli serve",
+    "python3 /opt/venv/bin/discovery serve",
+    "env PATH=/bin discovery serve",
+    "sh -c 'exec discovery --config x serve'",
+    "bash -lc 'cd /x && discovery serve'",
+    "cmd /c discovery serve",
+    "op run -- discovery serve",
+    "docker run -i --rm -v /x:/x ghcr.io/acme/mcp-discovery-engine:1.2 serve",
+    "docker run -i discovery:latest serve",
+]
+OTHERS = [
+    "discovery list",
+    "discovery-server serve",
+    "service-discovery serve",
+    "uvx discovery serve",
+    "uvx --from other discovery serve",
+    "npx -y discovery serve",
+    "node discovery/index.js serve",
+    "uvx mcp-server-git --repository /home/me/mcp-discovery-engine",
+    "npx -y server-filesystem /home/me/discovery",
+    "npx -y mcp-remote http://127.0.0.1:9/mcp",
+    "docker run -v /src/mcp-discovery-engine:/x -i acme/discovery-service serve",
+]
+
+
+@pytest.mark.requirement("SRC-9")
+def test_an_entry_that_starts_this_program_is_left_out_wherever_it_stands(
+    discovery: Discovery,
+) -> None:
+    words = {f"own-{n}": shlex.split(line, posix=False) for n, line in enumerate(OWN)}
+    words |= {f"other-{n}": shlex.split(line) for n, line in enumerate(OTHERS)}
+    words["discovery"] = ["another-program"]
+    words |= {f"own-{n}": shlex.split(line) for n, line in enumerate(OWN) if "'" in line}
+    entries = {name: {"command": first, "args": rest} for name, (first, *rest) in words.items()}
+    kept = {name for name in words if not name.startswith("own-")}
+
+    done = imported(discovery, {"mcp.json": in_json(entries)})
+    again = imported(discovery, {"own.json": in_json({"own": entries["own-0"]})})
+
+    assert written(discovery)["servers"].keys() == kept
+    assert (done.code, again.code) == (0, 0)
+    said = [line for line in done.err.splitlines() if "it is this program itself" in line]
+    assert len(said) == len(OWN)
+
+    (discovery.home / "discovery.yaml").write_text(
+        f"sources: [{{type: custom, path: {discovery.home}/files/mcp.json}}]"
+    )
+    live = discovery("config", "show", "--json").json["configuration"]["servers"]
+    added = discovery("add", "mine", "--yes", "--", *words["own-0"])
+    setup = discovery.home / "setup.json"
+    setup.write_text(json.dumps([{"name": "own", **entries["own-0"]}]))
+    synced = discovery("sync", str(setup), "--yes", "--json").json
+
+    assert live.keys() == kept
+    assert (added.code, "it is this program itself" in added.err) == (2, True)
+    assert [one["name"] for one in synced["skipped"]] == ["own"]

@@ -18,6 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.serving import Home, fault_entry, listening_at, printed_entry, text_of
+from tests.ports import free_port
 from tests.unit.server.web import SessionClient, result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -50,6 +51,34 @@ async def test_agents_list_search_and_execute_side_by_side(home: Home, mode: str
                 tasks.start_soon(work, address, number)
 
     assert sorted(heard) == ["0", "1", "2"]
+
+
+@pytest.mark.requirement("SRC-9")
+async def test_a_gateway_that_a_client_reaches_over_http_is_none_of_its_servers(
+    home: Home,
+) -> None:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}/mcp"
+    entries = {
+        "good": fault_entry(),
+        "direct": {"url": address},
+        "proxied": {"command": "npx", "args": ["-y", "mcp-remote", f"http://localhost:{port}/mcp"]},
+        "other": {"url": "http://127.0.0.1:9/mcp"},
+    }
+    (home.folder / "clients.json").write_text(json.dumps({"mcpServers": entries}))
+    home.write({}, sources=[{"type": "custom", "path": "clients.json"}])
+
+    with home.process("--http", f"127.0.0.1:{port}", "--no-token") as process:
+        assert listening_at(process) == address
+        async with Client(address, read_timeout_seconds=60) as client:
+            listed = await text_of(client, "list_mcp_servers")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+    assert "good" in listed
+    assert "other" in listed
+    assert "direct" not in listed
+    assert "proxied" not in listed
 
 
 @ERAS

@@ -32,7 +32,8 @@ class ImportPlan(Struct):
     @property
     def has_failed(self) -> bool:
         """Whether nothing came of what was found: no server is added, and none is there already."""
-        return not self.servers and all(one.is_problem for one in self.skipped)
+        is_there = any(one.code == "SOURCE_ITSELF" for one in self.warnings)
+        return not (self.servers or is_there) and all(one.is_problem for one in self.skipped)
 
     @property
     def variables(self) -> list[str]:

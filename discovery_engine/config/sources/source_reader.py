@@ -18,7 +18,9 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.text import named
+from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.config.files.inputs import observe, read_input
+from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry, port_files
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.client_table import ClientRow, Pointer, Scope, Switch
 from discovery_engine.config.sources.entries import EntryReader, SkippedEntryError, entries_of
@@ -160,14 +162,23 @@ class SourceReader(Struct):
         except SkippedEntryError as reason:
             self.skip_entry(name, str(reason))
             return
+        path = f"{reader.path}.{name}".lstrip(".")
+        if self._is_own_entry(read.server):
+            self.warn("SOURCE_ITSELF", reader.origin, f"{OWN_ENTRY}: left out", path=path)
+            return
         server = replace(read.server, is_untrusted_origin=self._is_project_file(place))
         self.servers[name] = _ScopedServer(server, place.scope)
         self.rules += read.rules
-        path = f"{reader.path}.{name}".lstrip(".")
         if usable != name:
             self.warn("SOURCE_RENAMED", reader.origin, f"it is called {usable!r} here", path=path)
         for note in read.notes:
             self.warn("SOURCE_ENTRY_NOTE", reader.origin, note, path=path)
+
+    def _is_own_entry(self, server: ServerSettings) -> bool:
+        data = data_folder(None, self.places.environ)
+        for path in map(str, port_files(server.transport, data)):
+            self.inputs.setdefault(path, observe(path))  # it changes when a gateway starts
+        return is_own_entry(server.transport, data)
 
     def _is_project_file(self, place: FileCandidate) -> bool:
         """Whether a file is a project's, and not the user's own seen from the home folder."""
