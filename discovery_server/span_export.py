@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from discovery_engine.extras import extra_missing
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -52,10 +54,10 @@ def _kind(environ: Mapping[str, str]) -> str:
 def _provider(kind: str, environ: Mapping[str, str]) -> TracerProvider | None:
     # What exports takes half a second to load.
     try:
-        from opentelemetry import trace  # noqa: PLC0415
-        from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import (  # noqa: PLC0415
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import (
             BatchSpanProcessor,
             ConsoleSpanExporter,
             SpanExporter,
@@ -63,14 +65,15 @@ def _provider(kind: str, environ: Mapping[str, str]) -> TracerProvider | None:
 
         exporter: SpanExporter = ConsoleSpanExporter(out=sys.stderr)
         if kind == "otlp":
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
                 OTLPSpanExporter,
             )
 
             exporter = OTLPSpanExporter()
     except ImportError as error:
-        hint = "pip install 'mcp-discovery-engine[otel]'"
-        logger.warning("Spans are not exported: %s is not installed; %s", error.name, hint)
+        logger.warning(
+            "%s", extra_missing("otel", "the export of spans", error.name or "opentelemetry")
+        )
         return None
     name = environ.get("OTEL_SERVICE_NAME") or "discovery"
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))

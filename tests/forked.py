@@ -39,7 +39,9 @@ from discovery_engine._util.text import one_line
 ROOT = Path(__file__).parents[1]
 _NOT_NEEDED = (
     "discovery_engine.integrations.",  # each needs its framework
+    "discovery_engine.registry.postgres.",  # needs its driver, which is an extra
     "discovery_engine.upstream.http",
+    "discovery_engine.search.arrays",  # is numpy
     "discovery_engine.search.embedders",
 )
 _WITHIN_FUNCTIONS = ("anyio._backends._asyncio", "difflib", "platformdirs", "rapidfuzz.process")
@@ -114,10 +116,14 @@ class Preloaded:
 
 
 @contextmanager
-def preloaded(*modules: str) -> Iterator[Preloaded]:
-    """Yield what runs the command; it loads what it needs once, and further modules with it."""
+def preloaded(*modules: str, python: Path | None = None) -> Iterator[Preloaded]:
+    """Yield what runs the command; it loads what it needs once, and further modules with it.
+
+    `python` is the interpreter of another environment, whose command it is then.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.forked", str(theirs.fileno()), *modules]
+    program = [python, "-P", __file__] if python else [sys.executable, "-m", "tests.forked"]
+    command = [*program, str(theirs.fileno()), *modules]
     environ = {**os.environ, "PYTHONUTF8": "1"}
     with (
         ours,

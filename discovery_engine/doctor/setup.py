@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from discovery_engine.call_log.log_reader import LogReader
 from discovery_engine.call_log.log_tables import CallLogError, Loss
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import (
+    EmbeddingsSettings,
     RemoteTransport,
     ServerSettings,
     Settings,
@@ -43,6 +43,7 @@ from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.named_registry import report_on
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.search.embedders.installed_model import installed_model
+from discovery_engine.search.embedders.opening import missing_extra
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
 from discovery_engine.secret_store.keys import working_keyring
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _WEEK = 7 * 86_400.0  # seconds
-_MODEL_NEEDS = ("numpy", "onnxruntime", "tokenizers")
 
 
 async def check_setup(
@@ -91,7 +91,7 @@ async def check_setup(
             *_search_place(view),
             _call_log(view.settings, folder, now),
             *_secrets(view.settings, folder, environ),
-            *_model(view.settings, data_dir, environ),
+            *_embeddings(view.settings.search.embeddings, folder),
         )
 
     return await anyio.to_thread.run_sync(run)
@@ -202,15 +202,14 @@ def _secrets(settings: Settings, folder: Path, environ: Mapping[str, str]) -> It
     yield from checks.visible_secrets(settings.servers)
 
 
-def _model(
-    settings: Settings, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> Iterator[Check]:
-    """The state of the installed model; none if none is there or wanted."""
-    found = installed_model(registry_path(data_dir, environ).parent)
-    is_wanted = settings.search.embeddings.provider == "discovery"
-    if found is not None or is_wanted:
-        missing = next((name for name in _MODEL_NEEDS if find_spec(name) is None), None)
-        yield checks.model(found, missing, is_used=is_wanted)
+def _embeddings(settings: EmbeddingsSettings, folder: Path) -> Iterator[Check]:
+    """The extra that search by meaning lacks, and the model, if one is there or wanted."""
+    model, is_wanted = installed_model(folder), settings.provider == "discovery"
+    is_absent = is_wanted and model is None
+    if settings.is_on and not is_absent and (problem := missing_extra(settings)):
+        yield checks.of_problem(problem, "search")
+    elif model is not None or is_wanted:
+        yield checks.model(model, is_used=is_wanted)
 
 
 def _database(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from discovery_engine._util.digests import blake2b
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import ConfigurationError, RegistryError
 from discovery_engine.registry.sqlite.database import sqlite_database
 from discovery_engine.registry.sqlite.decision_log import last_known
 from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
@@ -56,6 +56,7 @@ def open_registry(url: str, *, is_thorough: bool = True, patience: float | None 
         patience: The most seconds to wait for other processes before it can be read.
 
     Raises:
+        ConfigurationError: If its driver is not installed.
         RegistryError: If there is no such back-end, if the registry cannot be opened, or if a newer
             version of the program made it.
     """
@@ -145,22 +146,26 @@ def open_database(
     """A registry in PostgreSQL; it is reached with its first use.
 
     Raises:
-        RegistryError: If the URL is no address of a database, or the driver is not installed.
+        ConfigurationError: If the driver is not installed. This is no outage, in which something
+            else takes the place of the database.
+        RegistryError: If the URL is no address of a database.
     """
     # Most registries are files, and the driver takes longer to load than all else.
+    from discovery_engine.registry.postgres.database_url import DatabaseAddress
+
     try:
-        from discovery_engine.registry.postgres import postgres_database  # noqa: PLC0415
-        from discovery_engine.registry.postgres.database_url import DatabaseAddress  # noqa: PLC0415
-        from discovery_engine.registry.postgres.postgres_registry import (  # noqa: PLC0415
+        address = DatabaseAddress.parse(url)
+        from discovery_engine.registry.postgres import postgres_database
+        from discovery_engine.registry.postgres.postgres_registry import (
             PostgresRegistry,
         )
     except ImportError as error:
-        raise RegistryError(
-            f"a registry in PostgreSQL needs {error.name}, which is not installed",
-            hint="pip install 'mcp-discovery-engine[postgres]'",
-        ) from error
+        from discovery_engine.extras import extra_missing  # noqa: PLC0415 - seldom needed
+
+        problem = extra_missing("postgres", "a registry in PostgreSQL", error.name or "psycopg")
+        raise ConfigurationError([problem]) from error
     database = postgres_database.PostgresDatabase(
-        DatabaseAddress.parse(url),
+        address,
         max_connections=max_connections or postgres_database.MAX_CONNECTIONS,
         timeout=timeout or postgres_database.TIMEOUT,
     )
@@ -195,7 +200,7 @@ def open_published(remote: PostgresRegistry, path: Path, *, patience: float) -> 
     Raises:
         RegistryError: If the file cannot be opened.
     """
-    from discovery_engine.registry.postgres.published_catalog import (  # noqa: PLC0415 - as above
+    from discovery_engine.registry.postgres.published_catalog import (
         PublishedCatalog,
     )
     from discovery_engine.registry.published_registry import PublishedRegistry  # noqa: PLC0415

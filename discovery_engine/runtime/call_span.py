@@ -42,8 +42,8 @@ class CallSpan:
 
     def carried_by(self, caller: Client | None) -> Client:
         """The same client, whose server gets this span as the parent of its own."""
-        from opentelemetry.trace import set_span_in_context  # noqa: PLC0415 - loaded already
-        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+        from opentelemetry.trace import set_span_in_context
+        from opentelemetry.trace.propagation.tracecontext import (
             TraceContextTextMapPropagator,
         )
 
@@ -54,7 +54,7 @@ class CallSpan:
 
     def end(self, server: str, tool: str, outcome: str, queue_seconds: float) -> None:
         """End it; `server` and `tool` are empty if they do not exist."""
-        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415 - loaded already
+        from opentelemetry.trace import Status, StatusCode
 
         span = self._span
         if tool:
@@ -94,7 +94,7 @@ def _parent(caller: Client | None) -> Any:
     carrier = {name: meta[name] for name in _CARRIED if isinstance(meta.get(name), str)}
     if "traceparent" not in carrier:
         return None
-    from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - loaded already
+    from opentelemetry.trace.propagation.tracecontext import (
         TraceContextTextMapPropagator,
     )
 

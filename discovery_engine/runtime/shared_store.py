@@ -31,6 +31,7 @@ def open_shared_store(
         patience: The most seconds to wait for other processes on this machine.
 
     Raises:
+        ConfigurationError: If the driver is not installed.
         RegistryError: If the address has no value, or is none; never because the database does not
             answer.
     """
@@ -43,7 +44,7 @@ def named_database(settings: Settings, path: Path, environ: Mapping[str, str]) -
     """The database alone.
 
     Raises:
-        RegistryError: As `open_shared_store`.
+        ConfigurationError, RegistryError: As `open_shared_store`.
     """
     named = settings.registry
     folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - as text
@@ -64,7 +65,7 @@ def gateway_database(
     """The database that gateways with these settings share; None if there is none.
 
     Raises:
-        RegistryError: As `open_shared_store`.
+        ConfigurationError, RegistryError: As `open_shared_store`.
     """
     named = settings.registry
     is_shared = named.url and not named.read_only and settings.cache.enabled

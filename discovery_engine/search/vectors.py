@@ -29,14 +29,14 @@ def _everywhere() -> None:
 
 def pack(vector: Vector) -> bytes:
     """A vector as it is stored."""
-    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+    from discovery_engine.search.arrays import np
 
     return np.asarray(vector, dtype=_STORED_TYPE).tobytes()
 
 
 def pack_mean(vectors: Sequence[Vector]) -> bytes:
     """The mean of unit vectors as it is stored, itself a unit long."""
-    import numpy as np  # noqa: PLC0415 - as above
+    from discovery_engine.search.arrays import np
 
     total = np.sum(np.asarray(vectors, dtype=np.float64), axis=0)
     length = float(np.linalg.norm(total))
@@ -89,7 +89,7 @@ class Vectors:
         Raises:
             ValueError: If they are not vectors of one length.
         """
-        import numpy as np  # noqa: PLC0415 - as above
+        from discovery_engine.search.arrays import np
 
         self.tools = tuple(tools)
         self.is_static = is_static
@@ -110,7 +110,7 @@ class Vectors:
         return int(self._matrix.shape[1])
 
     def only(self, tools: Iterable[Tool]) -> Vectors:
-        import numpy as np  # noqa: PLC0415 - as above
+        from discovery_engine.search.arrays import np
 
         rows = [row for tool in tools if (row := self.row(tool)) is not None]
         found = copy(self)
@@ -123,7 +123,7 @@ class Vectors:
         return row if row is not None and self.tools[row] == tool else None
 
     def compare(self, query: Sequence[Vector]) -> Similarities | None:
-        import numpy as np  # noqa: PLC0415 - as above
+        from discovery_engine.search.arrays import np
 
         asked = [np.asarray(vector, dtype=np.float32) for vector in query]
         if not asked or not len(self) or any(len(one) != self.dimensions for one in asked):
@@ -137,7 +137,7 @@ class Vectors:
 
     def _cosines(self, asked: Any) -> Any:
         """Of a tool with examples the mean of both: neither is enough alone."""
-        import numpy as np  # noqa: PLC0415 - as above
+        from discovery_engine.search.arrays import np
 
         cosines = np.vecdot(self._matrix, asked)
         if len(self._with_requests):
@@ -147,7 +147,7 @@ class Vectors:
 
 
 def _unit_rows(stored: Sequence[bytes]) -> Any:
-    import numpy as np  # noqa: PLC0415 - as above
+    from discovery_engine.search.arrays import np
 
     rows = np.frombuffer(b"".join(stored), dtype=_STORED_TYPE).astype(np.float32)
     rows = rows.reshape(len(stored), -1 if stored else 0)
@@ -237,7 +237,7 @@ class ComparedVectors(Similarities):
         """All are known."""
 
     def _sorted(self, most: int) -> Iterator[Tool]:
-        import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+        from discovery_engine.search.arrays import np
 
         order = -self._cosines
         rows = np.arange(len(order))

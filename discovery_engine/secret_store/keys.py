@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from discovery_engine._util.files import replace_file
 from discovery_engine.errors import SecretStoreError
+from discovery_engine.extras import extra_missing, missing_library
 
 T = TypeVar("T")
 KeyPlace: TypeAlias = Literal["passphrase", "keyring", "file"]
@@ -169,6 +170,10 @@ class Keys:
         if time.monotonic() >= self._ask_again_at.get(record, 0.0):
             text = _in_time(lambda: _keyring().get_password(_SERVICE, record.id), _READ)
             self._ask_again_at[record] = time.monotonic() + _PAUSE
+        if text is None and (library := missing_library("keyring")):
+            purpose = "reading the key of the stored secrets from the system's keyring"
+            problem = extra_missing("keyring", purpose, library)
+            raise SecretStoreError(problem.message, hint=problem.hint)
         if text is None:
             raise SecretStoreError(
                 "the key of the stored secrets is in the system's keyring, which does not give it",
@@ -232,7 +237,7 @@ def _keyring_name() -> str:
 
 
 def _keyring() -> ModuleType:
-    import keyring  # noqa: PLC0415 - an optional library
+    import keyring
 
     return keyring
 

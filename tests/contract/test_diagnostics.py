@@ -26,6 +26,7 @@ from discovery_engine.errors import ConfigurationError, RegistryError
 from discovery_engine.evaluation.baseline import read_baseline
 from discovery_engine.evaluation.queries import read_queries
 from discovery_engine.evaluation.text_lint import lint_texts
+from discovery_engine.extras import extra_missing
 from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer, RefusedOffer
 from discovery_engine.marketplace.entry_warnings import entry_warnings
 from discovery_engine.overrides.applying import Overrides
@@ -37,7 +38,6 @@ from discovery_engine.registry.postgres.database_state import DatabaseState
 from discovery_engine.rules import Rule, ToolRules, Verdict, lint_rules
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.runtime.health import health
-from discovery_engine.search.embedders.installed_model import InstalledModel
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.trust.lockfile import Lock, deviations, load_lock, lock_of_parts
@@ -65,7 +65,6 @@ NOW = 10_000.0
 SLOW = ("/(a|aa)+$/",)
 SLOW_NAME = "a" * 50 + "!"
 AT_ONCE = TimeLimit(search=0.002, total=0.02)
-MODEL = InstalledModel("everyday", 1, "everyday-1", "0" * 64, 23_000_000, "a package")
 OPS = WebhookReport("ops", "https://h/", (), (), True, WebhookState("ops"))
 ARGUED = make_server("a", transport=StdioTransport("x", ("--token", "${secret:TOKEN}")))
 WHOLE = make_part("git", make_entry("log", "git", description="Show the commits."), listed_at=NOW)
@@ -292,8 +291,8 @@ PRODUCERS: dict[str, Producer] = {
     "ANSWER_INCOMPLETE": searched(make_settings("git", "b"), WHOLE),
     "SERVER_STARTING": searched(make_settings("git", "b"), WHOLE),
     "EMBEDDING_ERROR": lambda _: [notices.by_words("the model is not there")],
-    "MODEL_MISSING": lambda _: [checks.model(None, None, is_used=True)],
-    "MODEL_UNUSABLE": lambda _: [checks.model(MODEL, "onnxruntime", is_used=True)],
+    "MODEL_MISSING": lambda _: [checks.model(None, is_used=True)],
+    "EXTRA_MISSING": lambda _: [extra_missing("onnx", "search by meaning", "numpy")],
     "REGISTRY_ERROR": lambda p: [checks.registry(p, None, RegistryError("it is locked"))],
     "REGISTRY_ADVICE": lambda _: [
         checks.database("postgresql://h/db", DATABASE_OF_A_SUPERUSER, None)

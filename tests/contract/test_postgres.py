@@ -16,7 +16,6 @@ import pytest
 from psycopg import Connection
 
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.registry.backends import open_registry
 from discovery_engine.registry.postgres import postgres_database, postgres_registry
 from discovery_engine.registry.postgres.database_feed import (
     database_changes,
@@ -419,22 +418,6 @@ def test_no_error_has_the_password(url: str, wrong: Callable[[str], str]) -> Non
     text = f"{caught.value.message} {caught.value.hint}"
     assert not any(word in text for word in (PASSWORD, "correct%20", "hor5e"))
     assert caught.value.hint
-
-
-@pytest.mark.requirement("PGS-1")
-def test_a_missing_driver_is_named_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for module in ("database_url", "postgres_database", "postgres_registry"):
-        monkeypatch.delitem(
-            __import__("sys").modules, f"discovery_engine.registry.postgres.{module}"
-        )
-    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-
-    with pytest.raises(RegistryError, match="psycopg") as caught:
-        open_registry("postgresql://host/db")
-
-    assert caught.value.hint == "pip install 'mcp-discovery-engine[postgres]'"
 
 
 @pytest.mark.requirement("PGS-8")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
-from psycopg import conninfo
-from psycopg.errors import ProgrammingError
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.redaction.redactor import SHORTEST, Redactor, forms
@@ -27,6 +25,7 @@ class DatabaseAddress(Struct, frozen=True):
 
         Raises:
             RegistryError: If it is none.
+            ImportError: If it may be one, and the driver is not installed.
         """
         if not url.startswith(SCHEMES):
             raise RegistryError(
@@ -34,6 +33,10 @@ class DatabaseAddress(Struct, frozen=True):
                 hint="write `postgresql://USER@HOST/DATABASE`, or a reference such as "
                 "`${DATABASE_URL}` to it",
             )
+        # Another address is refused as such where the driver is not installed, too.
+        from psycopg import conninfo  # noqa: PLC0415
+        from psycopg.errors import ProgrammingError  # noqa: PLC0415
+
         try:
             found = conninfo.conninfo_to_dict(url)
         except ProgrammingError:

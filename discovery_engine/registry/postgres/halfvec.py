@@ -22,7 +22,7 @@ def of_binary(data: bytes) -> bytes:
 
 def to_binary(vector: StoredVector) -> tuple[bytes, bytes | None, bytes | None]:
     """What is searched for, and the vectors of text and examples if it is none of the two."""
-    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+    from discovery_engine.search.arrays import np  # noqa: PLC0415 - slow to load
 
     text = np.frombuffer(vector.text, "<f2")
     if vector.requests is None:

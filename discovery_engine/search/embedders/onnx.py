@@ -16,7 +16,6 @@ from typing import Any
 import anyio.to_thread
 
 from discovery_engine.search.embedders.embedder import EmbeddingError, Vector
-from discovery_engine.search.embedders.extras import missing_extra
 
 _MODEL, _TOKENIZER = "model.onnx", "tokenizer.json"
 _PLACES = ("", "onnx")  # below the folder; exporters disagree
@@ -28,7 +27,7 @@ class OnnxEmbedder:
     """Mean of the token vectors, or what the model itself gives as one vector a text.
 
     Raises:
-        EmbeddingError: If the extra is not installed, or the folder holds no model.
+        EmbeddingError: If the folder holds no model.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,12 +59,11 @@ class OnnxEmbedder:
 
 class _Model:
     def __init__(self, model: Path, tokenizer: Path) -> None:
-        try:
-            import numpy as np  # noqa: PLC0415 - an extra, and slow to load
-            import onnxruntime  # noqa: PLC0415 - as above
-            from tokenizers import Tokenizer  # noqa: PLC0415 - as above
-        except ImportError as exc:
-            raise missing_extra("onnx", exc.name) from exc
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        from discovery_engine.search.arrays import np
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self._np = np

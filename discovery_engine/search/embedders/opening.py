@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import anyio.to_thread
 
 from discovery_engine.config.proxies import mounts_for
 from discovery_engine.config.settings import EmbeddingsSettings
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.extras import extra_missing, missing_library
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
-from discovery_engine.search.embedders.extras import missing_extra
 from discovery_engine.search.embedders.installed_model import installed_model, model_folder
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
@@ -39,8 +39,10 @@ async def open_embedder(
         EmbeddingError: If it cannot be had: a library, a file or a secret is missing.
         ValueError: If the provider is `none`.
     """
-    if find_spec("numpy") is None:
-        raise missing_extra("vectors", "numpy")
+    if settings.provider == "discovery":
+        _installed(data)  # first: the command that installs it names all that it needs
+    if problem := missing_extra(settings):
+        raise EmbeddingError(problem.message, hint=problem.hint)
     match settings.provider:
         case "hash":
             from discovery_engine.search.embedders.hash import HashEmbedder  # noqa: PLC0415
@@ -59,6 +61,13 @@ async def open_embedder(
                 yield CheckedEmbedder(embedder)
         case "none":
             raise ValueError("there is no embedder to open")
+
+
+def missing_extra(settings: EmbeddingsSettings) -> Diagnostic | None:
+    """The extra that the provider needs, if a library of it is not installed."""
+    extra = "onnx" if settings.provider in ("discovery", "onnx") else "vectors"
+    library = missing_library(extra)
+    return extra_missing(extra, "search by meaning", library) if library else None
 
 
 @asynccontextmanager

@@ -59,7 +59,7 @@ class WordVectors:
     @classmethod
     def of_file(cls, file: Path) -> WordVectors:
         """Pieces of words, for each a row of small integers, and for each row its scale."""
-        import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+        from discovery_engine.search.arrays import np
 
         with np.load(file, allow_pickle=False) as arrays:
             pieces = arrays["pieces"].tobytes().decode("utf-8").split("\n")

@@ -5,7 +5,18 @@ int8 model in the data folder, which works without a network.
 """
 
 from discovery_engine.search.embedders.installed_model import InstalledModel, installed_model
-from discovery_engine.search.model.installation import install_model, remove_model
+from discovery_engine.search.model.installation import (
+    install_model,
+    remove_model,
+    require_libraries,
+)
 from discovery_engine.search.model.model_error import ModelError
 
-__all__ = ["InstalledModel", "ModelError", "install_model", "installed_model", "remove_model"]
+__all__ = [
+    "InstalledModel",
+    "ModelError",
+    "install_model",
+    "installed_model",
+    "remove_model",
+    "require_libraries",
+]

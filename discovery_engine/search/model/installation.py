@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from discovery_engine._util.files import replace_file
-from discovery_engine.search.embedders.extras import missing_extra
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.extras import extra_missing, missing_library
 from discovery_engine.search.embedders.installed_model import (
     MODEL_FILES,
     InstalledModel,
@@ -52,9 +53,9 @@ def install_model(
     Raises:
         ModelError: If the base cannot be had, or the model not be built or written, or another
             process is at it.
-        EmbeddingError: If the extra is not installed.
+        ConfigurationError: If the extra is not installed.
     """
-    _check_libraries()
+    require_libraries()
     recipe = recipe or shipped()
     if base is None and (found := _present(data, recipe.manifest)):
         return found
@@ -66,6 +67,16 @@ def install_model(
             return _built(data, recipe, fetch_base(recipe.manifest.base, base, scratch=folder))
     except OSError as error:
         raise _unwritable(folder, error) from error
+
+
+def require_libraries() -> None:
+    """Look for what the model is built with, and used with.
+
+    Raises:
+        ConfigurationError: If the extra is not installed.
+    """
+    if library := missing_library("model"):
+        raise ConfigurationError([extra_missing("model", "building the model", library)])
 
 
 def remove_model(data: Path) -> InstalledModel | None:
@@ -205,16 +216,6 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def _check_libraries() -> None:
-    try:
-        import numpy as np  # noqa: F401, PLC0415 - an extra, and slow to load
-        import onnx  # noqa: F401, PLC0415 - as above
-        import onnxruntime  # noqa: F401, PLC0415 - the model is of no use without it
-        import tokenizers  # noqa: F401, PLC0415 - as above
-    except ImportError as error:
-        raise missing_extra("model", error.name) from error
 
 
 def _unwritable(folder: Path, error: OSError) -> ModelError:

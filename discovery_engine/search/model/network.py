@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from discovery_engine.search.arrays import NDArray, np
 
     Weights: TypeAlias = Mapping[str, NDArray[np.float32]]
 
@@ -37,8 +36,9 @@ class _Graph:
     """Nodes and tensors under names of their own."""
 
     def __init__(self, weights: Weights, *, heads: int, quantised: bool) -> None:
-        import numpy as np  # noqa: PLC0415 - an extra, and slow to load
-        import onnx  # noqa: PLC0415 - as above
+        import onnx
+
+        from discovery_engine.search.arrays import np
 
         self._np, self._onnx = np, onnx
         self._weights, self._heads, self._quantised = weights, heads, quantised

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from discovery_engine.search.arrays import NDArray, np
 
 _TYPES = {"F32": "<f4", "F16": "<f2"}
 SCALES = "/scales"
@@ -26,7 +25,7 @@ def read_safetensors(content: bytes) -> dict[str, NDArray[np.float32]]:
     Raises:
         ValueError: If it is no such file.
     """
-    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+    from discovery_engine.search.arrays import np
 
     start = 8 + int.from_bytes(content[:8], "little")
     if start > len(content):
@@ -49,7 +48,7 @@ def merged(
     Raises:
         ValueError: If the adapter is of another base.
     """
-    import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+    from discovery_engine.search.arrays import np
 
     weights = dict(base)
     with np.load(io.BytesIO(adapter), allow_pickle=False) as file:
