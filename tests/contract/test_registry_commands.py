@@ -123,7 +123,7 @@ def test_doctor_has_the_state_of_the_database(
     assert "pgvector is not installed: `CREATE EXTENSION vector`" in " ".join(healthy.out.split())
     assert "REGISTRY_UNAVAILABLE" in gone.out
     assert "decisions are refused" in gone.out
-    assert "its address is that of `${DATABASE_URL}`" in " ".join(gone.out.split())
+    assert "its address is that of `registry.url`" in " ".join(gone.out.split())
 
 
 @pytest.mark.requirement("OWN-14")
