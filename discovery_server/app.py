@@ -40,6 +40,7 @@ from discovery_server.span_export import exporting_spans
 if TYPE_CHECKING:
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
     from discovery_engine.runtime.leadership import Term
+    from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
@@ -184,11 +185,10 @@ async def serve_http(  # noqa: PLR0913 - one for each option
             folder = data_dir, os.environ if environ is None else environ
             service = HttpService(engine, gateway, endpoint, tokens, folder)
             await service.prepare()
-            web = service.web_server()
             address = http_server.address(listener, endpoint.tls)
             (on_listening or _log_address)(address, service.new_code())
-            handlers.stop, handlers.reload = web.stop, partial(_reload, engine, endpoint.tls)
-            await _run(engine, partial(web.serve, [listener]), service.run)
+            handlers.stop, handlers.reload = service.stop, partial(_reload, engine, endpoint.tls)
+            await _run(engine, partial(service.serve, listener))
 
 
 @asynccontextmanager
@@ -262,7 +262,10 @@ async def _share_http(
     from discovery_server.shared_http import SharedHttp, lease_name  # noqa: PLC0415 - the same
 
     endpoint, (data_dir, environ) = shared.endpoint, folder
-    open_service = partial(HttpService, engine, gateway, endpoint, shared.tokens, folder)
+
+    def open_service(around: Callable[[ASGIApp], ASGIApp]) -> HttpService:
+        return HttpService(engine, gateway, endpoint, shared.tokens, folder, around=around)
+
     http = SharedHttp(endpoint, open_service, shared.warnings)
 
     async def serve(term: Term) -> None:

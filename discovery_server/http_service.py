@@ -1,30 +1,57 @@
-"""What a gateway serves over HTTP: MCP, the API with its feed of events, and the page."""
+"""What `discovery serve --http` serves, put together: MCP, the API with its feed, and the page.
+
+Nothing else makes this application, so what is tested is what is shipped. What must run while it
+is served runs with it:
+
+- `StreamableHttp.run` ends what is in progress for revoked tokens and removed views, and answers
+  what other gateways pass on;
+- `EventFeed.run` numbers and sends events, from the first client on;
+- `TransientServers.run` ends transient servers, from the first request of the API on;
+- `StateSealer.prepare` and `SharedTokens.follow` read what the gateways of a database share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.registry.gateway_store import STATE_KEY
 from discovery_engine.runtime.restore import registry_path
+from discovery_server.access_token import MCP_SCOPES
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.api.event_feed import EventFeed
 from discovery_server.gateway_name import gateway_name
-from discovery_server.http import http_server
-from discovery_server.http.browser_sessions import BrowserSessions
-from discovery_server.http.monitoring import MetricsEndpoint
-from discovery_server.http.paths import OnFirstRequest
-from discovery_server.http.users import OWNER
+from discovery_server.http.authorization import Authorization, RequiredScopes
+from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
+from discovery_server.http.early_refusals import API_PATH, EVENTS_PATH, METRICS_PATH
+from discovery_server.http.guard import Guard
+from discovery_server.http.http_server import PATH, HttpServer
+from discovery_server.http.monitoring import HealthEndpoint, MetricsEndpoint
+from discovery_server.http.paths import (
+    HEALTH_PATH,
+    ICON_PATH,
+    PAGE_PATH,
+    SESSION_PATH,
+    OnFirstRequest,
+    Paths,
+    WithoutWebSockets,
+)
+from discovery_server.http.relayed_clients import RelayedClients
+from discovery_server.http.sessions import Sessions
+from discovery_server.http.streamable_http import StreamableHttp
+from discovery_server.http.users import OWNER, Users
 from discovery_server.relay import Relay
 from discovery_server.request_state import StateSealer
 from discovery_server.shared_tokens import SharedTokens
+from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import socket
+    from collections.abc import Coroutine, Mapping
     from pathlib import Path
 
     from discovery_engine.engine import Engine
@@ -33,13 +60,19 @@ if TYPE_CHECKING:
     from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.connections import ConnectionLimits
     from discovery_server.http.guard import Endpoint
+    from discovery_server.http.users import User
+    from discovery_server.token_limits import TokenLimits
     from discovery_server.tokens import Tokens
+
+_METRICS_SCOPES = frozenset({"read"})
 
 
 class HttpService:
-    """The applications of one address; `run` must run while they are served.
+    """What one address serves: MCP at `/mcp`, each view at `/mcp/NAME`, and `/health`.
 
-    `folder` says where the data folder is, as `open_engine` takes it, and has the environment.
+    With tokens also `/metrics`, the API at `/api` and `/events`, and the page at `/`. A token of
+    one view has that view at `/mcp`, too, and finds no other view. One that is limited to servers
+    or tools finds those alone at each address.
     """
 
     def __init__(
@@ -49,58 +82,122 @@ class HttpService:
         endpoint: Endpoint,
         tokens: Tokens | None,
         folder: tuple[str | Path | None, Mapping[str, str]],
+        *,
+        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+        limits: ConnectionLimits | None = None,
     ) -> None:
-        self._engine, self._folder = engine, folder
+        """Serve nothing yet.
+
+        Args:
+            engine: That of the gateway.
+            gateway: What answers the requests of MCP.
+            endpoint: The valid host names, and the certificate.
+            tokens: The valid tokens, beside those of the data folder; None requires no token.
+            folder: Where the data folder is, as `open_engine` takes it, and the environment.
+            around: Makes an application around all others.
+            limits: Of connections; by default as this process has descriptors.
+        """
+        self._engine, self._gateway, self._folder = engine, gateway, folder
         self._feed, self._browsers = EventFeed(engine), BrowserSessions()
         self._sealer = _sealer(engine, folder[1])
         self._shared = _shared_tokens(engine, folder)
         self._api_made = anyio.Event()
-        self._has_tokens, self._tls = tokens is not None, endpoint.tls
-        self._app = http_server.make_app(
-            gateway,
-            endpoint,
-            tokens,
-            max_sessions=engine.settings.server.max_sessions,
-            on_session_end=engine.close_client,
-            sealer=self._sealer,
-            relay=Relay(store, self._sealer) if (store := engine.gateway_store) else None,
-            access=AccessTokens.of_data_folder(*folder, shared=self._shared),
-            owner=http_server.OwnerApps(
-                api=OnFirstRequest(self._make_api),
-                page=OnFirstRequest(partial(_make_page, self._browsers)),
-                browsers=self._browsers,
-                metrics=MetricsEndpoint(engine),
-            ),
-        )
+        access = AccessTokens.of_data_folder(*folder, shared=self._shared)
+        self._users = Users(tokens, access) if tokens else None
+        self._mcp = self._make_mcp()
+        self.app: ASGIApp = around(Guard(self._make_app(), endpoint))
+        """What answers requests, also where no server runs it."""
+        has_tokens = tokens is not None
+        self._web = HttpServer(self.app, limits, has_websockets=has_tokens, tls=endpoint.tls)
 
     async def prepare(self) -> None:
         """Read what the gateways of a database share, before anything is served."""
         if self._shared:
             await self._shared.prepare()
 
-    async def run(self) -> None:
-        """Send events, and let transient servers run, until cancelled."""
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve at a socket until `stop` is called."""
         async with open_task_group() as tasks:
-            tasks.start_soon(self._sealer.prepare)
-            if self._shared:
-                tasks.start_soon(self._shared.follow)
-            tasks.start_soon(self._feed.run)
-            await self._api_made.wait()
-            await self._transient.run()
+            for run in self._background():
+                tasks.start_soon(run)
+            await self._web.serve([listener])
+            tasks.cancel_scope.cancel()
+        await self._mcp.close()
+
+    def stop(self) -> None:
+        """Accept no more connections; calls in flight have a moment to end."""
+        self._web.stop()
 
     def new_code(self) -> str:
         """A code with which one browser may open the page; empty without tokens, so no page."""
-        return self._browsers.new_code(OWNER) if self._has_tokens else ""
+        return self._browsers.new_code(OWNER) if self._users else ""
 
-    def web_server(
-        self,
-        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
-        limits: ConnectionLimits | None = None,
-    ) -> http_server.HttpServer:
-        """What serves them; `around` makes an application around them."""
-        return http_server.HttpServer(
-            around(self._app), limits, has_websockets=self._has_tokens, tls=self._tls
-        )
+    def _background(self) -> Iterator[Callable[[], Coroutine[Any, Any, object]]]:
+        """What runs while this is served."""
+        yield self._mcp.run
+        yield self._sealer.prepare
+        if self._shared:
+            yield self._shared.follow
+        yield self._feed.run
+        yield self._run_transient
+
+    async def _run_transient(self) -> None:
+        await self._api_made.wait()
+        await self._transient.run()
+
+    def _make_app(self) -> ASGIApp:
+        """Each path with the tokens that it needs."""
+        app: ASGIApp = WithoutWebSockets(self._mcp)
+        open_to_all: dict[str, ASGIApp] = {HEALTH_PATH: WithoutWebSockets(HealthEndpoint())}
+        if self._users is not None:
+            page = OnFirstRequest(partial(_make_page, self._browsers))
+            api = OnFirstRequest(self._make_api)
+            metrics = WithoutWebSockets(MetricsEndpoint(self._engine))
+            with_token: dict[str, ASGIApp] = {
+                API_PATH: api,
+                EVENTS_PATH: api,
+                METRICS_PATH: RequiredScopes(metrics, _METRICS_SCOPES, "metrics"),
+            }
+            app = Paths(with_token, RequiredScopes(app, MCP_SCOPES, "clients of MCP"))
+            app = Authorization(app, self._users, self._browsers)
+            open_to_all |= dict.fromkeys(("/", PAGE_PATH, ICON_PATH), WithoutWebSockets(page))
+            open_to_all[SESSION_PATH] = SessionEndpoint(self._browsers, self._users, page)
+        return Paths(open_to_all, app)
+
+    def _make_mcp(self) -> StreamableHttp:
+        """MCP, with the gateway of each path and user."""
+        engine, gateway, users, sealer = self._engine, self._gateway, self._users, self._sealer
+
+        def gateway_of(
+            path: str, bound: str | None, limits: TokenLimits, principals: frozenset[str] | None
+        ) -> Gateway | None:
+            prefix, _, named = path.removesuffix("/").partition(f"{PATH}/")
+            if prefix != ("" if named else PATH):
+                return None
+            if bound is not None and named not in ("", bound):
+                return None
+            is_own = not named and bound in (None, gateway.view)
+            shown = gateway if principals is None else gateway.visible_to(principals)
+            found = shown if is_own else shown.in_view(named or bound or "")
+            if found is None or not found.is_configured:
+                return None
+            return found if limits == NO_LIMITS else found.limited(limits)
+
+        def gateway_of_user(user: User | None, view: str | None) -> Gateway | None:
+            path = PATH if view == gateway.view else f"{PATH}/{view}"
+            if user is None:
+                return gateway_of(path, None, NO_LIMITS, NO_PRINCIPALS)
+            return gateway_of(path, user.view, user.limits, user.principals)
+
+        def is_open(shown: Gateway, user: str | None) -> bool:
+            is_owner = users is not None and users.is_owner(user)
+            has_token = users is None or users.has(user)
+            return shown.is_configured and has_token and shown.is_open_to(owner=is_owner)
+
+        most, store = engine.settings.server.max_sessions, engine.gateway_store
+        sessions = Sessions(most, engine.close_client, at=sealer.gateway)
+        relayed = (Relay(store, sealer), RelayedClients(users, gateway_of_user)) if store else None
+        return StreamableHttp(gateway_of, sessions, is_open, engine.close_client, sealer, relayed)
 
     def _make_api(self) -> ASGIApp:
         from discovery_server.api.application import make_api  # noqa: PLC0415 - 100 ms with Starlette

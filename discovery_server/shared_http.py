@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import socket
 
     from discovery_engine.runtime.leadership import Term
+    from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.guard import Endpoint
     from discovery_server.http_service import HttpService
 
@@ -40,9 +41,15 @@ class SharedHttp:
     """Serves an address for the terms in which this process leads."""
 
     def __init__(
-        self, endpoint: Endpoint, open_service: Callable[[], HttpService], warnings: Sequence[str]
+        self,
+        endpoint: Endpoint,
+        open_service: Callable[[Callable[[ASGIApp], ASGIApp]], HttpService],
+        warnings: Sequence[str],
     ) -> None:
-        """`warnings` are logged whenever it begins to serve."""
+        """`open_service` takes what `HttpService` has as `around`.
+
+        `warnings` are logged whenever it begins to serve.
+        """
         self._endpoint = endpoint
         self._open_service = open_service
         self._warnings = warnings
@@ -52,18 +59,16 @@ class SharedHttp:
         if (listener := await self._listener(term)) is None:
             return
         with closing(listener):
-            service = self._open_service()
+            service = self._open_service(partial(TermGate, term=term))
             await service.prepare()
-            web = service.web_server(partial(TermGate, term=term))
             logger.info("Serving MCP at %s, too", http_server.address(listener, self._endpoint.tls))
             for warning in self._warnings:
                 logger.warning("%s", warning)
             async with open_task_group() as tasks:
-                tasks.start_soon(_stop, web, term)
-                tasks.start_soon(service.run)
+                tasks.start_soon(_stop, service, term)
                 # Calls in flight end in peace also when this process is asked to end.
                 with anyio.CancelScope(shield=True):
-                    await web.serve([listener])
+                    await service.serve(listener)
                 tasks.cancel_scope.cancel()
         logger.info("MCP is no longer served over HTTP by this process")
 
@@ -83,9 +88,9 @@ class SharedHttp:
         return None
 
 
-async def _stop(web: http_server.HttpServer, term: Term) -> None:
+async def _stop(service: HttpService, term: Term) -> None:
     """Stop the server when its term is lost, or at the end of this task."""
     try:
         await term.lost.wait()
     finally:
-        web.stop()
+        service.stop()

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
 from discovery_server.access_tokens import AccessTokens
-from discovery_server.api.application import make_api
-from discovery_server.api.event_feed import EventFeed
-from discovery_server.api.transient_events import open_transient
 from discovery_server.gateway import Gateway
-from discovery_server.http.browser_sessions import BrowserSessions
 from discovery_server.http.connections import ConnectionLimits
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import OwnerApps
 from discovery_server.http_service import HttpService
-from discovery_server.page.page_app import Page
 from discovery_server.tokens import parse_tokens
 from tests.engines import Folder, good
 from tests.plain_http import NO_TLS
-from tests.unit.server.web import running
+from tests.unit.server.web import running, service_of
 
 OWN = "owner-token-of-forty-three-characters-12345"
 RULES = [{"pattern": "pid", "enabled": False}]
@@ -42,6 +32,7 @@ class Api:
     tokens: AccessTokens
     engine: Engine
     http: httpx2.AsyncClient
+    service: HttpService
 
     async def ask(
         self, path: str, method: str = "GET", *, token: str | None = OWN, **options: Any
@@ -56,15 +47,6 @@ class Api:
         answer = await self.ask(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
-
-
-def owner_apps(
-    engine: Engine, feed: EventFeed | None = None, browsers: BrowserSessions | None = None
-) -> OwnerApps:
-    """The API and the page of an engine; no transient server can be started."""
-    feed, browsers = feed or EventFeed(engine), browsers or BrowserSessions()
-    transient = open_transient(engine, feed, Path("/nowhere"), {})
-    return OwnerApps(make_api(engine, feed, transient), Page(browsers), browsers)
 
 
 @asynccontextmanager
@@ -88,13 +70,9 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """What `discovery serve` serves of an open engine; the tokens are in the data folder."""
     tokens = AccessTokens(folder.data / "tokens.json")
-    place = folder.data, os.environ
-    service = HttpService(engine, gateway or Gateway(engine), Endpoint(), parse_tokens(OWN), place)
+    service = service_of(engine, parse_tokens(OWN), limits, gateway=gateway, data=folder.data)
     async with (
-        anyio.create_task_group() as tasks,
-        running(service.web_server(limits=limits)) as address,
+        running(service) as address,
         httpx2.AsyncClient(timeout=60, verify=NO_TLS) as http,
     ):
-        tasks.start_soon(service.run)
-        yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http)
-        tasks.cancel_scope.cancel()
+        yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service)

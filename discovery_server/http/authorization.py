@@ -51,9 +51,6 @@ class Authorization:
         self._logged: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         found = self._user(scope)
         if isinstance(found, User):
             scope["user"], scope["view"] = found.name, found.view

@@ -103,7 +103,7 @@ class Guard:
         """Values of `Host` that were valid: comparing addresses takes a tenth of a request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan" and (refusal := self._refusal(scope)):
+        if refusal := self._refusal(scope):
             status, text, code, hint = refusal
             if scope["type"] == "websocket":
                 await refuse_websocket(send)

@@ -10,19 +10,21 @@ from discovery_server.http.asgi import refuse_websocket
 if TYPE_CHECKING:
     from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
 
+HEALTH_PATH = "/health"
+SESSION_PATH = "/session"
+PAGE_PATH = "/page"
+ICON_PATH = "/favicon.ico"  # browsers ask for it, whatever a page says
+
 
 class Paths:
     """ASGI application that leaves each request to the one of the first part of its path."""
 
     def __init__(self, applications: Mapping[str, ASGIApp], others: ASGIApp) -> None:
-        """The applications by paths such as `/api`; `others` has all other paths, and lifespan."""
+        """The applications by paths such as `/api`; `others` has all other paths."""
         self._applications = applications
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":  # it has no path, and must not be taken for that of `/`
-            await self._others(scope, receive, send)
-            return
         first = scope["path"].partition("/")[2].partition("/")[0]
         await self._applications.get(f"/{first}", self._others)(scope, receive, send)
 

@@ -71,9 +71,6 @@ class StreamableHttp:
         self._stateless = StatelessRequests(streams, on_client_end, sealer, relayed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
         limits = scope.get("limits", NO_LIMITS)
         principals = scope.get("principals", NO_PRINCIPALS)
         gateway = self._gateway_of(scope["path"], scope.get("view"), limits, principals)
@@ -110,17 +107,16 @@ class StreamableHttp:
         await self._sessions.end_closed(self._is_open)
         await self._stateless.end_closed(self._is_open)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """End all sessions and unfinished calls when the server stops."""
+    async def run(self) -> None:
+        """End what has ended for its users, and answer other gateways, until cancelled."""
         async with open_task_group() as tasks:
             tasks.start_soon(self._keep_ending)
             tasks.start_soon(self._stateless.serve_relayed)
-            while (message := await receive())["type"] != "lifespan.shutdown":
-                await send({"type": f"{message['type']}.complete"})
-            tasks.cancel_scope.cancel()
+
+    async def close(self) -> None:
+        """End all sessions and unfinished calls."""
         await self._sessions.close()
         await self._stateless.close()
-        await send({"type": "lifespan.shutdown.complete"})
 
     async def _keep_ending(self) -> None:
         while True:

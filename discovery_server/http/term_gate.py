@@ -26,8 +26,7 @@ class TermGate:
         self._term = term
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_request = scope["type"] in ("http", "websocket")
-        if not is_request or self._term.is_certain or await self._term.confirmed():
+        if self._term.is_certain or await self._term.confirmed():
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close"})  # before it was accepted: a plain refusal

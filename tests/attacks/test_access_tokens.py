@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 
@@ -18,17 +17,13 @@ from discovery_engine.engine import Engine
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import make_app
 from discovery_server.tokens import parse_tokens
-from tests.api_server import owner_apps
 from tests.contract.test_views import opened_folder
 from tests.engines import Folder, program
 from tests.servers.offerings import World, resource
-from tests.servers.programs import eventually
 from tests.unit.server.test_access_tokens import narrowed
-from tests.unit.server.web import SessionClient, result_of, running
-from tests.unit.server.wire import MODERN, request
+from tests.unit.server.web import SessionClient, result_of, served
+from tests.unit.server.wire import request
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +39,6 @@ class Place:
     """A gateway over HTTP with tokens."""
 
     def __init__(self, address: str, tokens: AccessTokens, folder: Folder, engine: Engine) -> None:
-        self.ended: list[str] = []
         self.address = address
         self.tokens = tokens
         self.folder = folder
@@ -70,19 +64,17 @@ async def placed(
         gateway = Gateway(
             shown, notifications.of(shown), subscriptions_of=notifications.of, view=view
         )
-        ended: list[str] = []
-        app = make_app(
-            gateway,
-            Endpoint(),
-            parse_tokens(OWN),
-            access=tokens,
-            on_session_end=ended.append,
-            owner=owner_apps(engine),
-        )
-        async with running(app) as address:
-            place = Place(address, tokens, folder, engine)
-            place.ended = ended
-            yield place
+        own = parse_tokens(OWN)
+        async with served(engine, own, gateway=gateway, data=folder.data) as address:
+            yield Place(address, tokens, folder, engine)
+
+
+def expire(tokens: AccessTokens) -> None:
+    """Let each token that ends at some time have ended by now."""
+    document = json.loads(tokens.path.read_text("utf-8"))
+    for token in document["tokens"]:
+        token["expires_at"] = token["expires_at"] and token["created_at"]
+    tokens.path.write_text(json.dumps(document), "utf-8")
 
 
 async def tools(client: SessionClient) -> list[str]:
@@ -167,9 +159,7 @@ async def test_what_one_token_has_does_not_open_with_another(tmp_path: Path) -> 
 
 @pytest.mark.requirement("VIEW-22")
 async def test_a_revoked_or_expired_token_is_refused_at_the_next_request(tmp_path: Path) -> None:
-    now = [1000.0]
     async with placed(tmp_path) as place:
-        place.tokens._clock = lambda: now[0]
         revoked, expiring = place.token("cats", name="one"), place.token("cats", lifetime=60)
         for value, end in ((revoked, None), (expiring, 60.0)):
             async with place.client(value) as client:
@@ -178,7 +168,7 @@ async def test_a_revoked_or_expired_token_is_refused_at_the_next_request(tmp_pat
                 if end is None:
                     AccessTokens(place.tokens.path).revoke("one")
                 else:
-                    now[0] += end
+                    expire(place.tokens)
                 for answer in (
                     await client.request("POST", session),
                     await client.request("GET", session),
@@ -201,82 +191,6 @@ async def test_a_token_without_the_scopes_of_a_client_opens_nothing(tmp_path: Pa
                 assert "insufficient_scope" in answer.headers["www-authenticate"]
 
 
-@pytest.mark.requirement("VIEW-22")
-async def test_what_a_revoked_client_has_at_servers_ends_and_that_of_others_stays(
-    tmp_path: Path,
-) -> None:
-    async with placed(tmp_path) as place:
-        ending, staying = place.token("cats", name="ending"), place.token("cats")
-        async with place.client(ending) as one, place.client(staying) as other:
-            session, kept = await one.open(), await other.open()
-            for client in (one, other):
-                result_of(await client.call_statelessly("zoo__wash_cat", {}))
-            [ended] = AccessTokens(place.tokens.path).revoke("ending")
-            with anyio.fail_after(60):
-                await eventually(lambda: len(place.ended) == 2)
-            assert (await other.request("POST", kept)).status_code == 200
-
-        assert set(place.ended) == {session, f"{ended.id} (access token)@cats"}
-
-
-async def until_end(stream: httpx2.Response) -> str:
-    return "".join([text async for text in stream.aiter_text()])
-
-
-@pytest.mark.requirement("VIEW-22")
-async def test_streams_of_a_revoked_token_end_and_those_of_others_stay(tmp_path: Path) -> None:
-    async with placed(tmp_path) as place:
-        ending, staying = place.token("cats", name="ending"), place.token("cats")
-        async with place.client(ending) as one, place.client(staying) as other:
-            session, kept = await one.open(), await other.open()
-            listen = request(
-                5, "subscriptions/listen", notifications={"toolsListChanged": True}, _meta=MODERN
-            )
-            headers = {**STATELESS, "mcp-method": "subscriptions/listen"}
-            async with (
-                one.http.stream(
-                    "GET", place.address, headers={"mcp-session-id": session}
-                ) as unsolicited,
-                one.http.stream("POST", place.address, json=listen, headers=headers) as listening,
-                other.http.stream("GET", place.address, headers={"mcp-session-id": kept}) as others,
-            ):
-                assert unsolicited.status_code == listening.status_code == 200
-                AccessTokens(place.tokens.path).revoke("ending")
-                with anyio.fail_after(60):
-                    await until_end(unsolicited)
-                    await until_end(listening)
-                assert others.status_code == 200
-                ping = await other.request("POST", kept)
-                assert ping.status_code == 200
-                conflict = await other.request("GET", kept)
-                assert conflict.status_code == 409  # its stream is still open
-
-
-@pytest.mark.requirement("VIEW-7")
-async def test_clients_of_a_removed_view_are_disconnected_and_refused(tmp_path: Path) -> None:
-    async with (
-        placed(tmp_path) as place,
-        place.client(OWN, "/cats") as cats,
-        place.client(OWN, "/farm") as farm,
-    ):
-        session, kept = await cats.open(), await farm.open()
-        address = f"{place.address}/cats"
-        headers = {"mcp-session-id": session}
-        async with cats.http.stream("GET", address, headers=headers) as stream:
-            written = json.loads(place.folder.config.read_text("utf-8"))
-            changed = {**written, "views": {"farm": VIEWS["farm"]}}
-            place.folder.config.write_text(json.dumps(changed), "utf-8")
-            await place.engine.reload()
-            with anyio.fail_after(60):
-                await until_end(stream)
-        gone = await cats.call("zoo__wash_cat", {}, session=session)
-        stays = await farm.request("POST", kept)
-
-    assert gone.status_code == 404
-    assert "whether its view is still configured" in gone.text
-    assert stays.status_code == 200
-
-
 @pytest.mark.requirement("VIEW-7")
 async def test_of_a_removed_view_of_the_command_nothing_is_left(tmp_path: Path) -> None:
     async with placed(tmp_path, view="farm") as place:
@@ -290,6 +204,7 @@ async def test_of_a_removed_view_of_the_command_nothing_is_left(tmp_path: Path) 
                 called = await one.call("farm__get_cow", {}, session=session)
                 stateless = await one.call_statelessly("farm__get_cow", {})
                 assert (called.status_code, stateless.status_code) == (404, 404)
+                assert "whether its view is still configured" in called.text
                 with pytest.raises(httpx2.HTTPStatusError):
                     await one.open()
             place.folder.config.write_text(json.dumps(written), "utf-8")
@@ -311,9 +226,11 @@ async def test_a_client_of_one_view_reads_no_resource_of_another(tmp_path: Path)
     tokens = AccessTokens(tmp_path / "data" / "tokens.json")
     async with folder.open() as engine:
         await engine.refresh()
-        app = make_app(Gateway(engine), Endpoint(), parse_tokens(OWN), access=tokens)
         value, _ = tokens.create(view="one")
-        async with running(app) as address, SessionClient(address, value) as client:
+        async with (
+            served(engine, parse_tokens(OWN), data=folder.data) as address,
+            SessionClient(address, value) as client,
+        ):
             session = await client.open()
             for uri in ("two:/r", "discovery://servers/two/resources/two%3A%2Fr"):
                 for method in ("resources/read", "resources/subscribe"):
@@ -339,8 +256,7 @@ async def test_a_long_result_opens_with_no_other_token_and_in_no_other_view(
     mine, other = (tokens.create(view="one")[0] for _ in range(2))
     async with folder.open() as engine:
         await engine.refresh()
-        app = make_app(Gateway(engine), Endpoint(), parse_tokens(OWN), access=tokens)
-        async with running(app) as address:
+        async with served(engine, parse_tokens(OWN), data=folder.data) as address:
             called = "execute_tool", {"tool": "results:rows", "arguments": {"count": 2000}}
             outcomes = {}
             for owner, path in ((mine, ""), (OWN, "/one")):

@@ -12,18 +12,15 @@ import httpx2
 import pytest
 from anyio.abc import SocketStream
 from msgspec.structs import replace
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
 
 from discovery_engine._util.json import JSONObject
 from discovery_server.http.connections import ConnectionLimits
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import HttpServer, listen
-from discovery_server.http.http_server import address as address_of
+from discovery_server.http_service import HttpService
 from discovery_server.tokens import parse_tokens
+from tests.factories import make_offering_entry, make_part
 from tests.servers.programs import eventually
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
-from tests.unit.server.web import SessionClient, result_of, served
+from tests.unit.server.web import SessionClient, result_of, running, served, service_of
 from tests.unit.server.wire import INITIALIZE, MODERN, request
 
 pytestmark = pytest.mark.anyio
@@ -455,41 +452,39 @@ async def test_one_machine_leaves_room_for_the_others() -> None:
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-async def large_answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """More than the system keeps for a client that does not read."""
-    if scope["type"] == "http":
-        await PlainTextResponse("x" * 8_000_000)(scope, receive, send)
+def large_service(limits: ConnectionLimits) -> HttpService:
+    """Has a resource that is more than the system keeps for a client that does not read."""
+    part = make_part("docs", offerings=(make_offering_entry("file:///large"),))
+    return service_of(make_engine(part, resource="x" * 8_000_000), limits=limits)
 
 
-@asynccontextmanager
-async def serving_large_answers(limits: ConnectionLimits) -> AsyncIterator[tuple[HttpServer, str]]:
-    server = HttpServer(large_answer, limits)
-    with anyio.fail_after(60), listen(Endpoint()) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            yield server, address_of(listener)
-            server.stop()
+def reading(*headers: bytes) -> bytes:
+    """A request for that resource."""
+    uri = "file:///large"
+    body = json.dumps(request(1, "resources/read", uri=uri, _meta=MODERN)).encode()
+    head = HEAD.replace(b"%d" % len(BODY), b"%d" % len(body))[:-2]
+    head += b"mcp-protocol-version: 2026-07-28\r\nmcp-method: resources/read\r\n"
+    return head + b"mcp-name: file:///large\r\n" + b"".join(headers) + b"\r\n" + body
 
 
 @pytest.mark.requirement("SRV-35")
 @pytest.mark.parametrize("header", [b"", b"connection: close\r\n"], ids=["kept", "closed"])
 async def test_who_does_not_read_an_answer_loses_the_connection(header: bytes) -> None:
-    limits = replace(FEW, unread=0.05)
-    request = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + header + b"\r\n"
+    service = large_service(replace(FEW, unread=0.05))
 
-    async with serving_large_answers(limits) as (server, address), connected(address) as stream:
-        await stream.send(request)
+    async with running(service) as address, connected(address) as stream:
+        await stream.send(reading(header))
         await stream.receive(1)
-        await eventually(lambda: len(server.connections) == 0)
+        await eventually(lambda: len(service._web.connections) == 0)
 
 
 @pytest.mark.requirement("SRV-35")
 async def test_who_reads_slowly_gets_the_whole_answer() -> None:
-    limits = replace(FEW, unread=1.5)
+    service = large_service(replace(FEW, unread=1.5))
     received = 0
 
-    async with serving_large_answers(limits) as (_, address), connected(address) as stream:
-        await stream.send(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    async with running(service) as address, connected(address) as stream:
+        await stream.send(reading(b"connection: close\r\n"))
         async for data in stream:  # for longer than a client that reads nothing has
             received += len(data)
             with anyio.move_on_after(0.02):

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_server.gateway import Gateway
-from discovery_server.http.sessions import Sessions
-from discovery_server.http.streamable_http import StreamableHttp
+from discovery_server.http.asgi import ASGIApp
 from tests.contract.test_client_protocol import damaged
 from tests.unit.server.fakes import make_engine
+from tests.unit.server.web import service_of
 from tests.unit.server.wire import INITIALIZE, MODERN, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-19", "SRV-27")]
@@ -107,10 +106,11 @@ class Exchange:
 
 
 async def exchange(
-    app: StreamableHttp, method: str, headers: list[tuple[bytes, bytes]], body: bytes
+    app: ASGIApp, method: str, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> Exchange:
     made = Exchange(body)
-    scope = {"type": "http", "method": method, "path": "/mcp", "headers": headers}
+    sent = [(b"host", b"localhost"), *headers]
+    scope = {"type": "http", "method": method, "path": "/mcp", "headers": sent}
     with anyio.move_on_after(0 if method == "GET" else 20):
         await app(scope, made.receive, made.send)
     return made
@@ -121,8 +121,7 @@ async def exchange(
 async def test_any_request_is_answered_with_a_message_or_nothing(
     method: str, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
-    gateway = Gateway(make_engine())
-    app = StreamableHttp(lambda *_: gateway, Sessions(9, lambda _: None))
+    app = service_of(make_engine()).app
 
     answer = await exchange(app, method, headers, body)
     opened = await exchange(app, "POST", USUAL, json.dumps(INITIALIZE).encode())
@@ -144,8 +143,7 @@ async def test_any_request_is_answered_with_a_message_or_nothing(
 async def test_no_text_of_a_result_ends_its_event(text: str) -> None:
     engine = make_engine()
     engine.result = {"content": [{"type": "text", "text": text}]}
-    gateway = Gateway(engine)
-    app = StreamableHttp(lambda *_: gateway, Sessions(9, lambda _: None))
+    app = service_of(engine).app
     arguments = {"tool": "list_issues"}
     call = request(1, "tools/call", name="execute_tool", arguments=arguments, _meta=MODERN)
     headers = [*STATELESS[:-1], (b"mcp-name", b"execute_tool")]

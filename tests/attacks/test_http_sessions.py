@@ -8,10 +8,11 @@ import anyio
 import httpx2
 import pytest
 
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_server.tokens import parse_tokens
 from tests.e2e.serving import Home, fault_entry, listening_at
 from tests.servers.programs import descendants
-from tests.unit.server.fakes import make_engine
+from tests.unit.server.fakes import ISSUES, FakeEngine, make_engine, make_view
 from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import INITIALIZE
 
@@ -20,16 +21,20 @@ pytestmark = pytest.mark.anyio
 ONE, OTHER = "the-token-of-one-client", "the-token-of-the-other"
 
 
+def with_sessions(most: int) -> FakeEngine:
+    return FakeEngine(make_view(ISSUES, server=ServeSettings(max_sessions=most)))
+
+
 async def is_alive(client: SessionClient, session: str) -> bool:
     return (await client.request("POST", session)).status_code == 200
 
 
 @pytest.mark.requirement("SRV-33")
 async def test_a_loop_of_openings_ends_its_own_sessions_and_none_that_is_used() -> None:
-    ended: list[str] = []
+    engine = with_sessions(4)
 
     async with (
-        served(make_engine(), max_sessions=4, on_session_end=ended.append) as address,
+        served(engine) as address,
         SessionClient(address) as client,
     ):
         used = [await client.open() for _ in range(3)]
@@ -37,7 +42,7 @@ async def test_a_loop_of_openings_ends_its_own_sessions_and_none_that_is_used() 
         alive = [session for session in used if await is_alive(client, session)]
 
     assert alive == used
-    assert ended == opened[:-1]
+    assert engine.ended == opened[:-1]
 
 
 @pytest.mark.thorough
@@ -46,7 +51,7 @@ async def test_a_loop_of_openings_that_also_uses_them_is_ended_before_those_of_a
     None
 ):
     async with (
-        served(make_engine(), parse_tokens(ONE, OTHER), max_sessions=6) as address,
+        served(with_sessions(6), parse_tokens(ONE, OTHER)) as address,
         SessionClient(address, ONE) as client,
         SessionClient(address, OTHER) as greedy,
     ):
@@ -61,7 +66,7 @@ async def test_a_loop_of_openings_that_also_uses_them_is_ended_before_those_of_a
 @pytest.mark.requirement("SRV-33")
 async def test_a_session_on_which_its_client_listens_is_not_ended_and_the_next_is_refused() -> None:
     async with (
-        served(make_engine(), max_sessions=2) as address,
+        served(with_sessions(2)) as address,
         SessionClient(address) as client,
         AsyncExitStack() as streams,
     ):
@@ -83,10 +88,10 @@ async def test_a_session_on_which_its_client_listens_is_not_ended_and_the_next_i
 
 @pytest.mark.requirement("SRV-34", "SRV-26")
 async def test_a_session_ends_once_and_only_for_its_owner() -> None:
-    ended: list[str] = []
+    engine = make_engine()
 
     async with (
-        served(make_engine(), parse_tokens(ONE, OTHER), on_session_end=ended.append) as address,
+        served(engine, parse_tokens(ONE, OTHER)) as address,
         SessionClient(address, ONE) as owner,
         SessionClient(address, OTHER) as thief,
     ):
@@ -94,20 +99,20 @@ async def test_a_session_ends_once_and_only_for_its_owner() -> None:
         await thief.request("DELETE", session)
         headers = {"mcp-session-id": session}
         await owner.http.get(address.replace("/mcp", "/nothing"), headers=headers)
-        before = list(ended)
+        before = list(engine.ended)
         await owner.request("DELETE", session)
         await owner.request("DELETE", session)
 
     assert before == []
-    assert ended == [session]
+    assert engine.ended == [session]
 
 
 @pytest.mark.requirement("SRV-33")
 async def test_requests_that_open_nothing_end_nothing() -> None:
-    ended: list[str] = []
+    engine = with_sessions(1)
 
     async with (
-        served(make_engine(), max_sessions=1, on_session_end=ended.append) as address,
+        served(engine) as address,
         SessionClient(address) as client,
     ):
         session = await client.open()
@@ -117,7 +122,7 @@ async def test_requests_that_open_nothing_end_nothing() -> None:
         alive = await is_alive(client, session)
 
     assert alive
-    assert ended == []
+    assert engine.ended == []
 
 
 @pytest.mark.thorough

@@ -22,9 +22,6 @@ from discovery_engine.agent.registry_tool.registry_actions import READING
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
 from discovery_server.api.application import ROUTES
-from discovery_server.gateway import Gateway
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import HttpServer, make_app
 from discovery_server.request_params import methods_of
 from discovery_server.token_limits import TokenLimits
 from tests.api_server import OWN, Api
@@ -42,7 +39,7 @@ from tests.attacks.reserved_world import (
 from tests.contract.test_api import path_of
 from tests.engines import Folder
 from tests.servers.offerings import World, template
-from tests.unit.server.web import SessionClient, result_of, running
+from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import MODERN, request
 
 pytestmark = pytest.mark.anyio
@@ -305,12 +302,14 @@ async def test_the_owner_alone_has_what_names_everything(tmp_path: Path) -> None
 
 @pytest.mark.requirement("SCP-4")
 async def test_a_gateway_without_tokens_shows_what_is_for_all(tmp_path: Path) -> None:
-    async with placed(tmp_path / "reserved", with_reserved=True) as api:
-        app = make_app(Gateway(api.engine), Endpoint(), None)
-        async with running(HttpServer(app)) as address, SessionClient(address) as client:
-            session = await client.open()
-            listed = await client.call("list_mcp_servers", {}, session=session)
-            found = await client.call_statelessly("search_tools", {"query": WORDS})
+    async with (
+        placed(tmp_path / "reserved", with_reserved=True) as api,
+        served(api.engine) as address,
+        SessionClient(address) as client,
+    ):
+        session = await client.open()
+        listed = await client.call("list_mcp_servers", {}, session=session)
+        found = await client.call_statelessly("search_tools", {"query": WORDS})
 
     assert "docs" in listed.text
     assert "payroll" not in listed.text

@@ -20,17 +20,14 @@ from discovery_engine.engine import Engine
 from discovery_engine.events import ToolCalled
 from discovery_engine.tools.model import ServerName, ToolName
 from discovery_server.access_tokens import AccessTokens
-from discovery_server.api.event_feed import EventFeed, event_form
-from discovery_server.gateway import Gateway
+from discovery_server.api.event_feed import event_form
 from discovery_server.http.browser_sessions import BrowserSessions
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import make_app
 from discovery_server.http.users import User
+from discovery_server.http_service import HttpService
 from discovery_server.tokens import parse_tokens
-from tests.api_server import owner_apps
 from tests.engines import Folder, good
 from tests.plain_http import NO_TLS
-from tests.unit.server.web import running
+from tests.unit.server.web import running, service_of
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +40,8 @@ class Host:
 
     origin: str
     engine: Engine
-    feed: EventFeed
+    service: HttpService
     tokens: AccessTokens
-    browsers: BrowserSessions
     http: httpx2.AsyncClient = field(
         default_factory=lambda: httpx2.AsyncClient(timeout=60, verify=NO_TLS)
     )
@@ -62,7 +58,7 @@ class Host:
 
     async def open_session(self) -> str:
         """The cookie of a browser that was given a code."""
-        code = self.browsers.new_code(User("owner"))
+        code = self.service.new_code()
         url = f"{self.origin}/session"
         answer = await self.http.post(url, json={"code": code}, headers=self.own())
         assert answer.status_code == 204
@@ -73,24 +69,15 @@ class Host:
 @asynccontextmanager
 async def hosted(folder: Folder, *servers: ServerSettings, **sections: Any) -> AsyncIterator[Host]:
     folder.write(*(servers or [good()]), **sections)
-    tokens, browsers = AccessTokens(folder.data / "tokens.json"), BrowserSessions()
+    tokens = AccessTokens(folder.data / "tokens.json")
     async with folder.open() as engine:
         await engine.refresh()
-        feed = EventFeed(engine)
-        app = make_app(
-            Gateway(engine),
-            Endpoint(),
-            parse_tokens(OWN),
-            access=tokens,
-            owner=owner_apps(engine, feed, browsers),
-        )
-        async with running(app, has_websockets=True) as address:
-            host = Host(address.removesuffix("/mcp"), engine, feed, tokens, browsers)
-            async with host.http, anyio.create_task_group() as tasks:
-                tasks.start_soon(feed.run)
+        service = service_of(engine, parse_tokens(OWN), data=folder.data)
+        async with running(service) as address:
+            host = Host(address.removesuffix("/mcp"), engine, service, tokens)
+            async with host.http:
                 with anyio.fail_after(60):
                     yield host
-                tasks.cancel_scope.cancel()
 
 
 async def received(socket: ClientConnection) -> JSONObject:
@@ -175,11 +162,11 @@ async def test_a_client_that_cannot_go_on_gets_the_state_anew(folder: Folder, qu
 @pytest.mark.thorough
 @pytest.mark.requirement("API-12")
 async def test_a_client_that_does_not_read_is_dropped_and_holds_up_nobody(folder: Folder) -> None:
-    async with hosted(folder) as host, host.feed.client() as slow, host.connect() as other:
+    async with hosted(folder) as host, host.service._feed.client() as slow, host.connect() as other:
         await received(other)
         called = ToolCalled(ServerName("good"), ToolName("echo"), "ok", 0.1)
         for _ in range(150):
-            host.feed._publish([event_form(called)])
+            host.service._feed._publish([event_form(called)])
             await received(other)
         assert slow.is_dropped
         assert await slow.next() is None
@@ -189,7 +176,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_holds_up_nobody(folder
 @pytest.mark.requirement("API-12")
 async def test_the_fifty_first_client_is_refused_and_the_others_go_on(folder: Folder) -> None:
     async with hosted(folder) as host, anyio.create_task_group() as tasks:
-        stack = [host.feed.client() for _ in range(49)]
+        stack = [host.service._feed.client() for _ in range(49)]
         for one in stack:
             await one.__aenter__()
         async with host.connect() as last:
@@ -240,7 +227,7 @@ async def test_events_need_a_token_with_the_scope_admin(folder: Folder) -> None:
 @pytest.mark.requirement("API-14")
 async def test_a_code_opens_one_session_whose_cookie_no_script_reads(folder: Folder) -> None:
     async with hosted(folder) as host:
-        code = host.browsers.new_code(User("owner"))
+        code = host.service.new_code()
         url = f"{host.origin}/session"
         first = await host.http.post(url, json={"code": code}, headers=host.own())
         host.http.cookies.clear()

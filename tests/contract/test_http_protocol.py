@@ -12,8 +12,8 @@ import pytest
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import make_engine
-from tests.unit.server.sdk_oracle import make_http_app
-from tests.unit.server.web import SessionClient, running, served
+from tests.unit.server.sdk_oracle import served_by_sdk
+from tests.unit.server.web import SessionClient, served
 from tests.unit.server.wire import HANDSHAKE, INITIALIZE, INITIALIZED, MODERN, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-1", "SRV-27")]
@@ -224,7 +224,7 @@ async def compared(cases: dict[str, Any], *, session: bool) -> dict[str, tuple[O
     """What ours and the SDK answer, where that is different."""
     found: list[dict[str, Outcome]] = []
     gateway = Gateway(make_engine())
-    for side in (served(make_engine()), running(make_http_app(gateway, "/mcp"))):
+    for side in (served(make_engine()), served_by_sdk(gateway)):
         async with side as address, SessionClient(address) as client:
             ids = {"mcp-session-id": await client.open()} if session else {}
             found.append(

@@ -19,16 +19,10 @@ from discovery_engine.config.settings import LogSettings, Settings
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError
 from discovery_server.access_tokens import AccessTokens
-from discovery_server.gateway import Gateway
-from discovery_server.http.browser_sessions import BrowserSessions
 from discovery_server.http.exposition import exposition
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import OwnerApps, make_app
-from discovery_server.http.monitoring import MetricsEndpoint
-from discovery_server.http.paths import OnFirstRequest
 from discovery_server.tokens import parse_tokens
 from tests.engines import Folder, broken, good
-from tests.unit.server.web import running
+from tests.unit.server import web
 
 pytestmark = pytest.mark.anyio
 
@@ -41,18 +35,9 @@ async def served(
     folder: Folder, token: str | None = OWN
 ) -> AsyncIterator[tuple[Engine, httpx2.AsyncClient]]:
     folder.write(good(), broken(good("dead")), views={"few": {"servers": ["good"]}})
-    nothing = OnFirstRequest(lambda: pytest.fail("it was not asked for"))
     async with folder.open() as engine:
-        owner = OwnerApps(nothing, nothing, BrowserSessions(), MetricsEndpoint(engine))
-        tokens = AccessTokens(folder.data / "tokens.json")
-        app = make_app(
-            Gateway(engine),
-            Endpoint(),
-            parse_tokens(token) if token else None,
-            access=tokens,
-            owner=owner,
-        )
-        async with running(app) as address:
+        tokens = parse_tokens(token) if token else None
+        async with web.served(engine, tokens, data=folder.data) as address:
             base = address.removesuffix("/mcp")
             async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
                 yield engine, http

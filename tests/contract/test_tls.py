@@ -16,22 +16,20 @@ from websockets.asyncio.client import connect
 
 from discovery_cli.program import cli
 from discovery_engine.errors import ConfigurationError
-from discovery_server.gateway import Gateway
-from discovery_server.http.asgi import Receive, Scope, Send, start
 from discovery_server.http.browser_sessions import BrowserSessions
 from discovery_server.http.connections import ConnectionLimits
 from discovery_server.http.guard import Endpoint, require_allowed
-from discovery_server.http.http_server import make_app
 from discovery_server.http.tls_files import Tls, TlsFiles
 from discovery_server.http.users import OWNER
-from discovery_server.http_service import HttpService
 from discovery_server.tokens import parse_tokens
 from tests.attacks.test_http_connections import rest_of
 from tests.certificates import DAY, NOW, make_certificate
 from tests.e2e.serving import Home, listening_at
 from tests.engines import Folder, good
+from tests.factories import make_offering_entry, make_part
 from tests.unit.server.fakes import make_engine
-from tests.unit.server.web import SessionClient, running
+from tests.unit.server.web import SessionClient, result_of, running, service_of
+from tests.unit.server.wire import request
 
 pytestmark = pytest.mark.anyio
 
@@ -52,11 +50,10 @@ async def test_mcp_the_api_events_and_the_page_are_served_over_tls(
     endpoint, verified = Endpoint(tls=Tls(files, NOW)), trusting(files)
     tokens = parse_tokens(OWN)
     authorization = {"authorization": f"Bearer {OWN}"}
-    async with folder.open() as engine, anyio.create_task_group() as tasks:
-        service = HttpService(engine, Gateway(engine), endpoint, tokens, (folder.data, {}))
-        tasks.start_soon(service.run)
+    async with folder.open() as engine:
+        service = service_of(engine, tokens, endpoint=endpoint, data=folder.data)
         async with (
-            running(service.web_server(), tls=endpoint.tls) as address,
+            running(service, endpoint.tls) as address,
             httpx2.AsyncClient(verify=verified, timeout=60) as http,
             SessionClient(address, OWN, verify=verified) as client,
         ):
@@ -73,7 +70,6 @@ async def test_mcp_the_api_events_and_the_page_are_served_over_tls(
                 proxy=None,
             ) as socket:
                 state = await socket.recv()
-        tasks.cancel_scope.cancel()
 
     assert address.startswith("https://127.0.0.1:")
     assert [ping.status_code, status.status_code, opened.status_code] == [200, 200, 303]
@@ -199,8 +195,8 @@ async def test_new_files_are_used_for_new_connections_and_broken_ones_are_not(
             except httpx2.ConnectError:
                 return False
 
-    app = make_app(Gateway(make_engine()), Endpoint())
-    async with running(app, tls=tls) as address:
+    service = service_of(make_engine(), endpoint=Endpoint(tls=tls))
+    async with running(service, tls) as address:
         origin = address.removesuffix("/mcp")
         assert await is_served(before)
         after = trusting(make_certificate(tmp_path))
@@ -216,8 +212,9 @@ async def test_new_files_are_used_for_new_connections_and_broken_ones_are_not(
 @pytest.mark.requirement("API-36")
 async def test_connections_that_are_never_encrypted_count_and_give_way(tmp_path: Path) -> None:
     files = make_certificate(tmp_path)
-    app, tls = make_app(Gateway(make_engine()), Endpoint()), Tls(files, NOW)
-    async with running(app, FEW, tls=tls) as address:
+    tls = Tls(files, NOW)
+    service = service_of(make_engine(), limits=FEW, endpoint=Endpoint(tls=tls))
+    async with running(service, tls) as address:
         port = httpx2.URL(address).port
         assert port is not None
         idle = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(20)]
@@ -237,28 +234,22 @@ async def test_connections_that_are_never_encrypted_count_and_give_way(tmp_path:
 
 @pytest.mark.requirement("API-36")
 async def test_a_long_answer_arrives_whole(tmp_path: Path) -> None:
-    sent = bytes(range(256)) * (32 << 10)  # 8 MiB, more than any buffer on the way
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            while (message := await receive())["type"] != "lifespan.shutdown":
-                await send({"type": f"{message['type']}.complete"})
-            await send({"type": "lifespan.shutdown.complete"})
-            return
-        await start(send, 200, [])
-        for begin in range(0, len(sent), 1 << 20):
-            part = sent[begin : begin + (1 << 20)]
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
+    # 8 MiB, more than any buffer on the way
+    text = "".join(map(str, range(1 << 21)))[: 8 << 20]
     files = make_certificate(tmp_path)
+    tls = Tls(files, NOW)
+    part = make_part("docs", offerings=(make_offering_entry("file:///large"),))
+    engine = make_engine(part, resource=text)
+    service = service_of(engine, limits=FEW, endpoint=Endpoint(tls=tls))
     async with (
-        running(app, FEW, tls=Tls(files, NOW)) as address,
-        httpx2.AsyncClient(verify=trusting(files), timeout=60) as http,
+        running(service, tls) as address,
+        SessionClient(address, verify=trusting(files)) as client,
     ):
-        answer = await http.get(address)
+        session = await client.open()
+        read = request(1, "resources/read", uri="file:///large")
+        answer = await client.request("POST", session, read)
 
-    assert answer.content == sent
+    assert result_of(answer)["contents"][0]["text"] == text
 
 
 @pytest.mark.requirement("API-36")
@@ -267,8 +258,9 @@ async def test_a_handshake_has_the_time_of_the_head_of_a_request_and_nothing_is_
 ) -> None:
     caplog.set_level(logging.WARNING)
     tls = Tls(make_certificate(tmp_path), NOW)
-    app = make_app(Gateway(make_engine()), Endpoint())
-    async with running(app, replace(FEW, head=0.1), tls=tls) as address:
+    limits = replace(FEW, head=0.1)
+    service = service_of(make_engine(), limits=limits, endpoint=Endpoint(tls=tls))
+    async with running(service, tls) as address:
         port = httpx2.URL(address).port
         assert port is not None
         answers = []

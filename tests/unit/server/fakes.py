@@ -117,7 +117,8 @@ class FakeOfferings:
 
     async def read_resource(self, uri: str, **_: Any) -> JSONObject:
         target = self.engine.view.resource(None, uri)
-        return {"contents": [{"uri": target.uri, "text": target.server}]}
+        text = self.engine.resource or target.server
+        return {"contents": [{"uri": target.uri, "text": text}]}
 
     async def get_prompt(
         self, name: str, arguments: JSONObject | None = None, **_: Any
@@ -154,6 +155,11 @@ class FakeEngine:
     hands_out_tasks: bool = True
     learns: View | None = None
     """The view once the servers have been asked."""
+    ended: list[str] = field(default_factory=list)
+    """The clients that have ended."""
+    gateway_store: None = None
+    resource: str = ""
+    """The text of every resource; if it is empty, the name of its server."""
 
     @property
     def settings(self) -> Settings:
@@ -168,6 +174,9 @@ class FakeEngine:
 
     def roots_changed(self, client: Client) -> None:
         pass
+
+    def close_client(self, client: str) -> None:
+        self.ended.append(client)
 
     def is_listed(self, server: str) -> bool:
         return self.view.is_known(self.view.addresses.server(server))

@@ -18,8 +18,8 @@ from discovery_engine.config.settings import LogSettings, Settings
 from discovery_engine.errors import ConfigurationError
 from discovery_server import app
 from discovery_server.gateway import Gateway
-from discovery_server.http import http_server as http
 from discovery_server.http.guard import Endpoint
+from tests.unit.server import web
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
 
@@ -106,14 +106,10 @@ async def test_an_address_that_is_told_is_not_logged_as_well(
 @pytest.mark.requirement("SRV-14")
 async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
     engine = make_engine()
-    web = http.HttpServer(http.make_app(Gateway(engine), Endpoint()))
-    with anyio.fail_after(60), http.listen(Endpoint()) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
-            for mode in ("legacy", "legacy", "auto", "auto"):
-                async with Client(http.address(listener), mode=mode) as client:
-                    await client.call_tool("execute_tool", {"tool": "list_issues"})
-            web.stop()
+    async with web.served(engine) as address:
+        for mode in ("legacy", "legacy", "auto", "auto"):
+            async with Client(address, mode=mode) as client:
+                await client.call_tool("execute_tool", {"tool": "list_issues"})
 
     first, second, *modern = [call.client for call in engine.calls]
     assert first

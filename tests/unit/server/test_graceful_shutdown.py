@@ -71,12 +71,12 @@ async def test_what_was_answered_already_is_not_answered_again() -> None:
     assert await answer_of(app, "POST", grace=0) == (200, "whole")
 
 
-async def test_what_is_no_request_passes() -> None:
+async def test_a_websocket_passes() -> None:
     passed: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         passed.append(scope["type"])
 
-    await GracefulShutdown(app, 0)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+    await GracefulShutdown(app, 0)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
 
-    assert passed == ["lifespan"]
+    assert passed == ["websocket"]

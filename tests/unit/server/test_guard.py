@@ -1,34 +1,28 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import httpx2
 import pytest
 from msgspec.structs import replace
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.http.guard import Endpoint, Guard, require_allowed
+from discovery_server.http.guard import Endpoint, require_allowed
 from tests.rows import rows
+from tests.unit.server.fakes import make_engine
+from tests.unit.server.web import service_of
 
 pytestmark = pytest.mark.anyio
 
 
-async def page(_: Any) -> PlainTextResponse:
-    return PlainTextResponse("in")
-
-
 def guarded(endpoint: Endpoint) -> httpx2.AsyncClient:
-    app = Guard(Starlette(routes=[Route("/", page)]), endpoint)
+    app = service_of(make_engine(), endpoint=endpoint).app
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://x")
 
 
 async def status(*headers: tuple[str, str], endpoint: Endpoint = Endpoint()) -> int:  # noqa: B008
     async with guarded(endpoint) as client:
-        request = client.build_request("GET", "/")
+        request = client.build_request("GET", "/health")
         request.headers = httpx2.Headers(list(headers))
         return (await client.send(request)).status_code
 
@@ -128,9 +122,9 @@ async def test_a_name_that_was_refused_is_told_once_with_what_to_do(
 ) -> None:
     async with guarded(Endpoint()) as client:
         for _ in range(2):
-            await client.get("http://tools.example:8000/")
+            await client.get("http://tools.example:8000/health")
         for number in range(100):
-            await client.get(f"http://{number}.evil.example/")
+            await client.get(f"http://{number}.evil.example/health")
 
     told = caplog.messages
     assert told[0].startswith("A request for host 'tools.example' was refused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -12,15 +12,11 @@ import httpx2
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_server.gateway import Gateway
-from discovery_server.http import http_server as http
-from discovery_server.http import streams
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.sessions import Session, Sessions
-from discovery_server.http.streamable_http import StreamableHttp
+from discovery_server.http import http_server, streams
+from discovery_server.http.sessions import Session
 from tests.rows import rows
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
-from tests.unit.server.web import SessionClient, running, served
+from tests.unit.server.web import SessionClient, running, served, service_of
 from tests.unit.server.wire import INITIALIZE, MODERN, request
 
 pytestmark = pytest.mark.anyio
@@ -302,19 +298,12 @@ async def test_a_session_has_one_stream_at_a_time() -> None:
 @asynccontextmanager
 async def listening() -> AsyncIterator[tuple[Session, Any]]:
     """A session, and the lines of its stream."""
-    opened: list[Session] = []
-
-    class Noted(Sessions):
-        def opened(self, session: Session) -> AbstractContextManager[None]:
-            opened.append(session)
-            return super().opened(session)
-
-    gateway = Gateway(make_engine())
-    app = StreamableHttp(lambda *_: gateway, Noted(9, lambda _: None))
-    async with running(app) as address, SessionClient(address) as client:
+    service = service_of(make_engine())
+    async with running(service) as address, SessionClient(address) as client:
         headers = {"mcp-session-id": await client.open(), **EVENTS}
         async with client.http.stream("GET", address, headers=headers) as stream:
-            yield opened[0], stream
+            [session] = service._mcp._sessions._open.values()
+            yield session, stream
 
 
 @pytest.mark.requirement("SRV-36")
@@ -367,41 +356,24 @@ async def test_a_slash_behind_the_address_does_not_matter() -> None:
         assert await client.open()
 
 
-@pytest.mark.requirement("SRV-14")
-async def test_a_session_belongs_to_the_address_that_opened_it() -> None:
-    gateways = {"/mcp": Gateway(make_engine()), "/mcp/other": Gateway(make_engine())}
-    app = StreamableHttp(lambda path, *_: gateways.get(path), Sessions(9, lambda _: None))
-    async with running(app) as address, SessionClient(address) as client:
-        headers = {"mcp-session-id": await client.open()}
-        other = await client.http.post(f"{address}/other", json=request(1, "ping"), headers=headers)
-        own = await client.http.post(address, json=request(1, "ping"), headers=headers)
-
-    assert (other.status_code, own.status_code) == (404, 200)
-
-
 @pytest.mark.requirement("SRV-17")
 async def test_a_subscription_ends_at_once_when_the_server_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     message = request(1, "subscriptions/listen", notifications={}, _meta=MODERN)
     headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
-    app = http.make_app(Gateway(make_engine()), Endpoint())
-    monkeypatch.setattr(http, "_GRACE", 3600)
-    web = http.HttpServer(app)
+    monkeypatch.setattr(http_server, "_GRACE", 3600)
+    service = service_of(make_engine())
 
-    with anyio.fail_after(60), http.listen(Endpoint()) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
-            async with (
-                SessionClient(http.address(listener)) as client,
-                client.http.stream(
-                    "POST", http.address(listener), json=message, headers=headers
-                ) as stream,
-            ):
-                lines = stream.aiter_lines()
-                first = [await anext(lines) for _ in range(2)]
-                web.stop()
-                rest = [line async for line in lines if line]
+    async with (
+        running(service) as address,
+        SessionClient(address) as client,
+        client.http.stream("POST", address, json=message, headers=headers) as stream,
+    ):
+        lines = stream.aiter_lines()
+        first = [await anext(lines) for _ in range(2)]
+        service.stop()
+        rest = [line async for line in lines if line]
 
     assert "acknowledged" in first[1]
     assert rest == []

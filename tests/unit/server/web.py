@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,43 +19,45 @@ from discovery_server.http import http_server as http
 from discovery_server.http.connections import ConnectionLimits
 from discovery_server.http.guard import Endpoint
 from discovery_server.http.tls_files import Tls
+from discovery_server.http_service import HttpService
 from discovery_server.tokens import Tokens
 from tests.plain_http import NO_TLS
+from tests.unit.server.fakes import own_folder
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, request
 
 _KINDS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
-@asynccontextmanager
-async def served(
+def service_of(
     engine: Any,
     tokens: Tokens | None = None,
     limits: ConnectionLimits | None = None,
-    **sessions: Any,
-) -> AsyncIterator[str]:
-    """The address of a gateway in front of `engine`, for as long as the block runs."""
-    made = http.make_app(Gateway(engine), Endpoint(), tokens, **sessions)
-    async with running(made, limits) as address:
+    *,
+    gateway: Gateway | None = None,
+    endpoint: Endpoint = Endpoint(),  # noqa: B008 - it never changes
+    data: Path | None = None,
+) -> HttpService:
+    """What `discovery serve --http` serves of an engine; `data` is the folder of its tokens."""
+    folder = data or own_folder(), os.environ
+    return HttpService(engine, gateway or Gateway(engine), endpoint, tokens, folder, limits=limits)
+
+
+@asynccontextmanager
+async def served(engine: Any, *args: Any, **options: Any) -> AsyncIterator[str]:
+    """The address of `service_of` these, for as long as the block runs."""
+    async with running(service_of(engine, *args, **options)) as address:
         yield address
 
 
 @asynccontextmanager
-async def running(
-    app: Any,
-    limits: ConnectionLimits | None = None,
-    *,
-    has_websockets: bool = False,
-    tls: Tls | None = None,
-) -> AsyncIterator[str]:
-    """The address of an application, or of the server of one, for as long as the block runs."""
-    web = app
-    if not isinstance(app, http.HttpServer):
-        web = http.HttpServer(app, limits, has_websockets=has_websockets, tls=tls)
+async def running(service: HttpService, tls: Tls | None = None) -> AsyncIterator[str]:
+    """The address of a service, for as long as the block runs."""
+    await service.prepare()
     with anyio.fail_after(120), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
+            tasks.start_soon(service.serve, listener)
             yield http.address(listener, tls)
-            web.stop()
+            service.stop()
 
 
 class SessionClient:
