@@ -172,7 +172,7 @@ async def test_an_answer_with_another_version_ends_the_handshake_without_a_word(
     version: str,
 ) -> None:
     async def talk(client: Client, _: Held) -> None:
-        with pytest.raises((ValueError, RuntimeError), match="Unsupported protocol version"):
+        with pytest.raises((ValueError, RuntimeError)):  # ours, and the one of the SDK
             await client.connect(is_legacy=True)
 
     assert methods(await compared(lambda: partial(legacy, version), talk)) == ["initialize"]

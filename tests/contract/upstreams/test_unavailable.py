@@ -209,12 +209,6 @@ async def test_an_event_stream_that_cannot_be_connected_is_explained(
             "host 'no-such-host.invalid' cannot be resolved",
             id="dns",
         ),
-        pytest.param(
-            "ftp://127.0.0.1/mcp",
-            "other",
-            "UnsupportedProtocol: Request URL has an unsupported protocol 'ftp://'.",
-            id="not-http",
-        ),
     ],
 )
 @pytest.mark.requirement("UPS-11")
