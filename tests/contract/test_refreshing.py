@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import ServerSettings
+from discovery_engine.engine import Engine
 from discovery_engine.errors import (
     ConfigurationError,
 )
@@ -34,7 +36,9 @@ from tests.engines import (
     summary,
     tool_names,
 )
+from tests.factories import make_definition
 from tests.servers.programs import eventually, fault_server, is_running, text_of
+from tests.told import Told
 
 pytestmark = pytest.mark.anyio
 
@@ -343,3 +347,26 @@ class TestReloading:
             names = tool_names(engine.view, "good")
 
         assert names == ["here"]
+
+
+@pytest.mark.requirement("REG-25")
+async def test_a_running_gateway_serves_what_another_process_refreshed(folder: Folder) -> None:
+    ping, pong = (
+        make_definition("ping", "Answer at once."),
+        make_definition("pong", "Answer later."),
+    )
+    told = Told.beside(folder.path, ping)
+    folder.write(told.server())
+
+    def shown(engine: Engine) -> list[str]:
+        return [str(entry.key) for entry in engine.view.catalog.visible]
+
+    async with folder.open() as gateway, open_task_group() as tasks:
+        tasks.start_soon(gateway.run_maintenance)
+        await eventually(lambda: shown(gateway) == ["told:ping"])
+        told.says(ping, pong)
+        async with folder.open() as command:
+            await command.refresh(["told"])
+
+        await eventually(lambda: shown(gateway) == ["told:ping", "told:pong"])
+        tasks.cancel_scope.cancel()

@@ -175,6 +175,9 @@ class SqliteRegistry(
             events.note_listings(new[name] for name in kept)
             judged = decided if is_known else None
             snapshot_tables.save_parts(db, scope, kept, revision, judged)
+            if not keep_newer:
+                for name in kept:
+                    snapshot_tables.mark_saved(db, scope, name)
 
         self._save(scope, save)
 
@@ -207,7 +210,7 @@ class SqliteRegistry(
 
         def newest() -> tuple[JournalHead, str, int]:
             head = database.read_newest(decision_tables.head)
-            saved = database.read(snapshot_tables.newest_of_workers)
+            saved = database.read(snapshot_tables.newest_listing)
             return head, database.read(request_table.mark), saved
 
         return decision_changes(database.path, newest)
@@ -301,7 +304,7 @@ class SqliteRegistry(
             return before, snapshot_tables.last_save(db, scope)
 
         before, after = self._database.write(save)
-        # What workers have saved since must be fetched still.
+        # What others have saved since must be fetched still.
         if after is not None and before == self._fetched.get(scope):
             self._fetched[scope] = after
         self._saves[scope] = after if before == self._saves.get(scope) else _UNKNOWN

@@ -147,7 +147,7 @@ def save_parts(
 
 
 def mark_saved(connection: sqlite3.Connection, scope: str, server: str) -> None:
-    """Note for other processes that a worker has just saved what a server listed."""
+    """Note for other processes that this one has just saved what a server listed."""
     connection.execute(
         """
         UPDATE servers SET saved = (SELECT saved FROM scopes WHERE id = servers.scope)
@@ -158,7 +158,7 @@ def mark_saved(connection: sqlite3.Connection, scope: str, server: str) -> None:
 
 
 def servers_since(connection: sqlite3.Connection, scope: str, save: int) -> list[ServerName]:
-    """The servers that workers saved after another save."""
+    """The servers whose listings were saved after another save."""
     query = """
         SELECT servers.name FROM servers JOIN scopes ON scopes.id = servers.scope
         WHERE servers.saved > ? AND scopes.name = ?
@@ -167,8 +167,8 @@ def servers_since(connection: sqlite3.Connection, scope: str, save: int) -> list
     return [ServerName(from_column(name)) for (name,) in rows]
 
 
-def newest_of_workers(connection: sqlite3.Connection) -> int:
-    """Something else after each save of a worker, in any scope."""
+def newest_listing(connection: sqlite3.Connection) -> int:
+    """Something else after each listing that was saved, in any scope."""
     [newest] = connection.execute("SELECT coalesce(max(saved), 0) FROM servers").fetchone()
     return int(newest)
 
