@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.registry.protocols import Registry
-from tests.contract.registry_stores import BACK_ENDS, SHARED
+from tests.contract.registry_stores import BACK_ENDS, SHARED, back_ends
 from tests.engines import Folder
 from tests.servers.programs import none_left_running
 
@@ -21,21 +21,21 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
         yield Folder(tmp_path)
 
 
-@pytest.fixture(params=BACK_ENDS)
+@pytest.fixture(params=back_ends(*BACK_ENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
     """A registry of each back-end."""
     with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:
         yield opened
 
 
-@pytest.fixture(params=sorted(BACK_ENDS.keys() - SHARED))
+@pytest.fixture(params=back_ends(*sorted(BACK_ENDS.keys() - SHARED)))
 def private_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
     """A registry of each back-end that no other user writes to."""
     with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:
         yield opened
 
 
-@pytest.fixture(params=sorted(SHARED))
+@pytest.fixture(params=back_ends(*SHARED))
 def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
     """A registry of each back-end that several gateways write to."""
     with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:

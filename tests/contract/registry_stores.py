@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,9 +21,8 @@ from tests.postgres import PostgresServer
 Opener = Callable[[pytest.FixtureRequest, Path], Registry]
 
 
-def _open_postgres(request: pytest.FixtureRequest, _: Path) -> Registry:
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return open_registry(server.create_database())
+def _open_postgres(request: pytest.FixtureRequest, folder: Path) -> Registry:
+    return open_registry(url_of("postgresql", request, folder))
 
 
 BACK_ENDS: dict[str, Opener] = {
@@ -33,6 +33,21 @@ BACK_ENDS: dict[str, Opener] = {
     "postgresql": _open_postgres,
 }
 SHARED = {"postgresql"}
+
+
+def back_ends(*names: str) -> list[Any]:
+    """Values for `parametrize` and `params`, of which SQLite alone runs before a change lands."""
+    kinds = {name: [pytest.mark.matrix] for name in BACK_ENDS} | {"sqlite": []}
+    kinds["postgresql"].append(pytest.mark.database)
+    return [pytest.param(name, marks=kinds[name]) for name in names]
+
+
+def url_of(back_end: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """The address of a new registry that several processes can open."""
+    if back_end == "sqlite":
+        return sqlite_url(folder / "registry.db")
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.create_database()
 
 
 def pass_period(store: Registry) -> None:

@@ -14,7 +14,7 @@ from discovery_engine.catalog import OfferingEntry, RemovedTool, ServerPart
 from discovery_engine.fleet import schedule
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
 from discovery_engine.fleet.schedule import NAMED_FOR
-from discovery_engine.registry.backends import open_database, open_registry, sqlite_url
+from discovery_engine.registry.backends import open_database, open_registry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.refresh_queue import SaveOutcome
 from discovery_engine.registry.sqlite.registry import open_sqlite
@@ -23,7 +23,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.trust.decisions import Acceptance
-from tests.contract.registry_stores import pass_time
+from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.factories import make_part, make_settings, make_tool, save_success
 from tests.postgres import PostgresServer
 
@@ -515,12 +515,11 @@ def test_a_server_that_is_wanted_now_is_due_now_and_once_more_if_it_was_listed_m
 
 
 @pytest.mark.requirement("FLT-2", "FLT-4")
-@pytest.mark.parametrize("back_end", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("back_end", back_ends("sqlite", "postgresql"))
 def test_workers_of_several_processes_see_one_queue(
-    back_end: str, tmp_path: Path, postgres_server: PostgresServer
+    back_end: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    is_file = back_end == "sqlite"
-    url = sqlite_url(tmp_path / "registry.db") if is_file else postgres_server.create_database()
+    url = url_of(back_end, request, tmp_path)
     names = [f"s{number:03}" for number in range(60)]
     with ExitStack() as at_end:
         stores = [at_end.enter_context(closing(open_registry(url))) for _ in range(4)]
@@ -542,12 +541,11 @@ def test_workers_of_several_processes_see_one_queue(
 
 
 @pytest.mark.requirement("FLT-12")
-@pytest.mark.parametrize("back_end", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("back_end", back_ends("sqlite", "postgresql"))
 def test_what_a_worker_saves_other_processes_fetch_and_do_not_overwrite(
-    back_end: str, tmp_path: Path, postgres_server: PostgresServer
+    back_end: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    is_file = back_end == "sqlite"
-    url = sqlite_url(tmp_path / "registry.db") if is_file else postgres_server.create_database()
+    url = url_of(back_end, request, tmp_path)
     with closing(open_registry(url)) as gateway, closing(open_registry(url)) as worker:
         gateway.save_settings(SCOPE, make_settings("a", "b"))
         old, new = make_part("a", "old"), make_part("a", "new")

@@ -29,7 +29,7 @@ from discovery_engine.registry.refresh_queue import ClaimedPart
 from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
-from tests.contract.registry_stores import BACK_ENDS, pass_time
+from tests.contract.registry_stores import BACK_ENDS, back_ends, pass_time
 from tests.factories import make_part, make_settings, save_success
 
 SERVERS = [ServerName(name) for name in "abcd"]
@@ -243,7 +243,7 @@ class QueueLife(RuleBasedStateMachine):
 
 
 @pytest.mark.requirement("FLT-4", "FLT-10", "FLT-23")
-@pytest.mark.parametrize("back_end", ["memory", "sqlite", "postgresql"])
+@pytest.mark.parametrize("back_end", back_ends("memory", "sqlite", "postgresql"))
 def test_no_job_is_lost_or_stuck_and_no_fenced_worker_writes(
     back_end: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.backends import open_registry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
@@ -28,8 +28,8 @@ from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.webhooks.delivery import WebhookState
 from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, backoff_after
 from discovery_engine.webhooks.sender import UnusableWebhookError, open_sender, target_of
+from tests.contract.registry_stores import back_ends, url_of
 from tests.factories import make_part, make_server, make_settings
-from tests.postgres import PostgresServer
 from tests.receivers import SECRET, Receiver, receiving
 from tests.servers.programs import eventually
 
@@ -65,12 +65,9 @@ def state(store: Registry, name: str = "ops") -> WebhookState:
     return next(one for one in store.webhook_states(SCOPE) if one.name == name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=back_ends("sqlite", "postgresql"))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return sqlite_url(tmp_path / "registry.db")
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.create_database()
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture

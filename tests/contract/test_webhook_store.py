@@ -17,7 +17,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
 from discovery_engine.fleet.schedule import MOST_LOSSES, NAMED_FOR
-from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.backends import open_registry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.refresh_queue import ClaimedPart
 from discovery_engine.registry.webhook_rows import address_of
@@ -25,9 +25,8 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.webhooks.delivery import Delivery
 from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER
-from tests.contract.registry_stores import pass_time
+from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.factories import make_entry, make_part, make_server, make_settings, save_together
-from tests.postgres import PostgresServer
 
 SCOPE = "/home/someone/discovery.yaml"
 HOUR = 3600.0
@@ -414,14 +413,11 @@ def test_what_waits_for_a_webhook_that_was_left_out_is_dropped_after_three_days(
 
 
 @pytest.mark.requirement("WHK-7")
-@pytest.mark.parametrize("back_end", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("back_end", back_ends("sqlite", "postgresql"))
 def test_gateways_that_save_the_same_listing_at_once_store_its_events_once(
     back_end: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url = sqlite_url(tmp_path / "registry.db")
-    if back_end == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.create_database()
+    url = url_of(back_end, request, tmp_path)
     part = make_part("a", "one", "two")
     with ExitStack() as opened, ThreadPoolExecutor(6) as threads:
         stores = [opened.enter_context(closing(open_registry(url))) for _ in range(6)]

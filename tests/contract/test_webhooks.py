@@ -21,13 +21,13 @@ from discovery_engine.webhooks.delivery import Delivery
 from discovery_engine.webhooks.message_signature import key_of_secret, signed_headers
 from tests.api_server import serving
 from tests.contract.discovery import Discovery
+from tests.contract.registry_stores import back_ends, url_of
 from tests.contract.test_webhook_store import SCOPE
 from tests.contract.test_webhook_store import settings as webhook_settings
 from tests.contract.test_workers import Machines
 from tests.engines import Folder, good
 from tests.factories import make_definition, make_part
 from tests.forked import Preloaded
-from tests.postgres import PostgresServer
 from tests.receivers import SECRET, Receiver, receiving
 from tests.servers.programs import eventually
 
@@ -38,11 +38,9 @@ def section(receiver: Receiver, **fields: Any) -> dict[str, Any]:
     return {"ops": {"url": receiver.url, "secret": "${HOOK_KEY}", **fields}}
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def machines(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
-) -> Machines:
-    url = "" if request.param == "sqlite" else postgres_server.create_database()
+@pytest.fixture(params=back_ends("sqlite", "postgresql"))
+def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Machines:
+    url = "" if request.param == "sqlite" else url_of(request.param, request, tmp_path)
     return Machines(tmp_path, url, {"HOOK_KEY": SECRET})
 
 

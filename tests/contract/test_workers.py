@@ -24,7 +24,7 @@ from discovery_engine.fleet import schedule
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
 from discovery_engine.tools.model import ServerName
-from tests.contract.registry_stores import pass_time
+from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.engines import Folder, entry
 from tests.factories import make_definition
 from tests.postgres import PostgresServer
@@ -92,12 +92,10 @@ def shown(engine: Engine) -> list[str]:
     return [str(entry.key) for entry in engine.view.catalog.visible]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def machines(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
-) -> Machines:
-    is_file = request.param == "sqlite"
-    made = Machines(tmp_path, "" if is_file else postgres_server.create_database())
+@pytest.fixture(params=back_ends("sqlite", "postgresql"))
+def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Machines:
+    url = "" if request.param == "sqlite" else url_of(request.param, request, tmp_path)
+    made = Machines(tmp_path, url)
     made.write()
     return made
 

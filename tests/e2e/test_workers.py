@@ -19,10 +19,9 @@ import pytest
 
 from discovery_engine.fleet.refresh_job import RefreshJob
 from discovery_engine.fleet.schedule import NAMED_FOR
-from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.backends import open_registry
 from discovery_engine.registry.protocols import Registry
-from tests.contract.registry_stores import pass_time
-from tests.postgres import PostgresServer
+from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.servers.programs import HERE, eventually
 
 pytestmark = pytest.mark.anyio
@@ -164,14 +163,10 @@ class Fleet:
         return [str(entry.key) for entry in snapshot.catalog] if snapshot else []
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def fleet(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
-) -> Iterator[Fleet]:
+@pytest.fixture(params=back_ends("sqlite", "postgresql"))
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     (tmp_path / "data").mkdir()
-    is_file = request.param == "sqlite"
-    file = sqlite_url(tmp_path / "data" / "registry.db")
-    made = Fleet(tmp_path, file if is_file else postgres_server.create_database())
+    made = Fleet(tmp_path, url_of(request.param, request, tmp_path / "data"))
     try:
         yield made
     finally:

@@ -26,7 +26,9 @@ WRITER = Path(__file__).with_name("writer.py")
 SCOPE = "scope"
 
 
-@pytest.fixture(params=[ROLLBACK, WAL], ids=["rollback", "wal"])
+@pytest.fixture(
+    params=[pytest.param(ROLLBACK, marks=pytest.mark.matrix), WAL], ids=["rollback", "wal"]
+)
 def sqlite_version(request: pytest.FixtureRequest) -> tuple[int, ...]:
     version: tuple[int, ...] = request.param
     return version
