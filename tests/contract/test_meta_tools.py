@@ -29,7 +29,7 @@ from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served
 pytestmark = pytest.mark.anyio
 
 MODES: tuple[ServeMode, ...] = ("meta", "dynamic")
-ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+ERAS = pytest.mark.parametrize("era", ["legacy", pytest.param("modern", marks=pytest.mark.matrix)])
 
 
 async def open_era(wire: Wire, era: str) -> None:

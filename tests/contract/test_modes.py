@@ -26,7 +26,7 @@ from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, PROBE, Wire,
 
 pytestmark = pytest.mark.anyio
 
-ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+ERAS = pytest.mark.parametrize("era", ["legacy", pytest.param("modern", marks=pytest.mark.matrix)])
 ISSUES = make_definition(
     "create_issue",
     "Create an issue in a repository.",

@@ -22,7 +22,7 @@ from tests.servers.offerings import World, prompt, resource, template
 
 pytestmark = pytest.mark.anyio
 
-ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+ERAS = pytest.mark.parametrize("era", ["legacy", pytest.param("modern", marks=pytest.mark.matrix)])
 
 
 @pytest.fixture

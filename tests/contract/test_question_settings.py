@@ -18,7 +18,9 @@ from tests.servers.programs import HERE, text_of
 
 pytestmark = pytest.mark.anyio
 
-ERAS = pytest.mark.parametrize("era", ["handshake", "modern"])
+ERAS = pytest.mark.parametrize(
+    "era", ["handshake", pytest.param("modern", marks=pytest.mark.matrix)]
+)
 
 
 async def never(method: str, params: JSONObject) -> JSONObject:

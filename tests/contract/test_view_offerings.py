@@ -27,7 +27,9 @@ from tests.factories import make_part
 from tests.servers.offerings import World, prompt, resource, template
 from tests.unit.server.fakes import make_view
 
-VERSIONS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+VERSIONS = pytest.mark.parametrize(
+    "version", ["2025-11-25", pytest.param("2026-07-28", marks=pytest.mark.matrix)]
+)
 READS = ("resources/read", "resources/subscribe", "prompts/get", "completion/complete")
 
 

@@ -28,7 +28,7 @@ async def lists_tools(client: Client) -> bool:
     return "execute_tool" in {tool.name for tool in (await client.list_tools()).tools}
 
 
-ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+ERAS = pytest.mark.parametrize("mode", ["legacy", pytest.param("auto", marks=pytest.mark.matrix)])
 
 
 @ERAS

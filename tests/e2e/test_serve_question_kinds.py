@@ -26,10 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The sampling capability is deprecated"),
 ]
 
-WORLDS = pytest.mark.parametrize(
-    ("transport", "client_era", "server_era"),
-    [(over_stdio, *eras) for eras in ERAS] + [(over_http, *eras) for eras in ERAS],
-)
 CHOICES = {
     "untitledSingle": "option2",
     "titledSingle": "value3",
@@ -54,7 +50,8 @@ class Chooser(User):
         )
 
 
-@WORLDS
+@pytest.mark.parametrize("transport", [over_stdio, over_http])
+@pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 @pytest.mark.requirement("QST-2", "QST-10", "QST-42")
 async def test_choices_tools_and_addresses_reach_the_client_whole(
     home: Home, transport: Any, client_era: str, server_era: str
@@ -106,8 +103,7 @@ async def test_a_client_without_tools_in_samples_is_not_asked_for_them(
     assert user.shown == []
 
 
-@pytest.mark.parametrize("client_era", ["handshake", "modern"])
-@pytest.mark.parametrize("server_era", ["handshake", "modern"])
+@pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 @pytest.mark.requirement("QST-41", "QST-53")
 async def test_a_server_is_declared_the_roots_of_its_client_as_they_are(
     home: Home, client_era: str, server_era: str

@@ -26,7 +26,7 @@ from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE, call, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
-ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+ERAS = pytest.mark.parametrize("mode", ["legacy", pytest.param("auto", marks=pytest.mark.matrix)])
 
 
 def tell(process: subprocess.Popen[bytes], *messages: JSONObject) -> None:

@@ -25,7 +25,7 @@ from tests.unit.server.wire import HANDSHAKE, MODERN, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
-ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+ERAS = pytest.mark.parametrize("mode", ["legacy", pytest.param("auto", marks=pytest.mark.matrix)])
 VIEWS = {
     "one": {"servers": ["one"], "mode": "direct", "expose": ["echo"]},
     "searching": {"mode": "dynamic", "servers": ["two"]},

@@ -20,7 +20,7 @@ from tests.servers.programs import call, upstreams
 
 pytestmark = pytest.mark.anyio
 
-ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+ERAS = pytest.mark.parametrize("era", ["legacy", pytest.param("modern", marks=pytest.mark.matrix)])
 RESOURCE, TEMPLATE, PROMPT = OfferingKind
 
 

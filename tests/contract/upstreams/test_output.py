@@ -21,7 +21,7 @@ from tests.servers.programs import (
 
 pytestmark = pytest.mark.anyio
 
-ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+ERAS = pytest.mark.parametrize("era", ["legacy", pytest.param("modern", marks=pytest.mark.matrix)])
 
 
 @ERAS
