@@ -18,6 +18,7 @@ from discovery_engine.view.view import View
 from tests.attacks.conftest import Repository
 from tests.engines import Folder, program
 from tests.factories import make_catalog, make_definition, make_part
+from tests.rows import rows
 from tests.told import Told
 
 WORDS = ["install", "activate", "add_server", "proxy_call", "registry", "trust", "review"]
@@ -110,7 +111,7 @@ async def test_no_claim_of_a_tool_has_a_call_sent_again(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("THR-8")
-@pytest.mark.parametrize("query", [*QUERIES, "x" * 8_000, "a b " * 2000])
+@rows("query", [*QUERIES, "x" * 8_000, "a b " * 2000])
 def test_no_query_is_read_as_anything_but_words(query: str) -> None:
     answer = FILES.search(query)
 

@@ -27,6 +27,7 @@ from tests.api_server import OWN, Api, serving
 from tests.contract.test_api import path_of
 from tests.contract.test_views import PATTERNS, WORLDS, world
 from tests.engines import Folder, good
+from tests.rows import rows
 from tests.servers.offerings import World, resource
 from tests.unit.server.web import SessionClient, result_of
 from tests.unit.server.wire import request
@@ -233,7 +234,7 @@ def test_a_program_that_knows_no_limits_takes_a_file_with_limits_for_a_newer_one
 
 
 @pytest.mark.requirement("API-31")
-@pytest.mark.parametrize("limits", [TokenLimits(("good",)), TokenLimits(tools=("*",))])
+@rows("limits", [TokenLimits(("good",)), TokenLimits(tools=("*",))])
 def test_a_limited_token_is_never_an_owners(tmp_path: Path, limits: TokenLimits) -> None:
     tokens = AccessTokens(tmp_path / "tokens.json")
 
@@ -244,7 +245,7 @@ def test_a_limited_token_is_never_an_owners(tmp_path: Path, limits: TokenLimits)
 
 
 @pytest.mark.requirement("API-31")
-@pytest.mark.parametrize("pattern", ["", "!", "/(/", "x" * 2000, "/a/q"])
+@rows("pattern", ["", "!", "/(/", "x" * 2000, "/a/q"])
 def test_a_pattern_that_cannot_be_used_makes_no_token(pattern: str) -> None:
     for servers, tools in (((pattern,), ()), ((), (pattern,))):
         with pytest.raises(ConfigurationError) as refused:

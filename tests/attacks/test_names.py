@@ -14,6 +14,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.view.addresses import AddressBook
 from tests.attacks.conftest import Repository
 from tests.factories import make_catalog, make_definition, make_part, make_tool
+from tests.rows import rows
 from tests.told import Told
 
 DISGUISES = [
@@ -81,7 +82,7 @@ def alarms(name: str, about: str) -> list[Finding]:
 
 
 @pytest.mark.requirement("SCN-6")
-@pytest.mark.parametrize(("name", "about", "kind"), CLONES)
+@rows(("name", "about", "kind"), CLONES)
 def test_a_name_that_looks_like_anothers_is_an_alarm(
     name: str, about: str, kind: FindingKind
 ) -> None:

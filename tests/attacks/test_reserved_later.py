@@ -20,6 +20,7 @@ from tests.api_server import OWN, Api
 from tests.attacks.reserved_world import OTHER_TEAMS, OWN_TEAM, RESERVED_NAME, TOOLS, placed
 from tests.engines import Folder
 from tests.factories import make_catalog, make_part, make_settings
+from tests.rows import rows
 from tests.servers.offerings import World
 from tests.servers.programs import HERE
 from tests.task_clients import FORMS, TaskClient
@@ -71,7 +72,7 @@ async def test_a_tool_that_was_reserved_was_never_there_for_others(tmp_path: Pat
 
 
 @pytest.mark.requirement("SCP-2")
-@pytest.mark.parametrize("how", ["removed", "dropped"])
+@rows("how", ["removed", "dropped"])
 def test_instructions_that_name_a_reserved_tool_are_hidden_though_nobody_can_call_it(
     how: str,
 ) -> None:

@@ -41,6 +41,7 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder, good
+from tests.rows import rows
 from tests.servers.programs import fault_server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -763,7 +764,7 @@ async def test_a_file_that_is_removed_while_it_is_written_is_begun_anew(tmp_path
     assert [entry.tool for entry in entries] == ["second"]
 
 
-@pytest.mark.parametrize(
+@rows(
     "value",
     [
         {"nul": "a\0b", "surrogate": "\ud83d", "nan": float("nan"), "big": 10**30},

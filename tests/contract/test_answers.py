@@ -22,6 +22,7 @@ from discovery_engine.search.vectors import Vectors, pack
 from discovery_engine.view.search_answers import Decision, SearchAnswer
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
+from tests.rows import rows
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -112,7 +113,7 @@ def test_nearest_are_at_most_three_and_only_where_nothing_fits(made, query, leas
 
 
 @pytest.mark.requirement("ANS-2")
-@pytest.mark.parametrize("name", ["list_directory", "listDirectory", "files:list_directory"])
+@rows("name", ["list_directory", "listDirectory", "files:list_directory"])
 def test_name_is_a_match(name: str) -> None:
     answer = make_view(FILES, *TRACKERS).search(name)
 
@@ -325,7 +326,7 @@ def test_words_that_no_tool_would_mention_are_not_said_to_be_missing() -> None:
 
 
 @pytest.mark.requirement("ANS-21")
-@pytest.mark.parametrize(
+@rows(
     ("limits", "said"),
     [
         pytest.param({"server": "jira"}, "server 'jira'", id="server"),
@@ -359,7 +360,7 @@ DOWN = Failure("SERVER_CONNECTION_ERROR", "refused", "do it", 5.0)
 
 
 @pytest.mark.requirement("ANS-29")
-@pytest.mark.parametrize(
+@rows(
     ("missing", "first"),
     [
         ([ServerPart("mail")], "1 of 3 servers has not answered yet; no match in the others"),
@@ -377,7 +378,7 @@ DOWN = Failure("SERVER_CONNECTION_ERROR", "refused", "do it", 5.0)
         ),
     ],
 )
-@pytest.mark.parametrize("hides", [False, True])
+@rows("hides", [False, True])
 def test_an_answer_without_a_match_begins_with_the_servers_that_are_missing_from_it(
     missing: list[ServerPart], first: str, *, hides: bool
 ) -> None:
@@ -417,7 +418,7 @@ def test_a_server_that_is_switched_off_is_not_missing() -> None:
 
 
 @pytest.mark.requirement("ANS-29")
-@pytest.mark.parametrize(
+@rows(
     ("limits", "said"),
     [
         ({"server": "mail"}, "no tool of server 'mail' is known yet"),
@@ -452,7 +453,7 @@ def test_what_is_named_can_be_inspected_and_what_is_hidden_is_named_nowhere(
 
 
 @pytest.mark.requirement("ANS-13")
-@pytest.mark.parametrize(
+@rows(
     ("confidence", "word"),
     [(1.0, "sure"), (0.9, "sure"), (0.89, "likely"), (0.62, "likely")],
 )
@@ -468,7 +469,7 @@ def test_agents_read_how_sure_a_match_is(confidence: float, word: str) -> None:
 
 
 @pytest.mark.requirement("ANS-6")
-@pytest.mark.parametrize(
+@rows(
     ("fields", "more"),
     [
         pytest.param({"uncovered": ()}, "", id="nothing is missing"),

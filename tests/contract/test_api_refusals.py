@@ -9,6 +9,7 @@ from discovery_server.token_limits import TokenLimits
 from discovery_server.tokens import parse_tokens
 from tests.api_server import OWN, served
 from tests.engines import Folder
+from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ async def test_an_empty_token_is_named_and_is_no_try(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("API-32")
-@pytest.mark.parametrize("value", [b"Bearer ", b"bearer  ", b" ", b"Bearer\t"])
+@rows("value", [b"Bearer ", b"bearer  ", b" ", b"Bearer\t"])
 async def test_blanks_are_an_empty_token(value: bytes) -> None:
     users = Users(parse_tokens(OWN))
     refused = [users.of([value], "192.0.2.1") for _ in range(30)]

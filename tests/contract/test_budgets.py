@@ -33,6 +33,7 @@ from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_settings
+from tests.rows import rows
 from tests.unit.server.fakes import FakeEngine, make_engine, make_view, object_schema
 
 pytestmark = pytest.mark.anyio
@@ -194,7 +195,7 @@ def test_usual_budgets_are_the_owners() -> None:
 
 
 @pytest.mark.requirement("BUD-6")
-@pytest.mark.parametrize("queries", range(1, 7))
+@rows("queries", range(1, 7))
 def test_each_further_query_adds_half_of_the_owners_budget(queries: int) -> None:
     words = [f"word{n}" for n in range(queries)]
     entries = [
@@ -210,7 +211,7 @@ def test_each_further_query_adds_half_of_the_owners_budget(queries: int) -> None
 
 
 @pytest.mark.requirement("BUD-6")
-@pytest.mark.parametrize(
+@rows(
     ("section", "name", "arguments", "usual"),
     [
         ({"search": SearchSettings(limit=40)}, "search_tools", {"query": "tool"}, 180),

@@ -17,6 +17,7 @@ from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from discovery_server.client_connection import ClientConnection
 from discovery_server.client_stream import LineStream
 from discovery_server.gateway import Gateway
+from tests.rows import rows
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.oracle import ListSink, ours, outcome, sdks
 from tests.unit.server.wire import HANDSHAKE, INITIALIZE, INITIALIZED, MODERN, PROBE, call, request
@@ -81,7 +82,7 @@ def _plain(answer: JSONObject) -> JSONObject:
     return answer | {"error": {"code": answer["error"]["code"], **kept}}
 
 
-@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
+@rows("version", HANDSHAKE_VERSIONS)
 async def test_all_requests_of_the_handshake_era_are_answered_as_by_the_sdk(version: str) -> None:
     initialize = request(2, "initialize", **HANDSHAKE | {"protocolVersion": version})
     messages = [initialize, INITIALIZED, *REQUESTS]
@@ -141,14 +142,14 @@ SEQUENCES: dict[str, list[JSONValue]] = {
 }
 
 
-@pytest.mark.parametrize("name", SEQUENCES)
+@rows("name", SEQUENCES)
 async def test_sequences_are_answered_as_by_the_sdk(name: str) -> None:
     messages = SEQUENCES[name]
 
     assert without_texts(await ours(messages)) == without_texts(await sdks(messages))
 
 
-@pytest.mark.parametrize(
+@rows(
     "envelope",
     [
         {},
@@ -170,7 +171,7 @@ async def test_sequences_are_answered_as_by_the_sdk(name: str) -> None:
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("is_first", [False, True])
+@rows("is_first", [False, True])
 async def test_envelopes_are_judged_as_by_the_sdk(envelope: JSONValue, *, is_first: bool) -> None:
     opened = [] if is_first else [with_envelope(request(1, "tools/list"))]
     messages = [*opened, with_envelope(request(2, "tools/list"), envelope)]
@@ -178,7 +179,7 @@ async def test_envelopes_are_judged_as_by_the_sdk(envelope: JSONValue, *, is_fir
     assert without_texts(await ours(messages)) == without_texts(await sdks(messages))
 
 
-@pytest.mark.parametrize("version", [*HANDSHAKE_VERSIONS, *MODERN_VERSIONS])
+@rows("version", [*HANDSHAKE_VERSIONS, *MODERN_VERSIONS])
 async def test_results_fit_the_schema_of_their_version(version: str) -> None:
     is_modern = version in MODERN_VERSIONS
     first = request(2, "initialize", **HANDSHAKE | {"protocolVersion": version})
@@ -259,7 +260,7 @@ DIFFERENCES: dict[str, tuple[list[JSONValue], list[Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("why", DIFFERENCES)
+@rows("why", DIFFERENCES)
 async def test_what_differs_from_the_sdk_is_known(why: str) -> None:
     messages, of_us, of_the_sdk = DIFFERENCES[why]
 

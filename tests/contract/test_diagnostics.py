@@ -236,6 +236,7 @@ PRODUCERS: dict[str, Producer] = {
     "SOURCE_EMPTY": source("{}"),
     "SOURCE_ENTRY_INVALID": source('{"mcpServers": {"a": {"args": ["x"]}}}'),
     "SOURCE_ENTRY_NOTE": source('{"mcpServers": {"a": {"command": "x", "envFile": ".env"}}}'),
+    "SOURCE_ITSELF": source('{"mcpServers": {"a": {"command": "discovery", "args": ["serve"]}}}'),
     "SOURCE_DUPLICATE": source('{"mcpServers": {"a": {"command": "git-mcp"}}}'),
     "SOURCE_RENAMED": source('{"mcpServers": {"taken": {"command": "y"}}}'),
     "RULE_UNMATCHED": lambda _: lint_rules([Rule(("none",), enabled=False)], [tool()]),

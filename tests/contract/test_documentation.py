@@ -17,6 +17,7 @@ import discovery_engine
 import discovery_server
 from discovery_engine.integrations.missing_framework import MissingFrameworkError
 from tests.engines import python
+from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("LIB-6")
 
@@ -41,7 +42,7 @@ def functions() -> Iterator[FunctionType]:
                     yield inspect.unwrap(member)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@rows("name", PUBLIC)
 def test_everything_public_has_help_and_words_of_its_own(name: str) -> None:
     shown = getattr(discovery_engine, name)
 
@@ -49,7 +50,7 @@ def test_everything_public_has_help_and_words_of_its_own(name: str) -> None:
     assert vars(shown).get("__doc__") if inspect.isclass(shown) else shown.__doc__
 
 
-@pytest.mark.parametrize("name", ["discovery_engine", *SERVED])
+@rows("name", ["discovery_engine", *SERVED])
 def test_a_module_has_help(name: str) -> None:
     assert pydoc.render_doc(importlib.import_module(name))
 

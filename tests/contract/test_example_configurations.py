@@ -10,6 +10,7 @@ from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import Settings
 from discovery_engine.rules import ServerRules, ToolRules, Verdict, lint_rules
 from tests.contract.fleet import FLEET, TOOLS
+from tests.rows import rows
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = [
@@ -93,7 +94,7 @@ def verdicts(settings: Settings) -> dict[str, Verdict]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@rows("name", NAMES)
 def test_example_is_valid_and_none_of_its_rules_is_idle(name: str) -> None:
     settings = loaded(name)
 
@@ -103,7 +104,7 @@ def test_example_is_valid_and_none_of_its_rules_is_idle(name: str) -> None:
 
 
 @pytest.mark.requirement("RUL-1", "RUL-3")
-@pytest.mark.parametrize("name", NAMES)
+@rows("name", NAMES)
 def test_example_disables_what_it_says(name: str) -> None:
     disabled = {tool for tool, verdict in verdicts(loaded(name)).items() if not verdict.enabled}
 
@@ -111,7 +112,7 @@ def test_example_disables_what_it_says(name: str) -> None:
 
 
 @pytest.mark.requirement("RUL-2")
-@pytest.mark.parametrize("name", NAMES)
+@rows("name", NAMES)
 def test_example_tags_what_it_says(name: str) -> None:
     tagged: dict[str, set[str]] = {}
     for tool, verdict in verdicts(loaded(name)).items():

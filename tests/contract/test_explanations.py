@@ -13,6 +13,7 @@ from discovery_engine.search.vectors import Vectors, pack
 from tests.contract.requests import Group, groups
 from tests.contract.test_relevance import catalogs, queries, weights
 from tests.factories import make_catalog, make_entry, make_part
+from tests.rows import rows
 
 PLAIN = SearchSettings()
 TAGGED = ["vcs song", "read only", "home of the issue"]
@@ -53,7 +54,7 @@ def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen)
 
 @pytest.mark.thorough
 @pytest.mark.requirement("REL-50")
-@pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
+@rows("group", groups(), ids=lambda group: group.name)
 def test_the_shares_add_up_in_every_language(group: Group) -> None:
     for request in group.requests:
         query = group.searcher.analyze(request.query)
@@ -85,7 +86,7 @@ def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.requirement("REL-51")
-@pytest.mark.parametrize(
+@rows(
     ("query", "sentence"),
     [
         pytest.param("zebras", "'zebras' is in its name", id="name"),

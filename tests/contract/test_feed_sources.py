@@ -19,6 +19,7 @@ from discovery_server.api import feed_sources
 from discovery_server.api.feed_sources import follow_requests
 from tests.contract.test_events import hosted, received, until
 from tests.engines import Folder, good
+from tests.rows import rows
 from tests.servers.programs import fault_server
 
 pytestmark = pytest.mark.anyio
@@ -135,7 +136,7 @@ async def test_changed_lists_of_servers_are_events_of_bounded_number(folder: Fol
 
 
 @pytest.mark.requirement("API-39")
-@pytest.mark.parametrize(
+@rows(
     "data",
     [
         "s3cr3t-of-maps",

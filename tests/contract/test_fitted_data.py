@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import rows
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "discovery_engine" / "search" / "data"
 ENTRIES = json.loads((DATA / "manifest.json").read_text("utf-8"))
@@ -30,7 +32,7 @@ def test_every_fitted_file_has_an_entry_and_every_entry_a_file() -> None:
 
 
 @pytest.mark.requirement("ANS-30")
-@pytest.mark.parametrize("file", FITTED, ids=lambda file: file.name)
+@rows("file", FITTED, ids=lambda file: file.name)
 def test_a_fitted_file_is_the_one_that_its_script_wrote(file: Path) -> None:
     entry = ENTRIES[file.name]
 
@@ -41,7 +43,7 @@ def test_a_fitted_file_is_the_one_that_its_script_wrote(file: Path) -> None:
 
 
 @pytest.mark.requirement("ANS-30")
-@pytest.mark.parametrize("file", FITTED, ids=lambda file: file.name)
+@rows("file", FITTED, ids=lambda file: file.name)
 def test_a_manifest_names_what_a_file_was_fitted_from_and_how_well(file: Path) -> None:
     entry = ENTRIES[file.name]
 
@@ -51,6 +53,6 @@ def test_a_manifest_names_what_a_file_was_fitted_from_and_how_well(file: Path) -
 
 
 @pytest.mark.requirement("ANS-30")
-@pytest.mark.parametrize("name", sorted(file.name for file in DATA.glob("confidence*.txt")))
+@rows("name", sorted(file.name for file in DATA.glob("confidence*.txt")))
 def test_a_model_was_fitted_with_the_table_of_words_that_is_shipped(name: str) -> None:
     assert ENTRIES[name]["inputs"][IDF] == digest(DATA / IDF)

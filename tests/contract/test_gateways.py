@@ -19,6 +19,7 @@ from discovery_engine.runtime.gateway_reports import observations, open_status_f
 from discovery_engine.view.status import Observation
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
+from tests.rows import rows
 from tests.servers.programs import HERE
 
 pytestmark = pytest.mark.anyio
@@ -170,7 +171,7 @@ def test_the_word_of_a_gateway_counts_for_as_long_as_it_lives(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("HEA-31")
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         pytest.param(b"", id="nothing"),

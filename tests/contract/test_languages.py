@@ -9,6 +9,7 @@ from discovery_engine.search.searcher import build_searcher, load_searcher
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.contract.requests import Group, groups
 from tests.factories import make_catalog, make_entry, make_part
+from tests.rows import rows
 
 # The share of requests whose first hit is right; a little below what is reached.
 FLOORS = {
@@ -57,7 +58,7 @@ def described(**tools: str):
 
 
 @pytest.mark.requirement("REL-45")
-@pytest.mark.parametrize(
+@rows(
     "query",
     [
         pytest.param("Datei löschen", id="german"),
@@ -81,7 +82,7 @@ def test_a_request_in_another_language_finds_english_tools(query: str) -> None:
 
 
 @pytest.mark.requirement("REL-45")
-@pytest.mark.parametrize(
+@rows(
     ("said", "other"),
     [
         pytest.param("Löscht eine Datei", "Zeigt das Wetter", id="german"),
@@ -108,7 +109,7 @@ def test_the_very_word_counts_for_more_than_its_translation() -> None:
 
 
 @pytest.mark.requirement("REL-46")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "die hard movies",
@@ -138,7 +139,7 @@ def test_labelled_requests_find_their_tools_as_often_as_before(group: Group) -> 
 
 @pytest.mark.thorough
 @pytest.mark.requirement("REL-48")
-@pytest.mark.parametrize(
+@rows(
     ("group", "query", "said"),
     [
         pytest.param(("Vorgang", "ticket"), "Vorgang", "a ticket", id="words"),

@@ -9,6 +9,7 @@ from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
 from tests.contract.requests import described_catalog
 from tests.factories import make_settings
+from tests.rows import rows
 
 SERVED = {
     "travel/search_flights": """
@@ -95,7 +96,7 @@ def make_view() -> View:
 
 
 @pytest.mark.requirement("ANS-14")
-@pytest.mark.parametrize("tool", SERVED)
+@rows("tool", SERVED)
 def test_task_description_whose_tool_is_found_is_answered(tool: str) -> None:
     answer = make_view().search(" ".join(SERVED[tool].split()))
 

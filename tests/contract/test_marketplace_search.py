@@ -22,6 +22,7 @@ from discovery_engine.marketplace.marketplace import MarketplacePage
 from discovery_engine.marketplace.server_json import parse_server
 from discovery_engine.marketplace.source import SourceFailure
 from tests.marketplaces import Clock, marketplace, registry
+from tests.rows import rows
 from tests.servers.mcp_registry_server import listed, moment, registry_server
 from tests.servers.web_server import WebAnswer
 
@@ -76,7 +77,7 @@ def names(page: MarketplacePage) -> list[str]:
 
 
 @pytest.mark.requirement("MKT-16")
-@pytest.mark.parametrize(
+@rows(
     ("query", "first"),
     [
         ("read pdf", "io.github.acme/pdf-reader"),
@@ -161,7 +162,7 @@ async def test_only_the_sources_that_are_named_are_searched(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("MKT-16")
-@pytest.mark.parametrize(
+@rows(
     "query",
     [
         '"',

@@ -19,6 +19,7 @@ from discovery_engine.marketplace.source_table import SourceRecord
 from discovery_engine.marketplace.synchronizer import SourceReport, Synchronizer, SyncProgress
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.marketplaces import Clock, marketplace, registry
+from tests.rows import rows
 from tests.servers.mcp_registry_server import OFFICIAL, listed, moment, registry_server
 from tests.servers.programs import eventually
 from tests.servers.web_server import WebAnswer, WebRequest, json_answer, web_server, zipped
@@ -196,7 +197,7 @@ async def test_a_place_that_the_source_knows_no_more_is_not_gone_on_from(tmp_pat
 
 
 @pytest.mark.requirement("MKT-12")
-@pytest.mark.parametrize(
+@rows(
     ("answer", "code"),
     [
         pytest.param(HTML, "MARKETPLACE_SOURCE_INVALID", id="a page for people"),
@@ -535,7 +536,7 @@ async def test_two_processes_do_not_copy_a_source_at_the_same_time(tmp_path: Pat
 
 
 @pytest.mark.requirement("MKT-18")
-@pytest.mark.parametrize("damage", ["garbage", "truncated", "other format", "removed"])
+@rows("damage", ["garbage", "truncated", "other format", "removed"])
 async def test_a_damaged_copy_is_made_anew(tmp_path: Path, damage: str) -> None:
     file = tmp_path / "marketplace.db"
     with registry_server(*numbered(30)) as server:

@@ -13,6 +13,7 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.runtime.restore import stored_view
 from tests.engines import entry
 from tests.factories import make_definition
+from tests.rows import rows
 from tests.told import Told
 from tests.unit.cli.backends import run, usual_view
 
@@ -127,9 +128,7 @@ async def test_the_name_of_an_untrusted_file_does_not_count(
 
 
 @pytest.mark.requirement("TRU-55")
-@pytest.mark.parametrize(
-    ("name", "kept_for"), [("work", "work"), ("", "/somewhere/discovery.yaml")]
-)
+@rows(("name", "kept_for"), [("work", "work"), ("", "/somewhere/discovery.yaml")])
 def test_cache_info_says_what_decisions_are_kept_for(name: str, kept_for: str) -> None:
     usual = usual_view()
     settings = replace(usual.settings, name=name, path="/somewhere/discovery.yaml")

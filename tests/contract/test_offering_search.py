@@ -23,6 +23,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 from tests.unit.server.fakes import FakeEngine
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +84,7 @@ async def test_a_wrong_kind_is_an_error() -> None:
 
 
 @pytest.mark.requirement("RES-51")
-@pytest.mark.parametrize("query", ["travel", "review code", "log", "x:/hidden", "secrets"])
+@rows("query", ["travel", "review code", "log", "x:/hidden", "secrets"])
 async def test_tools_are_found_as_without_any_resource(query: str) -> None:
     with_others = await found(view(*OFFERED), query=query)
     only_tools = await found(view(*OFFERED), query=query, kinds=["tool"])

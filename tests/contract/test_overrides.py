@@ -35,6 +35,7 @@ from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, python, tool_names
 from tests.factories import make_definition, make_part, make_tool
 from tests.forked import Preloaded
+from tests.rows import rows
 from tests.servers.programs import text_of
 from tests.told import Told
 from tests.unit.evaluation.runs import view_of
@@ -461,7 +462,7 @@ class TestPeople:
                 assert after.overridden.by == (0,)
 
     @pytest.mark.requirement("OVR-33")
-    @pytest.mark.parametrize(
+    @rows(
         ("entry", "told"),
         [
             pytest.param({"pattern": "x"}, "the entry does nothing", id="nothing"),

@@ -25,6 +25,7 @@ from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams
 from discovery_engine.upstream.upstreams import Upstreams
 from tests.engines import Folder, program
 from tests.result_agents import SERVER
+from tests.rows import rows
 from tests.servers.programs import text_of
 from tests.unit.server.wire import INITIALIZE, INITIALIZED
 from tests.unit.server.wire import call as asked
@@ -172,7 +173,7 @@ async def test_answers_of_one_request_are_given_in_their_order(folder: Path) -> 
 
 
 @pytest.mark.requirement("REC-4")
-@pytest.mark.parametrize(
+@rows(
     ("recorded", "given", "fits"),
     [
         ("2026-11-22", "2027-01-01", True),

@@ -28,7 +28,7 @@ from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from tests.contract.registry_stores import BACK_ENDS, kept_vector, pass_period
+from tests.contract.registry_stores import BACK_ENDS, back_ends, kept_vector, pass_period
 from tests.contract.worlds import worlds
 from tests.factories import (
     make_catalog,
@@ -38,6 +38,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 
 SCOPE = "/home/someone/discovery.yaml"
 
@@ -65,7 +66,7 @@ def test_a_url_leads_to_the_same_registry_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("REG-24")
-@pytest.mark.parametrize(
+@rows(
     ("url", "hint"),
     [
         ("mysql://host/db", "`sqlite:`"),
@@ -386,7 +387,7 @@ def test_a_vector_goes_when_no_scope_has_used_it_for_long(store: Registry) -> No
 
 
 @pytest.mark.requirement("REG-16")
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("store", back_ends("sqlite", "postgresql"), indirect=True)
 def test_many_unused_vectors_are_dropped_a_part_at_a_time_and_whoever_comes_goes_on(
     store: Registry,
 ) -> None:

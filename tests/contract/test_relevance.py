@@ -19,6 +19,7 @@ from discovery_engine.search.text.spelling import name_spellings
 from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_catalog, make_entry, make_part
+from tests.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +115,7 @@ def test_hits_fall_in_relevance_and_ties_are_in_the_order_of_names(catalog, quer
 
 
 @pytest.mark.requirement("REL-3")
-@pytest.mark.parametrize(
+@rows(
     ("query", "right", "twin"),
     [
         ("turn text to speech", "text_to_speech", "speech_to_text"),
@@ -188,7 +189,7 @@ def test_of_many_tagged_tools_the_best_are_found() -> None:
 
 
 @pytest.mark.requirement("REL-5")
-@pytest.mark.parametrize("query", ["", "  ", "quux", "?!"])
+@rows("query", ["", "  ", "quux", "?!"])
 def test_nothing_known_finds_nothing(query: str) -> None:
     assert search(described(song="plays"), query) == ()
 
@@ -199,7 +200,7 @@ def test_no_hits_are_given_when_none_are_wanted() -> None:
 
 
 @pytest.mark.requirement("REL-10")
-@pytest.mark.parametrize(
+@rows(
     "query",
     [
         "create_issue",
@@ -253,13 +254,13 @@ def test_any_spelling_of_any_name_is_first(catalog, data) -> None:
 
 
 @pytest.mark.requirement("REL-11")
-@pytest.mark.parametrize("query", ["get_user", "getUser"])
+@rows("query", ["get_user", "getUser"])
 def test_of_two_spellings_the_one_asked_for_is_first(query: str) -> None:
     assert found(described(getUser="", get_user=""), query)[0] == f"one:{query}"
 
 
 @pytest.mark.requirement("REL-12")
-@pytest.mark.parametrize(
+@rows(
     "query", ["create_isue", "craete_issue", "create_issues", "github:creat_issue", "creat isuse"]
 )
 def test_a_mistyped_name_is_first(query: str) -> None:
@@ -309,7 +310,7 @@ def test_a_slip_between_two_names_favours_neither() -> None:
 
 
 @pytest.mark.requirement("REL-20", "REL-21", "REL-22")
-@pytest.mark.parametrize(
+@rows(
     ("name", "description", "query"),
     [
         pytest.param("getUserByID", "", "the id of a user", id="camel case"),
@@ -352,7 +353,7 @@ def test_polite_words_change_nothing(catalog) -> None:
 
 
 @pytest.mark.requirement("REL-26")
-@pytest.mark.parametrize(
+@rows(
     ("query", "expected"),
     [("web page", "one:a"), ("filesystem", "one:b"), ("zebrra", "one:c")],
 )
@@ -370,7 +371,7 @@ def test_the_path_of_an_address_counts_for_nothing() -> None:
 
 
 @pytest.mark.requirement("REL-28")
-@pytest.mark.parametrize("query", ["what time is it in Tokyo", "Which time?", "how much time"])
+@rows("query", ["what time is it in Tokyo", "Which time?", "how much time"])
 def test_a_question_asks_to_get_something(query: str) -> None:
     catalog = described(convert_time="the time elsewhere", get_current_time="the time elsewhere")
 
@@ -450,7 +451,7 @@ def test_a_search_within_some_tools_finds_what_a_search_of_all_finds_of_them(
 
 
 @pytest.mark.requirement("REL-40")
-@pytest.mark.parametrize("share", [2, 10, 40])
+@rows("share", [2, 10, 40])
 def test_a_search_within_many_tools_finds_what_a_filter_of_all_leaves(share: int) -> None:
     words = ("zebra", "yak", "fox", "lion", "owl", "gnu", "ape")
     entries = [
@@ -552,7 +553,7 @@ def test_a_saved_index_leaves_out_what_was_struck() -> None:
 
 
 @pytest.mark.requirement("REL-44")
-@pytest.mark.parametrize(
+@rows(
     ("descriptions", "damage", "catalog"),
     [
         pytest.param({}, b"x", described(song="plays"), id="damaged"),
@@ -569,11 +570,11 @@ def test_a_saved_index_that_does_not_fit_is_not_used(descriptions, damage, catal
 
 
 @pytest.mark.requirement("REL-70")
-@pytest.mark.parametrize(
+@rows(
     "name",
     ["MySQL", "GitHub", "BibTeX", "OpenAPI", "YouTube", "iPhone", "GraphQL", "NoSQL", "macOS"],
 )
-@pytest.mark.parametrize("spelled", [str, str.lower])
+@rows("spelled", [str, str.lower])
 def test_a_name_in_mixed_case_finds_its_tool_before_those_with_a_part_of_it(
     name: str, spelled: Callable[[str], str]
 ) -> None:
@@ -593,7 +594,7 @@ def test_a_name_in_mixed_case_finds_its_tool_before_those_with_a_part_of_it(
 
 
 @pytest.mark.requirement("REL-46")
-@pytest.mark.parametrize("request_", ["ls -la", "ps aux", "rm CA sid", "list indices"])
+@rows("request_", ["ls -la", "ps aux", "rm CA sid", "list indices"])
 def test_commands_are_not_taken_for_another_language(request_: str) -> None:
     assert default_lexicon().detect_language(request_) is None
 
@@ -623,7 +624,7 @@ def test_what_is_not_wanted_finds_nothing_more(catalog, wanted, form) -> None:
 
 
 @pytest.mark.requirement("REL-73")
-@pytest.mark.parametrize(
+@rows(
     ("query", "first"),
     [
         ("put the mail into my drafts, but don't send it", "create_draft"),

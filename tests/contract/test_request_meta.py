@@ -16,6 +16,7 @@ from discovery_server.gateway import Gateway
 from tests.contract.test_modes import Session, client_of
 from tests.engines import Folder
 from tests.factories import make_definition
+from tests.rows import rows
 from tests.servers.offerings import World, prompt, resource
 from tests.unit.server.wire import MODERN, request
 
@@ -58,7 +59,7 @@ async def asked(client: Session, method: str, params: JSONObject, meta: JSONObje
 @pytest.mark.thorough
 @pytest.mark.parametrize("client_era", ["legacy", "modern"])
 @pytest.mark.parametrize("server_era", ["legacy", "modern"])
-@pytest.mark.parametrize("kind", REQUESTS)
+@rows("kind", REQUESTS)
 @pytest.mark.requirement("SRV-63")
 async def test_the_members_of_a_client_reach_the_server_unchanged(
     tmp_path: Path, client_era: str, server_era: str, kind: str
@@ -106,7 +107,7 @@ async def test_they_are_neither_recorded_nor_logged(
     assert "not-a-known-secret" not in caplog.text
 
 
-@pytest.mark.parametrize("meta", [None, [], "x", {}, {"progressToken": 1}])
+@rows("meta", [None, [], "x", {}, {"progressToken": 1}])
 def test_without_members_nothing_is_added(meta: Any) -> None:
     assert not passed_meta(meta)
 

@@ -21,6 +21,7 @@ from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
 from tests.contract.fleet import FLEET, TOOLS
 from tests.factories import make_tool
+from tests.rows import rows
 
 BRIEF = TimeLimit(search=0.002, total=0.02)
 ENABLED = Verdict()
@@ -109,7 +110,7 @@ def test_order_of_patterns_is_irrelevant(patterns: tuple[str, ...], tool: Tool, 
 
 
 @pytest.mark.requirement("RUL-10")
-@pytest.mark.parametrize(
+@rows(
     ("patterns", "expected"),
     [
         pytest.param((), True, id="an empty list matches everything"),
@@ -141,7 +142,7 @@ def test_negation_is_complement(pattern: str, tool: Tool) -> None:
 
 
 @pytest.mark.requirement("RUL-13")
-@pytest.mark.parametrize(
+@rows(
     ("pattern", "expected"),
     [
         pytest.param("github:get_*", True, id="a glob"),
@@ -166,7 +167,7 @@ def test_server_restricts_the_whole_rule() -> None:
 
 
 @pytest.mark.requirement("RUL-15")
-@pytest.mark.parametrize(
+@rows(
     ("stated", "expected"),
     [
         pytest.param({"destructiveHint": True}, True, id="the same value"),
@@ -184,9 +185,7 @@ def test_annotations_match_what_is_stated(stated: object, *, expected: bool) -> 
 
 
 @pytest.mark.requirement("RUL-16")
-@pytest.mark.parametrize(
-    "text", ["", "!", "x" * 1001, "/(/", "/x", "/x/g", "{1..9999}", "/(a{999}){999}/"]
-)
+@rows("text", ["", "!", "x" * 1001, "/(/", "/x", "/x/g", "{1..9999}", "/(a{999}){999}/"])
 def test_unusable_pattern_is_refused_with_its_text_and_the_reason(text: str) -> None:
     with pytest.raises(PatternError) as caught:
         Pattern.parse(text)
@@ -196,7 +195,7 @@ def test_unusable_pattern_is_refused_with_its_text_and_the_reason(text: str) -> 
 
 
 @pytest.mark.requirement("RUL-20")
-@pytest.mark.parametrize(
+@rows(
     "name",
     [
         pytest.param("\uff44\uff45lete_repo", id="full-width letters"),
@@ -205,7 +204,7 @@ def test_unusable_pattern_is_refused_with_its_text_and_the_reason(text: str) -> 
         pytest.param("\U0001d41delete_repo", id="a mathematical letter"),
     ],
 )
-@pytest.mark.parametrize(
+@rows(
     "rules",
     [
         pytest.param([DELETES], id="a rule that disables"),
@@ -225,7 +224,7 @@ def test_look_alike_of_another_script_is_another_letter() -> None:
 
 @pytest.mark.requirement("RUL-21", "RUL-22")
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("enabled", [True, False])
+@rows("enabled", [True, False])
 def test_slow_expression_is_cut_off_reported_and_enables_nothing(*, enabled: bool) -> None:
     origin = Origin("discovery.yaml", 7, 5)
     judge = ToolRules([Rule((SLOW,), enabled=enabled, origin=origin)], limit=BRIEF)
@@ -238,8 +237,8 @@ def test_slow_expression_is_cut_off_reported_and_enables_nothing(*, enabled: boo
 
 @pytest.mark.requirement("RUL-22")
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.parametrize(
+@rows("enabled", [True, False])
+@rows(
     "asked",
     [
         pytest.param({"patterns": (f"!{SLOW}",)}, id="a slow exception"),
@@ -263,8 +262,8 @@ def test_in_doubt_a_tool_stays_disabled(
 
 @pytest.mark.requirement("RUL-22")
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("asked", [{"patterns": (f"!{SLOW}",)}, {"has_tags": (f"!{SLOW}",)}])
-@pytest.mark.parametrize("enabled", [True, False])
+@rows("asked", [{"patterns": (f"!{SLOW}",)}, {"has_tags": (f"!{SLOW}",)}])
+@rows("enabled", [True, False])
 def test_in_doubt_a_server_stays_disabled(
     asked: dict[str, tuple[str, ...]], *, enabled: bool
 ) -> None:
@@ -279,7 +278,7 @@ def renamed_to(name: str) -> Tool:
 
 
 @pytest.mark.requirement("OVR-20")
-@pytest.mark.parametrize(
+@rows(
     ("rule", "matches"),
     [
         pytest.param(Rule(("given",), enabled=True), True, id="enables by the server's name"),

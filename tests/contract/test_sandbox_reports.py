@@ -15,6 +15,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.doctor import checks
 from discovery_engine.upstream.stdio.sandbox.choice import Choice
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
+from tests.rows import rows
 from tests.servers.programs import HERE
 
 SERVER = HERE / "trespassing_server.py"
@@ -94,7 +95,7 @@ def test_health_shows_the_sandbox_of_an_open_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SBX-22")
-@pytest.mark.parametrize("words", ["inspect a", "health a", "list"])
+@rows("words", ["inspect a", "health a", "list"])
 def test_the_sandbox_of_a_server_is_shown_while_it_does_not_run(tmp_path: Path, words: str) -> None:
     entry = {**ENTRY, "sandbox": {"read": [str(SERVER)], "network": True}}
     said(tmp_path, "refresh", "a", a=entry)

@@ -18,6 +18,7 @@ import pytest
 from discovery_engine import scanner
 from discovery_engine.scanner import Finding, FindingKind, Neighbours, scan, scan_catalog
 from discovery_engine.tools.model import ServerName, Tool
+from tests.rows import rows
 
 DATA = Path(__file__).with_name("scanner_development")
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def share_with_alarm(rows: list[dict[str, Any]]) -> float:
 
 
 @pytest.mark.requirement("SCN-3")
-@pytest.mark.parametrize(
+@rows(
     ("name", "least"),
     [
         pytest.param("poisoned", 0.76, id="known wordings"),
@@ -73,13 +74,13 @@ def test_recall_on_the_development_data_does_not_fall(name: str, least: float) -
 
 
 @pytest.mark.requirement("SCN-3")
-@pytest.mark.parametrize("name", ["innocent", "second_innocent", "third_innocent"])
+@rows("name", ["innocent", "second_innocent", "third_innocent"])
 def test_false_alarms_on_the_development_data_do_not_rise(name: str) -> None:
     assert share_with_alarm(examples(name)) <= 0.01
 
 
 @pytest.mark.requirement("SCN-7")
-@pytest.mark.parametrize("name", ["innocent", "honest", "second_innocent", "third_innocent"])
+@rows("name", ["innocent", "honest", "second_innocent", "third_innocent"])
 def test_no_honest_tool_of_the_development_data_is_severe(name: str) -> None:
     assert [example["id"] for example in examples(name) if is_severe(example)] == []
 
@@ -92,7 +93,7 @@ def test_severe_findings_of_known_wordings_do_not_get_fewer() -> None:
 
 
 @pytest.mark.requirement("SCN-9")
-@pytest.mark.parametrize("author", ["", "second_", "third_"])
+@rows("author", ["", "second_", "third_"])
 def test_weights_carry_over_to_an_author_who_was_left_out(author: str) -> None:
     manifest = json.loads((ROOM / "signal_weights.manifest.json").read_text("utf-8"))
 

@@ -29,6 +29,7 @@ from discovery_engine.upstream.connection import admitted_transport
 from tests.contract.discovery import Discovery
 from tests.engines import Folder
 from tests.forked import Preloaded
+from tests.rows import rows
 from tests.servers.programs import eventually
 
 VALUE = "s3cr3t-canary-0123456789"
@@ -212,7 +213,7 @@ def test_where_others_could_see_it_a_program_is_refused(
 
 @pytest.mark.thorough
 @pytest.mark.requirement("SEC-13")
-@pytest.mark.parametrize(
+@rows(
     ("code", "reason"),
     [
         pytest.param(
@@ -301,7 +302,7 @@ def test_a_program_gets_no_secret_of_the_gateway_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SEC-13")
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "${command:pass show github}",

@@ -14,6 +14,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.merge_patch import merge_patch
 from tests.api_server import Api, served
 from tests.engines import Folder, entry, good
+from tests.rows import rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-22")]
 
@@ -245,7 +246,7 @@ PATCHED = [  # of RFC 7396
 ]
 
 
-@pytest.mark.parametrize(("value", "patch", "merged"), PATCHED)
+@rows(("value", "patch", "merged"), PATCHED)
 def test_a_merge_patch_does_what_its_standard_says(
     value: JSONObject, patch: JSONObject, merged: JSONObject
 ) -> None:

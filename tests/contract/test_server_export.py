@@ -25,6 +25,7 @@ from discovery_engine.owner.server_export import ExportClient, export_server
 from discovery_engine.tools.model import ServerName
 from tests.api_server import served
 from tests.engines import Folder, good
+from tests.rows import rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-25")]
 
@@ -93,8 +94,8 @@ def test_what_is_exported_is_the_same_server_to_the_reader_of_the_client(
     assert found.transport == local
 
 
-@pytest.mark.parametrize("client", FILES)
-@pytest.mark.parametrize("kind", ["auto", "http", "sse"])
+@rows("client", FILES)
+@rows("kind", ["auto", "http", "sse"])
 def test_a_remote_server_is_exported_with_its_address_and_kind(
     tmp_path: Path, client: ExportClient, kind: str
 ) -> None:
@@ -107,8 +108,8 @@ def test_a_remote_server_is_exported_with_its_address_and_kind(
     assert found.kind == kind or "auto" in (kind, found.kind)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("transport", [LOCAL, REMOTE], ids=["local", "remote"])
+@rows("client", CLIENTS)
+@rows("transport", [LOCAL, REMOTE], ids=["local", "remote"])
 def test_no_value_of_a_secret_is_exported_and_what_is_needed_is_named(
     client: ExportClient, transport: StdioTransport | RemoteTransport
 ) -> None:

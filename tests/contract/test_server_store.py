@@ -22,6 +22,7 @@ from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.trust.decisions import Approval
 from tests.contract import damages
 from tests.contract.damages import DATABASE, JOURNAL
+from tests.rows import rows
 
 SCOPE = "/home/someone/discovery.yaml"
 OTHER = "/home/someone/else.yaml"
@@ -129,8 +130,8 @@ def test_each_change_is_a_decision_with_a_number(store: Registry) -> None:
 
 
 @pytest.mark.requirement("OWN-3")
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("copy", [DATABASE, JOURNAL])
+@rows("damage", DAMAGES)
+@rows("copy", [DATABASE, JOURNAL])
 def test_one_copy_restores_the_servers_that_the_other_lost(
     tmp_path: Path, copy: str, damage: Callable[[Path], None]
 ) -> None:
@@ -150,7 +151,7 @@ def test_one_copy_restores_the_servers_that_the_other_lost(
 
 
 @pytest.mark.requirement("OWN-3")
-@pytest.mark.parametrize("column", ["content", "name"])
+@rows("column", ["content", "name"])
 def test_a_row_that_was_changed_is_restored_before_it_is_read(tmp_path: Path, column: str) -> None:
     with open_sqlite(tmp_path / DATABASE) as store:
         store.save_servers(SCOPE, [MAIL])

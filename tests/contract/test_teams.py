@@ -30,6 +30,7 @@ from discovery_server.shown_engines import ShownEngines
 from discovery_server.token_limits import NO_LIMITS
 from tests.engines import Folder
 from tests.factories import make_catalog, make_definition, make_part, make_server, make_settings
+from tests.rows import rows
 from tests.told import Told
 
 QUERIES = (
@@ -185,7 +186,7 @@ async def test_a_search_is_as_if_nothing_else_was_there(tmp_path: Path, search: 
 
 
 @pytest.mark.requirement("SCP-1")
-@pytest.mark.parametrize(
+@rows(
     ("written", "said"),
     [
         pytest.param([], "names no team and no user", id="an empty list"),

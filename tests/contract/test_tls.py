@@ -27,6 +27,7 @@ from tests.certificates import DAY, NOW, make_certificate
 from tests.e2e.serving import Home, listening_at
 from tests.engines import Folder, good
 from tests.factories import make_offering_entry, make_part
+from tests.rows import rows
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.web import SessionClient, result_of, running, service_of
 from tests.unit.server.wire import request
@@ -81,7 +82,7 @@ async def test_mcp_the_api_events_and_the_page_are_served_over_tls(
 
 
 @pytest.mark.requirement("API-34")
-@pytest.mark.parametrize(("origin", "is_secure"), [("https", True), ("http", False)])
+@rows(("origin", "is_secure"), [("https", True), ("http", False)])
 async def test_the_cookie_is_secure_where_the_browser_uses_https(
     origin: str, *, is_secure: bool
 ) -> None:
@@ -106,7 +107,7 @@ def _without(files: TlsFiles, _: Path) -> TlsFiles:
 
 
 @pytest.mark.requirement("API-35")
-@pytest.mark.parametrize(
+@rows(
     ("spoil", "about", "message"),
     [
         (lambda f, d: replace(f, certificate=d / "none.pem"), "none.pem", "there is no such file"),
@@ -142,8 +143,8 @@ def test_files_that_cannot_be_used_are_refused_with_the_file_and_the_reason(
 
 
 @pytest.mark.requirement("API-35")
-@pytest.mark.parametrize(("field", "option"), [("certificate", "--tls-cert"), ("key", "--tls-key")])
-@pytest.mark.parametrize("name", ["none.pem", ""])
+@rows(("field", "option"), [("certificate", "--tls-cert"), ("key", "--tls-key")])
+@rows("name", ["none.pem", ""])
 def test_a_file_that_cannot_be_read_names_its_option_and_a_next_step(
     tmp_path: Path, field: str, option: str, name: str
 ) -> None:
@@ -292,7 +293,7 @@ async def test_serve_prints_an_address_of_https_that_clients_verify(tmp_path: Pa
 
 
 @pytest.mark.requirement("API-35")
-@pytest.mark.parametrize(
+@rows(
     "options",
     [
         ["--http", "127.0.0.1:0", "--tls-cert", "own.pem"],

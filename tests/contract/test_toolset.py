@@ -34,6 +34,7 @@ from tests.contract.test_modes import ISSUES as CREATE_ISSUE
 from tests.contract.test_modes import opened
 from tests.engines import Folder, good, heard, pid_of
 from tests.factories import make_definition, make_part, make_tool
+from tests.rows import rows
 from tests.servers.programs import fault_server, text_of
 from tests.told import Told
 from tests.unit.server.fakes import FakeEngine, make_engine, make_view
@@ -179,7 +180,7 @@ async def test_a_request_that_nothing_fits_binds_nothing_and_a_long_one_is_read_
 
 
 @pytest.mark.requirement("FRM-5")
-@pytest.mark.parametrize(
+@rows(
     ("own", "shown"),
     [
         pytest.param({}, {"type": "object", "properties": {}}, id="nothing"),
@@ -685,7 +686,7 @@ async def test_a_function_has_a_name_a_docstring_and_a_signature_from_the_schema
     assert "INVALID_ARGUMENTS" in await function(title=1, any=None)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("block", "part", "text"),
     [
         ({"type": "text", "text": "a"}, TextPart("a"), "a"),
@@ -723,7 +724,7 @@ def test_content_is_neutral_parts_and_what_is_not_valid_is_text(
 
 
 @pytest.mark.requirement("FRM-100")
-@pytest.mark.parametrize(
+@rows(
     ("texts", "structured", "added"),
     [
         pytest.param(["3 rows"], {"rows": [1, 2, 3]}, ['{"rows": [1, 2, 3]}'], id="a summary"),

@@ -23,6 +23,7 @@ from tests.factories import (
     make_server,
     make_settings,
 )
+from tests.rows import rows
 from tests.unit.cli.backends import NOW, run, view_of
 from tests.unit.server.fakes import FakeEngine
 
@@ -72,7 +73,7 @@ def test_a_hidden_match_is_named_to_its_owner_with_its_rule_before_anything_else
 
 
 @pytest.mark.requirement("ANS-20")
-@pytest.mark.parametrize("command", ["inspect", "execute"])
+@rows("command", ["inspect", "execute"])
 def test_a_hidden_tool_that_was_meant_is_named_to_its_owner(command: str) -> None:
     done = run(command, "git", "git_comit", recalled=guarded())
 

@@ -27,6 +27,7 @@ from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
+from tests.rows import rows
 
 DENY = Rule(("drop_*",), enabled=False)
 
@@ -79,7 +80,7 @@ class TestNotices:
     def test_all_servers_are_spoken_for_where_none_is_named(self) -> None:
         assert said(VIEW.search("send_mail").notices) == [OUTAGE, REVIEW, UNPINNED]
 
-    @pytest.mark.parametrize(
+    @rows(
         ("server", "query", "notices"),
         [
             ("alpha", "read_page", [REVIEW, UNPINNED]),
@@ -100,7 +101,7 @@ class TestNotices:
             [notice] = answer.notices
             assert "were lost (noticed 1970-01-01 00:01 UTC)" in notice.message
 
-    @pytest.mark.parametrize("within", [{}, {"server": "alpha"}])
+    @rows("within", [{}, {"server": "alpha"}])
     def test_a_disabled_tool_that_fits_better_is_counted_and_named_to_its_owner(
         self, within: dict[str, str]
     ) -> None:
@@ -109,7 +110,7 @@ class TestNotices:
         assert hidden.message == "1 tool that matches is disabled: a rule of the owner"
         assert hidden.to_owner == "alpha:drop_page is disabled: rule 1"
 
-    @pytest.mark.parametrize("within", [{"server": "beta"}, {"tags": ["mail"]}])
+    @rows("within", [{"server": "beta"}, {"tags": ["mail"]}])
     def test_a_disabled_tool_elsewhere_is_not_counted(self, within: dict[str, Any]) -> None:
         assert not any(
             "disabled" in one for one in said(VIEW.search("drop_page", **within).notices)
@@ -176,7 +177,7 @@ class TestSeeing:
             answer = VIEW.search(name, include_disabled=True)
             assert f"alpha:{name}" not in found(answer)
 
-    @pytest.mark.parametrize(
+    @rows(
         ("tool", "command"),
         [("new_page", "discovery review alpha"), ("old_page", "discovery lock --check")],
     )

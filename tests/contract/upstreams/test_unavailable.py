@@ -16,6 +16,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState
+from tests.rows import rows
 from tests.servers.programs import (
     call,
     fault_server,
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@rows(
     ("server", "kind", "said"),
     [
         pytest.param(program("no-such-program"), "not_found", "not on the PATH", id="missing"),
@@ -103,7 +104,7 @@ async def test_a_program_that_cannot_be_connected_is_explained(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@rows(
     ("mode", "kind", "said"),
     [
         pytest.param("status_401", "auth", "HTTP 401", id="401"),
@@ -135,7 +136,7 @@ ELSEWHERE = 'a redirect to "https://new.example:8443", which is not followed'
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@rows(
     ("redirect", "said"),
     [
         pytest.param("301 https://me:k3y@new.example:8443/k3y?k3y#k3y", ELSEWHERE, id="301"),
@@ -170,7 +171,7 @@ async def test_a_redirect_is_explained_by_the_host_it_leads_to(redirect: str, sa
     assert "k3y" not in told
 
 
-@pytest.mark.parametrize(
+@rows(
     ("mode", "kind", "said"),
     [
         pytest.param("status_401", "auth", "HTTP 401", id="401"),
@@ -194,7 +195,7 @@ async def test_an_event_stream_that_cannot_be_connected_is_explained(
     assert said in caught.value.reason
 
 
-@pytest.mark.parametrize(
+@rows(
     ("url", "kind", "said"),
     [
         pytest.param(
@@ -243,7 +244,7 @@ async def test_the_last_words_of_a_crashed_program_are_kept() -> None:
     assert caught.value.stderr == "reading the settings\nno licence found"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("server", "field"),
     [
         pytest.param(fault_server(env={"TOKEN": "${NO_TOKEN}"}), "env.TOKEN", id="env"),
