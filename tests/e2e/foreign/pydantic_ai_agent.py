@@ -35,7 +35,7 @@ async def main(command: str, *arguments: str) -> None:
         return ModelResponse(parts=[part])
 
     transport = StdioTransport(command, list(arguments), env=dict(os.environ))
-    agent = Agent(FunctionModel(answer), toolsets=[MCPToolset(transport)])
+    agent = Agent(FunctionModel(answer), toolsets=[MCPToolset(transport, init_timeout=60)])
     async with agent:
         run = await agent.run("Say hello")
     found, executed = returned(run.all_messages())
