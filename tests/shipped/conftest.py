@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from scripts.frameworks import constraints
 from tests.e2e.serving import Home
 from tests.forked import Preloaded, preloaded
 from tests.servers.programs import HERE
@@ -116,7 +117,7 @@ def plain(of_run: Path, wheel: Path) -> Installation:
     """The installation without extras."""
     folder = of_run / "plain"
     with _made_once(folder) as is_made:
-        return Installation(folder) if is_made else install(folder, str(wheel))
+        return Installation(folder) if is_made else install(folder, wheel)
 
 
 @pytest.fixture(scope="session")
@@ -126,12 +127,15 @@ def forked(plain: Installation) -> Iterator[Preloaded]:
         yield run
 
 
-def install(folder: Path, requirement: str) -> Installation:
+def install(folder: Path, wheel: Path, extra: str = "") -> Installation:
     """Make an environment; what `uv` has in its cache needs no network."""
+    versions = folder.with_suffix(".txt")
+    versions.write_text(constraints(extra), "utf-8")
+    requirement = f"{wheel}[{extra}]" if extra else wheel
     uv = Path(sys.executable).with_name("uv")
     make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder]
     subprocess.run(make, check=True)
-    command = [uv, "pip", "install", "--quiet", "--python", folder, requirement]
+    command = [uv, "pip", "install", "--quiet", "--python", folder, "-c", versions, requirement]
     if subprocess.run([*command, "--offline"], check=False, capture_output=True).returncode:
         subprocess.run(command, check=True)
     return Installation(folder)

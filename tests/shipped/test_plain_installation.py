@@ -183,7 +183,7 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
 def test_an_extra_installs_what_needs_it(
     extra: str, wheel: Path, home: PlainHome, tmp_path: Path
 ) -> None:
-    installed = install(tmp_path / "environment", f"{wheel}[{extra}]")
+    installed = install(tmp_path / "environment", wheel, extra)
 
     def run(words: list[str], environ: dict[str, str]) -> str:
         command = [installed.folder / "bin" / "discovery", *words]
