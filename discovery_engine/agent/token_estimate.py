@@ -14,6 +14,7 @@ and lines. Agents read the same words again and again: the price of a word is co
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
@@ -52,6 +53,8 @@ _PRICES = {
 _LONG_WORD = (6, 2)
 _ENDLESS_WORD = (12, 5)  # in addition: no natural word, so its letters are tokenized in groups
 _LONG_MARK = (2, 7)
+_ENDLESS = 40  # characters of a piece that is divided rather than left out
+_FURTHER = min(_LONG_WORD[1] + _ENDLESS_WORD[1], _LONG_MARK[1])  # of each of its characters
 _SHORT = min(_LONG_WORD[0], _ENDLESS_WORD[0])  # characters of most words
 _ACCENT = 10  # of a letter beyond ASCII in a word
 
@@ -74,14 +77,25 @@ def estimated_tokens(text: str) -> int:
 def end_within(text: str, tokens: int, start: int = 0) -> int:
     """The end of the longest part of `text` from `start` on that takes at most `tokens`.
 
-    Only that part is looked at, however long the text is.
+    Only that part is looked at, however long the text is. It ends behind a piece, or within one
+    that is endless: a key, a sequence, a rule of dashes.
     """
     left = tokens * UNITS
     for piece in _PIECES.finditer(text, start):
-        left -= _piece_price(piece)
-        if left < 0:
-            return piece.start()
+        price = _piece_price(piece)
+        if price > left:
+            return piece.start() + _length_within(piece, left)
+        left -= price
     return len(text)
+
+
+def _length_within(piece: re.Match[str], price: int) -> int:
+    """How much of a piece that costs more may stay; nothing of an ordinary one."""
+    if len(piece[0]) <= _ENDLESS:
+        return 0
+    kind = piece.lastgroup or "rest"
+    lengths = range(1, min(len(piece[0]), _ENDLESS + price // _FURTHER))
+    return bisect_right(lengths, price, key=lambda length: _text_price(kind, piece[0][:length]))
 
 
 def _tokens(price: int) -> int:
@@ -116,9 +130,11 @@ def _price(text: str) -> int:
 
 
 def _piece_price(piece: re.Match[str]) -> int:
-    kind = piece.lastgroup or "rest"
+    return _text_price(piece.lastgroup or "rest", piece[0])
+
+
+def _text_price(kind: str, text: str) -> int:
     price = _PRICES[kind]
-    text = piece[0]
     if kind == "word":
         accents = 0 if text.isascii() else sum(letter > "\x7f" for letter in text)
         return price + _long_price(len(text)) + accents * _ACCENT

@@ -68,6 +68,32 @@ async def test_a_text_is_read_on_by_offset_to_its_last_character(agent: Agent) -
     assert text == "".join(f"line {n} of it\n" for n in range(3000))
 
 
+@pytest.mark.requirement("RSL-1", "RSL-4")
+async def test_text_that_is_one_long_run_is_cut_within_it_and_read_on(tmp_path: Path) -> None:
+    runs = {
+        "letters": "ACGT" * 2500,
+        "small": "q" * 10_000,
+        "marks": "=" * 9000,
+        "wide": "é" * 8000,
+    }
+    wrong = []
+
+    async with agent_of(tmp_path, server={"maxResultTokens": 1000}) as agent:
+        for name, run in runs.items():
+            result = await agent.run("echo", {"value": {"id": "BRCA1", "sequence": run}})
+            cut = next(c for c in fields(result)["cut"] if c["path"].endswith("t.value.sequence"))
+            text, reads = result["structuredContent"]["value"]["sequence"], 0
+            call = {"handle": fields(result)["handle"], "path": cut["path"]}
+            fills = 700 <= result_tokens(result) <= 1000
+            while len(text) < len(run) and reads < 20:
+                more = await agent("read_result", **call, offset=len(text))
+                text, reads = text + more["content"][0]["text"], reads + 1
+            if not (fills and text == run and cut["shown"] > 200):
+                wrong.append(f"{name}: {result_tokens(result)} tokens, {cut}, {reads} reads")
+
+    assert wrong == []
+
+
 @pytest.mark.requirement("RSL-3")
 async def test_the_library_and_a_result_within_the_limit_are_not_touched(agent: Agent) -> None:
     whole = await agent.engine.execute("results", "rows", {"count": 2000})
