@@ -6,8 +6,9 @@ github.create_issue
 mcp__github__create_issue    as some hosts show it
 create_issue                 if only one server has it
 github__get_user_4k3q6yvm    the name towards clients, where it has a hash
+GitHub/createIssue           in any case, with any separators, if only one visible tool is spelt so
 
-An unknown name is an error with the nearest names; invisible tools are never suggested.
+Another unknown name is an error with the nearest names; invisible tools are never suggested.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
 _REMEMBERED = 1_000  # names
+_SUGGESTED = 5  # addresses
 _HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
 
 
@@ -45,7 +47,7 @@ class AddressBook(Struct, frozen=True, dict=True):
     """How tools are named towards clients."""
 
     def server(self, name: str) -> ServerName:
-        """The server of exactly that name, or the only one of it in another case.
+        """The server of exactly that name, or the only one of it in another spelling.
 
         Raises:
             InputTooLongError: If it is longer than any name.
@@ -54,9 +56,9 @@ class AddressBook(Struct, frozen=True, dict=True):
         require_name("name of a server", name)
         if name in self.servers:
             return ServerName(name)
-        namesakes = self._folded.get(name.casefold(), ())
-        if len(namesakes) == 1:
-            return namesakes[0]
+        for namesakes in (self._folded.get(name.casefold()), self._spelt_servers.get(_spelt(name))):
+            if namesakes and len(namesakes) == 1:
+                return namesakes[0]
         raise ServerNotFoundError(name, nearest(name, self.servers))
 
     def servers_in(self, word: str) -> list[ServerName]:
@@ -81,7 +83,10 @@ class AddressBook(Struct, frozen=True, dict=True):
         own = self._own_name(of, name)
         if found := self.catalog.get(of, own):
             return found
-        raise self._not_found(of, name, own)
+        meant = self._spelt_in(of, name)
+        if not meant and (":" in name or "__" in name):  # it names another server itself
+            meant = self._spelt_as_read(name)
+        return self._only(name, meant, otherwise=lambda: self._not_found(of, name, own))
 
     def by_client_name(self, name: str) -> Entry | None:
         """The tool that clients know by exactly this name, visible or not."""
@@ -125,7 +130,32 @@ class AddressBook(Struct, frozen=True, dict=True):
             return meant[0]
         if meant:
             raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
-        raise self._nothing_named(word)
+        # A server that is named stays the only one: otherwise `a:now` might call `an:ow`.
+        is_read = bool(self._readings(word))
+        spelt = self._spelt_as_read(word) if is_read else self._spelt_anywhere(word)
+        return self._only(word, spelt, otherwise=lambda: self._nothing_named(word))
+
+    def _only(
+        self, word: str, spelt: Iterable[Entry], *, otherwise: Callable[[], NotFoundError]
+    ) -> Entry:
+        """The only tool that is spelt so; raises the error `otherwise` if there is none."""
+        found = {entry.key: entry for entry in spelt}
+        if len(found) == 1:
+            return found.popitem()[1]
+        raise ToolAmbiguousError(word, list(map(str, found))) if found else otherwise()
+
+    def _spelt_as_read(self, word: str) -> list[Entry]:
+        return [e for server, tool in self._readings(word) for e in self._spelt_in(server, tool)]
+
+    def _spelt_anywhere(self, word: str) -> list[Entry]:
+        spelt = _spelt(word)
+        return [e for name in (spelt, spelt.removeprefix("mcp")) for e in self._spelt.get(name, ())]
+
+    def _spelt_in(self, server: ServerName, name: str) -> list[Entry]:
+        """The visible tools of a server that are spelt so, with or without its name before them."""
+        spelt = _spelt(name)
+        names = {spelt, spelt.removeprefix(_spelt(server))}
+        return [e for e in self.catalog.part(server).iter_visible() if _spelt(e.tool.name) in names]
 
     def _named(self, word: str) -> Entry | None:
         """The tool that a word names together with its server.
@@ -153,9 +183,14 @@ class AddressBook(Struct, frozen=True, dict=True):
         name, colon, _ = word.partition(":")
         if colon:
             return ServerNotFoundError(name, nearest(name, self.servers))
-        keys: dict[str, str] = {entry.tool.name: str(entry.key) for entry in self.catalog.visible}
-        near = [keys[name] for name in nearest(word, keys)]
-        return ToolNotFoundError(None, word, near, self._hidden(word, self.catalog))
+        keys: dict[str, list[ToolKey]] = {}
+        for entry in self.catalog.visible:
+            keys.setdefault(entry.tool.name, []).append(entry.key)
+        written = _spelt(word)
+        near = [key for name in nearest(word, keys) for key in keys[name]]
+        near.sort(key=lambda key: not written.startswith(_spelt(key.server)))
+        shown = list(map(str, near[:_SUGGESTED]))
+        return ToolNotFoundError(None, word, shown, self._hidden(word, self.catalog))
 
     def _not_found(self, server: ServerName, written: str, tool: str) -> ToolNotFoundError:
         part = self.catalog.part(server)
@@ -202,6 +237,27 @@ class AddressBook(Struct, frozen=True, dict=True):
                 yield server, ToolName(word[ends:])
 
     @cached_property
+    def _spelt(self) -> Mapping[str, list[Entry]]:
+        """The visible tools by their names, and by these behind their servers' names."""
+        spelt: dict[str, list[Entry]] = {}
+        for part in self.catalog.parts.values():
+            server = _spelt(part.server)
+            for entry in part.iter_visible():
+                tool = _spelt(entry.tool.name)
+                spelt.setdefault(tool, []).append(entry)
+                spelt.setdefault(server + tool, []).append(entry)
+        spelt.pop("", None)
+        return spelt
+
+    @cached_property
+    def _spelt_servers(self) -> Mapping[str, list[ServerName]]:
+        spelt: dict[str, list[ServerName]] = {}
+        for server in self.servers:
+            spelt.setdefault(_spelt(server), []).append(server)
+        spelt.pop("", None)
+        return spelt
+
+    @cached_property
     def _folded(self) -> Mapping[str, list[ServerName]]:
         """The servers by case-folded name, so that no call scans all of them."""
         folded: dict[str, list[ServerName]] = {}
@@ -213,3 +269,8 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _longest(self) -> int:
         """Characters of the longest name; case folding never shortens a name."""
         return max(map(len, self._folded), default=0)
+
+
+def _spelt(name: str) -> str:
+    """The letters and digits of a name, without case and separators."""
+    return "".join(filter(str.isalnum, name)).casefold()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.catalog import ServerPart
-from discovery_engine.errors import ServerNotFoundError, ToolAmbiguousError, ToolNotFoundError
+from discovery_engine.errors import (
+    NotFoundError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolNotFoundError,
+)
 from discovery_engine.view.addresses import AddressBook
 from tests.factories import make_catalog, make_entry, make_part
 from tests.rows import rows
@@ -122,6 +127,59 @@ def test_an_unknown_tool_is_answered_with_the_nearest(
         book(GITHUB, CLOCK).tool(server, tool)
 
     assert caught.value.nearest[0] == nearest
+
+
+BOARDS = (
+    make_part("git-hub", "create_issue", make_entry("drop_all", "git-hub", enabled=False)),
+    make_part("other", "create_issue", "get-sum", "time_zone"),
+    make_part("time", "get_current_time", "now"),
+    make_part("an", "ow", "drop-all"),
+)
+
+
+@pytest.mark.requirement("MET-10")
+@rows(
+    ("server", "tool", "meant"),
+    [
+        pytest.param(None, "git-hub/create_issue", "git-hub:create_issue", id="slash"),
+        pytest.param(None, "git-hub_create_issue", "git-hub:create_issue", id="underscore"),
+        pytest.param(None, "GitHub create issue", "git-hub:create_issue", id="blanks"),
+        pytest.param(None, "mcp.time.getCurrentTime", "time:get_current_time", id="host, humps"),
+        pytest.param(None, "Time:Get_Current_Time", "time:get_current_time", id="case"),
+        pytest.param(None, "get_sum", "other:get-sum", id="tool alone"),
+        pytest.param("Git Hub", "create-issue", "git-hub:create_issue", id="server, too"),
+        pytest.param("time", "time/get_current_time", "time:get_current_time", id="server twice"),
+        pytest.param("git-hub", "time:get_current_time", "time:get_current_time", id="another"),
+    ],
+)
+def test_case_and_separators_never_matter_if_only_one_visible_tool_can_be_meant(
+    server: str | None, tool: str, meant: str
+) -> None:
+    assert str(book(*BOARDS).tool(server, tool).key) == meant
+
+
+@rows(
+    ("server", "tool", "nearest"),
+    [
+        pytest.param(None, "createIssue", ["git-hub:create_issue", "other:create_issue"], id="two"),
+        pytest.param(
+            None,
+            "other/create_isue",
+            ["other:create_issue", "git-hub:create_issue"],
+            id="the server that was written first",
+        ),
+        pytest.param(None, "a:now", [], id="no other server than the one that is named"),
+        pytest.param(None, "time:zone", [], id="not across the colon"),
+        pytest.param("git-hub", "dropAll", [], id="no hidden tool"),
+    ],
+)
+def test_of_several_that_may_be_meant_all_are_named(
+    server: str | None, tool: str, nearest: list[str]
+) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        book(*BOARDS, make_part("a", "x")).tool(server, tool)
+
+    assert list(caught.value.nearest) == nearest
 
 
 def test_a_hidden_tool_is_never_offered() -> None:
