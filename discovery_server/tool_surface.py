@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from msgspec import Struct
 
 from discovery_engine.agent.bound_tools import BoundTools, pool_rules
+from discovery_engine.agent.called_tools import meant_meta_tool
 from discovery_engine.agent.definitions import (
     EXECUTE_STEPS,
     META_TOOLS,
@@ -98,7 +99,8 @@ class MetaSurface:
     def call(self, name: str, arguments: JSONObject) -> Call:
         """As `ToolSurface`."""
         if tool := self._tools.get(name):
-            return Call(self._engine, tool, arguments)
+            meant = meant_meta_tool(self._tools, tool, arguments, self._engine.view)
+            return Call(self._engine, *meant)
         names = ", ".join(self._tools)
         hint = f"this server has {names}; other tools are called through {_EXECUTE.name}"
         raise _unknown_tool(name, hint)

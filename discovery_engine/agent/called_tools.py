@@ -1,16 +1,46 @@
-"""The tools of servers that a call of a meta-tool calls."""
+"""What a call of a meta-tool calls: tools of servers, or another meta-tool."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.meta_arguments import MetaArguments
 from discovery_engine.agent.steps.call_steps import read_steps
+from discovery_engine.errors import DiscoveryError, NotFoundError
 
 if TYPE_CHECKING:
     from discovery_engine.agent.definitions import MetaTool
+    from discovery_engine.view.view import View
+
+_SEPARATORS = re.compile(r":|__|[./]")
+
+
+def meant_meta_tool(
+    tools: Mapping[str, MetaTool], tool: MetaTool, arguments: JSONObject, view: View
+) -> tuple[MetaTool, JSONObject]:
+    """The meta-tool that a call of `execute_tool` names, with its arguments; else that call.
+
+    The tool of a server that has the name of a meta-tool comes first.
+    """
+    names = tuple(tools)
+    # Most calls name the tool of a server, and pay for no second reading.
+    words = (value for value in arguments.values() if isinstance(value, str))
+    if tool.name != "execute_tool" or not any(word.endswith(names) for word in words):
+        return tool, arguments
+    with suppress(DiscoveryError):
+        given = MetaArguments(arguments, tool.input_schema, tool.name)
+        server, name = given.called_tool()
+        inner = tools.get(_SEPARATORS.split(name)[-1])
+        if inner and (server is None or server not in view.settings.by_name):
+            try:
+                view.find(None, name)
+            except NotFoundError:
+                return meant_meta_tool(tools, inner, given.mapping("arguments"), view)
+    return tool, arguments
 
 
 def called_tools(tool: MetaTool, arguments: JSONObject) -> Iterator[tuple[str | None, str]]:

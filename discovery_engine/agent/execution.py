@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.json import JSONObject
@@ -12,6 +13,7 @@ from discovery_engine.agent.render.calls import preview_result, unchecked_result
 from discovery_engine.agent.results.presentation import read_on, shortened_result
 from discovery_engine.agent.results.query import PathQuery
 from discovery_engine.agent.results.selection import selected
+from discovery_engine.errors import DiscoveryError
 from discovery_engine.limits import require_query
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ async def execute_tool(
     query = PathQuery(expression) if expression else None  # a mistake is answered before the call
     is_dry_run = arguments.flag("dryRun")
     await wait_for_first_listing(engine, server)
+    if (word := arguments.written("arguments")) not in (None, "arguments"):
+        given = _as_own(engine, server, tool, word, given)
     if is_dry_run:
         return preview_result(await engine.preview(server, tool, given, max_wait=LONGEST_START))
     result = await call_tool(engine, server, tool, given, caller)
@@ -39,6 +43,16 @@ async def execute_tool(
     if query is not None:
         result = await selected(engine, result, query, caller)
     return await shortened_result(engine, server, tool, result, caller)
+
+
+def _as_own(
+    engine: ScopedEngine, server: str | None, tool: str, word: str, given: JSONObject
+) -> JSONObject:
+    """What was written under another word for `arguments`: of that argument, if the tool has it."""
+    with suppress(DiscoveryError):
+        if word in {one.name for one in engine.view.find(server, tool).tool.parameters}:
+            return {word: given}
+    return given
 
 
 async def task_state(engine: ScopedEngine, handle: str, caller: Caller) -> JSONObject:

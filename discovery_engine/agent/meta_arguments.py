@@ -1,23 +1,51 @@
 """The arguments of a meta-tool, as a model wrote them.
 
 Reading is lenient where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as
-JSON text, `max_tokens` for `maxTokens`); any other mistake is answered with the signature. An
-unknown name is an error: most often it is an argument of the upstream tool, one level too high.
+JSON text, `max_tokens` for `maxTokens`, `params` for `arguments`); any other mistake is answered
+with the signature. An unknown name is an error: most often it is an argument of the upstream tool,
+one level too high.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import chain
 
 from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
 
 _NAMES = 32  # arguments; more than the spellings of all arguments of a meta-tool
 _SHOWN = 40  # characters of a value that is refused
 _DIGITS = 18  # of a number in quotes; Python refuses thousands of them
+_ARGUMENTS = "arguments"
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
+
+
+_FOR_ARGUMENTS = frozenset(map(_folded, WORDS_FOR_ARGUMENTS))
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_FOR_ARGUMENTS, (_ARGUMENTS,)),
+    **dict.fromkeys(("toolname", "function", "functionname"), ("tool",)),
+    **dict.fromkeys(("servername", "serverid", "mcpserver", "mcpservername"), ("server",)),
+    **dict.fromkeys(("q", "search", "searchquery", "request", "text"), ("query",)),
+    "name": ("tool", "server"),
+}
+"""What models call the arguments of meta-tools, folded; the first that there is is meant."""
+
+
+def meant_argument(name: str, known: Collection[str]) -> str | None:
+    """The argument among `known` that a name spells, or is another word for; None for none."""
+    if name in known:
+        return name
+    folded = _folded(name)
+    spelt = (one for one in known if _folded(one) == folded)
+    return next(chain(spelt, (one for one in _WORDS.get(folded, ()) if one in known)), None)
 
 
 class MetaArgumentsError(DiscoveryError):
@@ -36,12 +64,13 @@ class MetaArguments:
         self._required = schema.get("required", [])
         self._tool = tool
         self._given: JSONObject = {}
+        self._written: dict[str, str] = {}
         limits.require_names(f"argument of {tool}", given, most=_NAMES)
-        for name, value in given.items():
-            known = self._known(name)
+        for name, value in self._unwrapped(given).items():
+            known = self._known(name, value, given)
             if known in self._given:
                 raise self._error(f"{known} is given twice")
-            self._given[known] = value
+            self._given[known], self._written[known] = value, name
 
     def optional_text(self, name: str) -> str | None:
         """A text; None if it is missing or blank."""
@@ -67,6 +96,10 @@ class MetaArguments:
         if value is None:
             raise self.missing(name)
         return value
+
+    def written(self, name: str) -> str | None:
+        """How an argument is called by the caller; None if it is missing."""
+        return self._written.get(name)
 
     def called_tool(self) -> tuple[str | None, str]:
         """The server, if it is named apart, and the tool that is to be called."""
@@ -133,21 +166,41 @@ class MetaArguments:
         """The error that one of `names` is required."""
         return self._error(f"{' or '.join(names)} is required")
 
-    def _known(self, name: str) -> str:
-        """The schema's name of an argument, in any spelling."""
+    def _unwrapped(self, given: JSONObject) -> JSONObject:
+        """The arguments, if all of them stand in one that is no argument of this tool."""
+        if len(given) != 1:
+            return given
+        [(name, content)] = given.items()
+        if _folded(name) not in _FOR_ARGUMENTS or not isinstance(content, dict) or not content:
+            return given
+        is_meant = all(meant_argument(inner, self._properties) for inner in content)
+        return content if is_meant and set(self._required) <= self._names(content) else given
+
+    def _names(self, given: JSONObject) -> set[str | None]:
+        return {meant_argument(name, self._properties) for name in given}
+
+    def _known(self, name: str, value: JSONValue, given: JSONObject) -> str:
+        """The schema's name of an argument, in any spelling, or by another word for it."""
         if name in self._properties:
             return name
-        matching = [known for known in self._properties if _folded(known) == _folded(name)]
-        if not matching:
-            raise self._error(self._unknown_argument(name))
-        return matching[0]
+        known = meant_argument(name, self._properties)
+        if known is None:
+            raise self._error(self._unknown_argument(name, given))
+        is_other_word = _folded(known) != _folded(name)
+        if is_other_word and known in given:  # then this one is probably the upstream tool's own
+            raise self._error(self._unknown_argument(name, given))
+        if is_other_word and known == _ARGUMENTS and not _is_object(value):
+            raise self._error(
+                f"{name!r} is not an argument of {self._tool}; use `{known}`, an object"
+            )
+        return known
 
-    def _unknown_argument(self, name: str) -> str:
-        if "arguments" in self._properties:
-            return f"{name!r} is not an argument of {self._tool}; put it into `arguments`"
-        nearest_names = nearest(name, self._properties)
-        did_you_mean = f"; did you mean {nearest_names[0]!r}?" if nearest_names else ""
-        return f"{name!r} is not an argument of {self._tool}{did_you_mean}"
+    def _unknown_argument(self, name: str, given: JSONObject) -> str:
+        near = nearest(name, [known for known in self._properties if known not in given])
+        if near:
+            return f"{name!r} is not an argument of {self._tool}; did you mean {near[0]!r}?"
+        where = "; put it into `arguments`" if _ARGUMENTS in self._properties else ""
+        return f"{name!r} is not an argument of {self._tool}{where}"
 
     def _error(self, mistake: str) -> MetaArgumentsError:
         names = [f"{n}{'' if n in self._required else '?'}" for n in self._properties]
@@ -160,8 +213,8 @@ def _shown(value: JSONValue) -> str:
     return limits.shortened(json.dumps(value), _SHOWN)
 
 
-def _folded(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
+def _is_object(value: JSONValue) -> bool:
+    return isinstance(_parsed(value) if isinstance(value, str) else value, dict)
 
 
 def _parsed(text: str) -> JSONValue:

@@ -26,6 +26,7 @@ from discovery_engine.agent import dispatch, tool_forms
 from discovery_engine.agent.agent_tool import AgentTool
 from discovery_engine.agent.agent_tools import AgentTools
 from discovery_engine.agent.bound_tools import BoundTools, pool_rules
+from discovery_engine.agent.called_tools import meant_meta_tool
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import (
     EXECUTE_STEPS,
@@ -338,7 +339,8 @@ class Toolset:
         if meta is None:  # the settings have changed
             raise self._not_found(tool.name)
         if self.mode == "meta":
-            return self._engine, meta, arguments, caller
+            meant = meant_meta_tool(self._meta_tools, meta, arguments, self._engine.view)
+            return self._engine, *meant, caller
         if meta is POOL_SEARCH:
             caller = replace(caller, on_found=self._found)
         for entry in exposed.of_steps(arguments) if meta.name == EXECUTE_STEPS.name else ():

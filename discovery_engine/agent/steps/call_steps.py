@@ -19,6 +19,7 @@ from msgspec import Struct
 from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
+from discovery_engine.agent.meta_arguments import meant_argument
 from discovery_engine.agent.results.query import PathQuery, QueryError
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.errors import DiscoveryError
@@ -126,6 +127,7 @@ def _step(given: JSONValue, at: int, known: Sequence[str], written: list[JSONVal
             f"step {at} needs an id: a letter, then letters, digits, _ or -, at most 40,"
             f" and not {ITEM!r}"
         )
+    given = {meant_argument(key, _KEYS) or key: value for key, value in given.items()}
     if unknown := given.keys() - _KEYS:
         message = f"step {name!r} has {quoted(_short(min(unknown)))}"
         raise InvalidStepsError(message, hint=f"a step has {', '.join(sorted(_KEYS))}")
