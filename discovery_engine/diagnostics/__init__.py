@@ -23,6 +23,8 @@ class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     file: str
     line: int = 0
     column: int = 0
+    client: str = ""
+    """The MCP client whose file it is, as it calls itself; empty for a file of this program."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file

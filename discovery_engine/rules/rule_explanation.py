@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from discovery_engine.rules.rule import Reason, Rule, Verdict
 
+_MOST_NAMES = 8  # of a client's list
+
 Subject = Literal["tool", "server", "resource", "prompt"]
 
 _REASONS: Mapping[Reason, str] = {
@@ -59,8 +61,10 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
     those that the verdict was made with.
     """
     if verdict.rule is not None:
-        verb = "enables" if verdict.enabled else "disables"
-        return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
+        rule, verb = rules[verdict.rule], "enables" if verdict.enabled else "disables"
+        if rule.origin.client:
+            return f"{rule.origin.client} {_list_of_client(rule)} ({rule.origin})"
+        return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rule, subject)}"
     if verdict.reason == "server":
         return "its entry has enabled: false" if subject == "server" else "its server is disabled"
     if verdict.reason in _REASONS:
@@ -101,8 +105,27 @@ def _scope(rule: Rule, subject: Subject) -> str:
     return " ".join([f"{subject}s" if conditions else f"all {subject}s", *conditions])
 
 
+def _list_of_client(rule: Rule) -> str:
+    """What a client's list of tools, which is always a rule that disables, says."""
+    if not rule.patterns:
+        return "excludes all tools"
+    excepted = _excepted(rule.patterns)
+    names = excepted or rule.patterns
+    others = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    listed = ", ".join(names[:_MOST_NAMES]) + others
+    return f"allows only {listed}" if excepted else f"excludes {listed}"
+
+
+def _excepted(patterns: Sequence[str]) -> tuple[str, ...]:
+    """What patterns leave, if there is nothing but exceptions; else nothing."""
+    is_rest = all(pattern.startswith("!") for pattern in patterns)
+    return tuple(pattern[1:] for pattern in patterns) if is_rest else ()
+
+
 def _conditions(rule: Rule) -> Iterator[str]:
-    if rule.patterns:
+    if excepted := _excepted(rule.patterns):
+        yield f"other than {_quoted(excepted)}"
+    elif rule.patterns:
         yield f"matching {_quoted(rule.patterns)}"
     if rule.servers:
         yield f"of servers matching {_quoted(rule.servers)}"

@@ -403,6 +403,50 @@ def test_text_that_stays_literal_does_not_read_as_a_reference(discovery: Discove
     assert written(discovery)["servers"]["b"]["url"] == "http://localhost:${PORT:-8723}/mcp"
 
 
+@pytest.mark.requirement("CFG-36", "RUL-41")
+def test_a_tool_must_be_allowed_by_every_client_that_has_the_server(discovery: Discovery) -> None:
+    discovery.configure()
+    document = written(discovery)
+    demo = {key: document["servers"]["demo"][key] for key in ("command", "args", "env")}
+    codex = ["[mcp_servers.demo]", f"command = {json.dumps(demo['command'])}"]
+    codex += [f"args = {json.dumps(demo['args'])}", 'env_vars = ["STARTS"]']
+    codex += ['enabled_tools = ["echo", "boom", "slow"]']
+    files = {
+        ".codex/config.toml": "\n".join(codex),
+        ".gemini/settings.json": in_json({"demo": {**demo, "excludeTools": ["boom"]}}),
+        ".kiro/settings/mcp.json": in_json({"again": {**demo, "disabledTools": ["slow"]}}),
+    }
+    for name, text in files.items():
+        path = discovery.home / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+    (discovery.home / "discovery.yaml").write_text(
+        "sources: [{type: codex}, {type: gemini-cli}, {type: kiro}]"
+    )
+
+    done = discovery("refresh")
+    assert done.code == 0, done.err + done.out
+    shown = discovery("tools", "demo", "--all").out
+    why = discovery("why", "demo", "boom").out
+
+    assert [line.split(maxsplit=2)[1:] for line in shown.splitlines()] == [
+        ["boom", "disabled: Gemini CLI excludes boom"],
+        ["delete_all", "disabled: Codex allows only echo, boom, slow"],
+        ["slow", "disabled: Kiro excludes slow"],
+    ]
+    assert f"Gemini CLI excludes boom ({discovery.home}/.gemini/settings.json)" in why
+
+    paths = [str(discovery.home / name) for name in files]
+    origins = [word for path in paths for word in ("--from", path)]
+    (discovery.home / "discovery.yaml").write_text("servers: {}\n")
+    discovery("import", *origins, "--yes")
+    assert written(discovery)["toolRules"] == [
+        deny("demo", "!echo", "!boom", "!slow"),
+        deny("demo", "boom"),
+        deny("demo", "slow"),
+    ]
+
+
 OWN = [
     "discovery --config /a/discovery.yaml serve",
     "/opt/venv/bin/discovery serve --stdio",

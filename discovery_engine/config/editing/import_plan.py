@@ -30,6 +30,10 @@ class ImportPlan(Struct):
     warnings: list[Diagnostic] = field(default_factory=list)
 
     @property
+    def names(self) -> set[ServerName]:
+        return {one.server.name for one in self.servers}
+
+    @property
     def has_failed(self) -> bool:
         """Whether nothing came of what was found: no server is added, and none is there already."""
         is_there = any(one.code == "SOURCE_ITSELF" for one in self.warnings)
@@ -81,12 +85,14 @@ def _add_client(
     is_stored: bool,
 ) -> None:
     names: dict[ServerName, ServerName] = {}
+    twins: dict[ServerName, ServerName] = {}
     for server in imported.servers:
         if only and server.name not in only:
             continue
         if (same := known.same_as(server)) is not None:
             reason = f"it is there already, as {same!r}"
             plan.skipped.append(SkippedServer(server.name, reason, is_problem=False))
+            twins |= {server.name: same} if same in plan.names else {}
             continue
         name = unique_name(server.name, client, known.names)
         renamed = replace(server, name=name, source=client)  # secrets are kept for that name
@@ -99,5 +105,6 @@ def _add_client(
             plan.servers.append(candidate)
     others = frozenset(server.name for server in imported.servers) - names.keys()
     plan.rules += imported.without(others).renamed(names).tool_rules
+    plan.rules += imported.restrictions(twins)
     plan.warnings += imported.warnings
     plan.skipped += [SkippedServer(name, reason) for name, reason in imported.skipped]

@@ -23,6 +23,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import Reference, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
@@ -39,13 +40,13 @@ def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretRe
     known.add_own([one for one in settings.servers if one.source == OWN_SOURCE])
     known.add([one for one in settings.servers if one.source != OWN_SOURCE])
     for result in results:
-        fresh, duplicates = known.without_duplicates(result)
+        fresh, duplicates, restrictions = known.without_duplicates(result)
         named, renamings = known.with_unique_names(fresh)
         known.add(named.servers)
         settings = replace(
             settings,
             servers=(*settings.servers, *named.servers),
-            tool_rules=(*settings.tool_rules, *named.tool_rules),
+            tool_rules=(*settings.tool_rules, *named.tool_rules, *restrictions),
             inputs=(*settings.inputs, *named.inputs),
             warnings=(*settings.warnings, *named.warnings, *duplicates, *renamings),
         )
@@ -58,6 +59,7 @@ class _ServerIndex:
     def __init__(self, secrets: SecretResolver) -> None:
         self._secrets = secrets
         self._names: set[str] = set()
+        self._own: set[ServerName] = set()
         self._switched_off: dict[Endpoint, ServerName] = {}
         """By the owner, whatever the values of another entry are."""
         self._servers: dict[tuple[Endpoint, _Values, bool], ServerName] = {}
@@ -65,6 +67,7 @@ class _ServerIndex:
 
     def add_own(self, servers: Iterable[ServerSettings]) -> None:
         for server in servers:
+            self._own.add(server.name)
             if not server.enabled and (endpoint := self._endpoint(server)):
                 self._switched_off.setdefault(endpoint, server.name)
         self.add(servers)
@@ -76,8 +79,14 @@ class _ServerIndex:
                 key = (endpoint, self._values(server), server.enabled)
                 self._servers.setdefault(key, server.name)
 
-    def without_duplicates(self, result: SourceResult) -> tuple[SourceResult, list[Diagnostic]]:
-        """Two entries of one client are two to that client, and are both kept."""
+    def without_duplicates(
+        self, result: SourceResult
+    ) -> tuple[SourceResult, list[Diagnostic], tuple[Rule, ...]]:
+        """What is new, the warnings of what is not, and the rules that restrict that all the same.
+
+        Two entries of one client are two to that client, and are both kept. What one client denies
+        of a server is denied in another one's entry of it, but not in the owner's own.
+        """
         duplicates = {
             server.name: known
             for server in result.servers
@@ -92,7 +101,8 @@ class _ServerIndex:
             for server in result.servers
             if server.name in duplicates
         ]
-        return result.without(frozenset(duplicates)), warnings
+        twins = {name: known for name, known in duplicates.items() if known not in self._own}
+        return result.without(frozenset(duplicates)), warnings, result.restrictions(twins)
 
     def _known_as(self, server: ServerSettings) -> ServerName | None:
         if not (endpoint := self._endpoint(server)):

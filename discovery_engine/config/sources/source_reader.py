@@ -92,6 +92,9 @@ class SourceReader(Struct):
             self.warn("SOURCE_UNREADABLE", Origin(name), "it cannot be read: no such path")
         return None
 
+    def _origin(self, path: Path) -> Origin:
+        return Origin(str(path), client=self.client.label)
+
     def record_absent(self, path: Path) -> None:
         """Remember a file that is not there, so that its appearance is noticed."""
         self.inputs.setdefault(str(path), observe(str(path)))
@@ -144,7 +147,7 @@ class SourceReader(Struct):
         dialect = VariableSyntax(
             client.label, client.variables, known, place.path.parent, _prompts(document)
         )
-        return EntryReader(client, Origin(str(place.path)), path, dialect)
+        return EntryReader(client, self._origin(place.path), path, dialect)
 
     def add_entry(
         self, reader: EntryReader, place: FileCandidate, name: JSONValue, entry: JSONValue
@@ -197,7 +200,7 @@ class SourceReader(Struct):
     def _apply_lists(self) -> None:
         """Apply the lists of servers and tools outside the entries."""
         for path, document in self._documents.items():
-            origin = Origin(str(path))
+            origin = self._origin(path)
             for switch in self.client.switches:
                 self._switch(switch, value_at(document, switch.at, self.places.projects))
             for pointer in self.client.tool_switches:

@@ -39,6 +39,15 @@ class SourceResult(Struct, frozen=True):
         )
         return replace(self, servers=tuple(servers), tool_rules=tuple(rules))
 
+    def restrictions(self, names: Mapping[ServerName, ServerName]) -> tuple[Rule, ...]:
+        """What is denied of the servers that have these names, as rules for their new names."""
+        servers = {(literal_pattern(old),): (literal_pattern(new),) for old, new in names.items()}
+        return tuple(
+            replace(rule, servers=servers[rule.servers])
+            for rule in self.tool_rules
+            if rule.enabled is False and rule.servers in servers
+        )
+
     def without(self, names: frozenset[ServerName]) -> SourceResult:
         """The same without some servers and the rules for them."""
         gone = {(literal_pattern(name),) for name in names}

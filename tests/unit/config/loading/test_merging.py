@@ -94,7 +94,7 @@ def test_two_ways_to_one_endpoint_are_one_server(
     merged = merge(own, [SourceResult((second,), (rule,))], EnvironmentResolver({"X": "value"}))
 
     assert names(merged) == ["a"]
-    assert merged.tool_rules == ()
+    assert merged.tool_rules == (Rule(servers=("a",), enabled=False),)
     [warning] = merged.warnings
     assert "'a'" in warning.message
 
