@@ -87,6 +87,15 @@ class Invocation(Struct):
     def output(self) -> Output:
         return Output.of_streams(os.environ, as_json=self.as_json, warnings=self.shown_notes)
 
+    def note_exposed_data(self) -> None:
+        """Say that others may write to the data folder, if they may."""
+        from discovery_engine.config.files.data_folder import data_folder, exposed_data
+
+        if problem := exposed_data(data_folder(self.data_dir, os.environ)):
+            note = f"{problem.message}: {problem.hint}"
+            self.shown_notes[note] = None
+            self.output.say(f"note: {note}")
+
     def view(self, concerned: Concerned | None = None) -> View:
         """The view to answer from; relevant servers that were never listed are listed first.
 

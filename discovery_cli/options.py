@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
-pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
+def pass_invocation(function: Callable[..., object]) -> Callable[..., object]:
+    """Give a command its invocation, after a note if others may write to the data folder."""
+
+    @click.pass_context
+    def command(context: click.Context, /, *args: object, **options: object) -> object:
+        invocation = context.ensure_object(Invocation)
+        invocation.note_exposed_data()
+        return context.invoke(function, invocation, *args, **options)
+
+    return update_wrapper(command, function)
 
 
 view_option = click.option(

@@ -752,6 +752,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "entries of the call log could not be written",
             "free the disk, or have less logged: `log.calls: metadata`",
         ),
+        "DATA_EXPOSED": (
+            "error",
+            "others may write to the data folder, and so replace approvals, tokens and secrets",
+            "`chmod 700` the folder",
+        ),
         "REGISTRY_EXPOSED": (
             "error",
             "other users can read the registry",

@@ -20,6 +20,7 @@ import anyio.to_thread
 from discovery_engine.call_log.log_database import LogDatabase
 from discovery_engine.call_log.log_reader import LogReader
 from discovery_engine.call_log.log_tables import CallLogError, Loss
+from discovery_engine.config.files.data_folder import exposed_data
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import (
     EmbeddingsSettings,
@@ -86,7 +87,7 @@ async def check_setup(
         return (
             _runtime(),
             *_view_checks(view, servers, environ, StoredSecretResolver(environ, folder), now),
-            _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
+            *_registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
             *_database(view.settings, data_dir, environ),
             *_search_place(view),
             _call_log(view.settings, folder, now),
@@ -104,7 +105,7 @@ def check_invalid_configuration(
     return (
         _runtime(),
         *(checks.of_problem(problem) for problem in error.problems),
-        _registry(data_dir, environ, None, is_required=False),
+        *_registry(data_dir, environ, None, is_required=False),
     )
 
 
@@ -237,12 +238,16 @@ def _registry(
     loss: Notice | None,
     *,
     is_required: bool,
-) -> Check:
+) -> Iterator[Check]:
     path = registry_path(data_dir, environ)
+    if exposure := exposed_data(str(path.parent)):
+        yield checks.of_problem(exposure, "data")
     error = None
     try:
         if is_required or path.exists():
             open_registry(sqlite_url(path)).close()
     except RegistryError as reason:
         error = reason
-    return checks.registry(path, path.stat().st_mode if path.exists() else None, error, loss)
+    check = checks.registry(path, path.stat().st_mode if path.exists() else None, error, loss)
+    if exposure is None or check.level != "good":
+        yield check

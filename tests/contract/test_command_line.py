@@ -824,6 +824,46 @@ def test_words_are_completed_from_what_is_remembered(
     assert listed.starts == before
 
 
+@pytest.mark.requirement("CLI-90", "CLI-25")
+def test_a_data_folder_that_others_may_write_to_is_noted_with_the_command_that_closes_it(
+    discovery: Discovery,
+) -> None:
+    discovery.configure()
+    around = discovery.home / "around"
+    folder = around / "data"
+    of_folder = "--data-dir", str(folder)
+    commands: dict[tuple[str, ...], str] = {
+        ("refresh",): "",
+        ("secrets", "set", "a"): "value",
+        ("token", "create"): "",
+        ("list",): "",
+    }
+    discovery("refresh", *of_folder)
+    faults = []
+    for open_to_others, mode, remedy in (
+        (folder, 0o777, f"`chmod 700 {folder}`"),
+        (around, 0o777, f"`chmod go-w {around}`, if it is yours"),
+    ):
+        before = open_to_others.stat().st_mode
+        open_to_others.chmod(mode)
+        note = f"note: others may write to {open_to_others}, and so replace approvals"
+        for words, stdin in commands.items():
+            done = discovery(*words, *of_folder, stdin=stdin)
+            if done.code or done.err.count(note) != 1 or remedy not in done.err:
+                faults.append((open_to_others, words, done))
+        checked = discovery("doctor", "--json", *of_folder)
+        found = {check["code"]: check for check in checked.json["checks"]}
+        open_to_others.chmod(before)
+        assert checked.code == 7
+        assert remedy in found["DATA_EXPOSED"]["hint"]
+        assert "is readable by you only" not in checked.out
+        assert any(note[6:] in warning for warning in checked.json["warnings"])
+    closed = discovery("refresh", *of_folder)
+
+    assert faults == []
+    assert "others may write" not in closed.err
+
+
 @pytest.mark.thorough
 @pytest.mark.requirement("CLI-27")
 def test_the_help_of_every_command_is_pinned() -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from discovery_engine.call_log.log_tables import Loss
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.editing.edit import remove_server
+from discovery_engine.config.files.data_folder import exposed_data
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import LogSettings, Settings, Source, StdioTransport
 from discovery_engine.config.sources import ClientFile, read_source
@@ -88,6 +89,11 @@ def exposed(folder: Path) -> Iterable[Diagnostic]:
     (folder / "discovery.yaml").write_text("server: {maxSessions: 9000}\n", "utf-8")
     (folder / "discovery.yaml").chmod(0o666)
     return load_settings(folder / "discovery.yaml").warnings
+
+
+def exposed_folder(folder: Path) -> Iterable[Diagnostic]:
+    folder.chmod(0o777)
+    return filter(None, [exposed_data(str(folder))])
 
 
 def offered(_: Path) -> Iterable[Diagnostic]:
@@ -304,6 +310,7 @@ PRODUCERS: dict[str, Producer] = {
             {"git": Choice("none")},
         )
     ],
+    "DATA_EXPOSED": exposed_folder,
     "REGISTRY_EXPOSED": lambda p: [checks.registry(p, 0o100644, None)],
     "REGISTRY_LOST": general(view_of(make_settings("git"), lost_at=NOW)),
     "REGISTRY_UNAVAILABLE": general(

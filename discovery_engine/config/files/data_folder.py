@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+
+TYPE_CHECKING = False  # `typing` is loaded later, if at all
+if TYPE_CHECKING:
+    from discovery_engine.diagnostics import Diagnostic
 
 VARIABLE = "DISCOVERY_DATA_DIR"
 
@@ -15,3 +20,19 @@ def data_folder(data_dir: str | None, environ: Mapping[str, str]) -> str:
     from platformdirs import user_data_dir  # noqa: PLC0415
 
     return user_data_dir("discovery", appauthor=False)
+
+
+def exposed_data(folder: str) -> Diagnostic | None:
+    """The problem that others may write to a data folder, or replace it; None if they may not."""
+    import shlex  # noqa: PLC0415 - as these, seldom needed
+
+    from discovery_engine.config.files.permissions import writable_by_others  # noqa: PLC0415
+    from discovery_engine.diagnostics import Diagnostic  # noqa: PLC0415
+
+    if not os.path.isdir(folder) or (place := writable_by_others(folder)) is None:  # noqa: PTH112
+        return None
+    quoted = shlex.quote(place)
+    is_itself = os.path.realpath(place) == os.path.realpath(folder)
+    hint = f"`chmod 700 {quoted}`" if is_itself else f"`chmod go-w {quoted}`, if it is yours"
+    message = f"others may write to {place}, and so replace approvals, tokens and secrets of yours"
+    return Diagnostic("DATA_EXPOSED", message, hint, "data")
