@@ -27,6 +27,9 @@ from msgspec.structs import replace
 
 from discovery_engine.agent.token_estimate import TokenCount, estimated_tokens
 
+MOST_TOKENS = 25_000
+"""The largest `maxTokens` that counts: with more, one client would hold up all others for long."""
+
 Prices: TypeAlias = list[int]
 """Of the variants of one item; a richer one never costs less, so no step frees tokens."""
 
@@ -35,6 +38,14 @@ class Budget(Struct, frozen=True):
     tokens: int
     """The most that a text may take; nothing fits a budget below zero."""
     count: TokenCount = estimated_tokens
+    is_most: bool = False
+    """Whether a caller may ask for no larger one."""
+
+    def more(self, instead: str = "") -> str:
+        """How a reader gets what does not fit; `instead` names another way."""
+        if self.is_most:
+            return "; ".join(filter(None, (f"{MOST_TOKENS:,} tokens are the most", instead)))
+        return ", or ".join(filter(None, ("raise maxTokens", instead)))
 
     def fits(self, text: str) -> bool:
         return self.count(text) <= self.tokens

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import named
-from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.budget import MOST_TOKENS, Budget
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.agent.execution import execute_tool, read_result
@@ -181,7 +181,8 @@ def _budget(arguments: MetaArguments, default: int) -> tuple[Budget, Detail]:
     requested = arguments.optional_count("maxTokens")
     if requested is None:
         return Budget(max(default, MIN_TOKENS)), Detail.SIGNATURE
-    return Budget(requested), Detail.SCHEMA
+    most = max(default, MOST_TOKENS)
+    return Budget(min(requested, most), is_most=requested >= most), Detail.SCHEMA
 
 
 def _unlisted_servers(view: View, server: str | None) -> list[Notice]:

@@ -166,6 +166,39 @@ def test_caller_says_how_long_an_answer_may_be() -> None:
         assert "more: raise maxTokens" in short.splitlines()[-1]
 
 
+@pytest.mark.requirement("BUD-1", "BUD-3", "BUD-6")
+def test_no_caller_gets_more_than_the_most_tokens_and_is_told_what_they_are() -> None:
+    wide = {f"argument_{i}": {"type": "string", "description": "about " * 99} for i in range(400)}
+    tools = [make_entry(f"tool{'_of_a_long_name' * 6}_{i}", "s") for i in range(1500)]
+    wide_tool = make_entry("wide", "s", inputSchema=object_schema(**wide))
+    engine = make_engine(make_part("s", wide_tool, *tools))
+    requests: dict[str, JSONObject] = {
+        "search_tools": {"queries": [f"tool {i}" for i in range(10)], "limit": 100},
+        "list_tools": {"server": "s"},
+        "get_tool_details": {"tool": "wide"},
+    }
+    outcomes = {}
+    for name, arguments in requests.items():
+        most = asked(engine, name, **arguments, maxTokens=25_000)
+        more = asked(engine, name, **arguments, maxTokens=10**7)
+        less = asked(engine, name, **arguments, maxTokens=24_999)
+        outcomes[name] = (
+            more == most,
+            12_000 < estimated_tokens(most) <= 25_000,
+            "25,000 tokens are the most" in most,
+            "raise maxTokens" in most,
+            "raise maxTokens" in less,
+        )
+
+    cut = (True, True, True, False, True)
+    whole = (True, True, False, False, False)  # each hit is there, some of them in less detail
+    right = {"search_tools": whole, "list_tools": cut, "get_tool_details": cut}
+    assert {name: seen for name, seen in outcomes.items() if seen != right[name]} == {}
+    assert "more: 25,000 tokens are the most; search_tools" in asked(
+        engine, "list_tools", server="s", maxTokens=10**9
+    )
+
+
 @pytest.mark.requirement("BUD-3", "BUD-6")
 def test_details_that_are_cut_say_so() -> None:
     wide = {f"argument_{i}": {"type": "string", "description": "about " * 30} for i in range(30)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from sys import getsizeof
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.lru import SizedLru
 from discovery_engine._util.text import block, named
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, plan_with_note
-from discovery_engine.agent.render.result import RAISE_MAX_TOKENS, line_variant, make_result
+from discovery_engine.agent.render.result import line_variant, make_result
 from discovery_engine.agent.structured import details_fields
 from discovery_engine.agent.tool_text import argument_line, cut, tag_text
 from discovery_engine.catalog import Entry
@@ -33,7 +34,7 @@ def details_result(entry: Entry, budget: Budget) -> JSONObject:
         texts = [variant.text for item in items for variant in item.variants]
         size = getsizeof(entry.tool.source) + sum(_OVERHEAD + getsizeof(text) for text in texts)
         _KEPT.add(entry, items, size)
-    lines = plan_with_note(items, budget, _cut_to_fit)
+    lines = plan_with_note(items, budget, partial(_cut_to_fit, budget))
     return make_result("\n".join(lines), budget, details_fields(entry))
 
 
@@ -82,6 +83,6 @@ def _effects(tool: Tool) -> list[str]:
     return [word for hint, word in claims if tool.annotations.get(hint) is True]
 
 
-def _cut_to_fit(made: Plan) -> str:
+def _cut_to_fit(budget: Budget, made: Plan) -> str:
     left = f" ({made.left_out} left out)" if made.left_out else ""
-    return "" if made.is_whole else f"Cut to fit{left}: {RAISE_MAX_TOKENS}"
+    return "" if made.is_whole else f"Cut to fit{left}: {budget.more()}"

@@ -14,7 +14,6 @@ from discovery_engine.view.notices import Notice
 
 ANSWER = "discovery/answer"
 """The member of `_meta` with the answer's fields."""
-RAISE_MAX_TOKENS = "raise maxTokens"
 
 _NOTICES_SHARE = 3  # notices take at most a third of an answer
 _MIN_NOTICES = 24  # tokens that notices may always take: enough for their counts

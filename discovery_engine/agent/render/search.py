@@ -17,7 +17,6 @@ from discovery_engine.agent.render.decision import match_item, no_match_items, u
 from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.offering_hits import offering_items
 from discovery_engine.agent.render.result import (
-    RAISE_MAX_TOKENS,
     left_out_note,
     make_result,
     notices_budget,
@@ -70,7 +69,7 @@ def searches_result(
     else:
         feed_lines = []
     kept = _answerable(len(answers), rest)
-    left = [_more_queries(len(answers) - kept)] if kept < len(answers) else []
+    left = [_more_queries(len(answers) - kept, budget)] if kept < len(answers) else []
     blocks = _blocks(answers[:kept], rest.less(*left), richest, names)
     fields = [{"query": clean(answer.query), **search_fields(answer)} for answer in answers]
     known: JSONObject = {"answers": fields}
@@ -120,23 +119,23 @@ def _render_answer(
     found = offering_items(answer.offerings)
     others = [notice for notice in notices if notice.code not in _HEADINGS]
     if answer.decision is Decision.NONE and found:
-        return render_items(found, others, budget, left_out_note(RAISE_MAX_TOKENS))
+        return render_items(found, others, budget, left_out_note(budget.more()))
     if answer.decision is Decision.NONE:
         return render_items(no_match_items(answer), others, budget, _no_note)
     head = match_item if answer.decision is Decision.MATCH else unsure_item
     items = [head(answer), *hit_items(answer.hits, richest, names), *found]
-    return render_items(items, notices, budget, left_out_note(RAISE_MAX_TOKENS))
+    return render_items(items, notices, budget, left_out_note(budget.more()))
 
 
 def _answerable(queries: int, budget: Budget) -> int:
     """How many queries fit; if not all, one line counts the others."""
     if queries * _MIN_BLOCK <= budget.tokens:
         return queries
-    return max(1, budget.less(_more_queries(queries)).tokens // _MIN_BLOCK)
+    return max(1, budget.less(_more_queries(queries, budget)).tokens // _MIN_BLOCK)
 
 
-def _more_queries(count: int) -> str:
-    return f"{count} more {'query' if count == 1 else 'queries'}: {RAISE_MAX_TOKENS}"
+def _more_queries(count: int, budget: Budget) -> str:
+    return f"{count} more {'query' if count == 1 else 'queries'}: {budget.more()}"
 
 
 def _blocks(

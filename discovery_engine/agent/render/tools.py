@@ -25,8 +25,6 @@ def tools_result(listed: ToolList, budget: Budget, richest: Detail) -> JSONObjec
     counts = counted(len(listed.entries), "tool")
     head = first_fitting((f"{named(listed.server)}: {counts}", counts), budget)
     items = tool_items(entries, states, richest)
-    note = left_out_note(
-        "raise maxTokens, or search_tools", beyond=len(listed.entries) - len(entries)
-    )
+    note = left_out_note(budget.more("search_tools"), beyond=len(listed.entries) - len(entries))
     text = render_items(items, listed.notices, budget.less(head), note)
     return make_result(f"{head}\n{text}", budget, list_fields(listed))
