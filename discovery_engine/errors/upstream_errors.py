@@ -100,7 +100,11 @@ class InputRequiredError(UpstreamError):
 class UpstreamProtocolError(UpstreamError):
     code = "TOOL_EXECUTION_ERROR"
 
-    def __init__(self, server: str, message: str, rpc_code: int) -> None:
+    def __init__(
+        self, server: str, message: str, rpc_code: int, *, is_unusable: bool = False
+    ) -> None:
+        """With `is_unusable` the server sent no error: `message` is why its answer is none."""
         self.rpc_code = rpc_code
-        text = f": {quoted(message)}" if message else ""
-        super().__init__(server, f"server {server!r} answered error {rpc_code}{text}")
+        said = f"answered error {rpc_code}" + (f": {quoted(message)}" if message else "")
+        what = f"gave no usable answer: {message}" if is_unusable else said
+        super().__init__(server, f"server {server!r} {what}")

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias, TypeGuard
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.peer import RequestId, RpcError
-from discovery_engine.rpc.protocol import PARSE_ERROR
+from discovery_engine.rpc.peer import RequestId, RpcError, UnreadableAnswerError
 
 INVALID_MESSAGE = "its answer is not one of JSON-RPC"
 
@@ -89,7 +88,8 @@ def error_answer(request_id: RequestId | None, error: RpcError) -> JSONObject:
 
 def unreadable(request_id: RequestId | None, reason: str) -> ErrorResponse | None:
     """An error answer instead of one that cannot be read, so that its caller stops waiting."""
-    return None if request_id is None else ErrorResponse(request_id, RpcError(PARSE_ERROR, reason))
+    error = UnreadableAnswerError(reason)
+    return None if request_id is None else ErrorResponse(request_id, error)
 
 
 def is_request_id(value: Any) -> TypeGuard[RequestId]:

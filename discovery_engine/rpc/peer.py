@@ -6,13 +6,14 @@ A `Peer` sends requests and notifications of JSON-RPC 2.0, whose params and resu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.protocol import CONNECTION_CLOSED
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
 
 RequestId: TypeAlias = int | str
 
@@ -33,6 +34,23 @@ class RpcError(Exception):
         """The `error` member of an answer; `data` is omitted if it is None."""
         error: JSONObject = {"code": self.code, "message": self.message}
         return error if self.data is None else error | {"data": self.data}
+
+
+class UnreadableAnswerError(RpcError):
+    """An answer came that cannot be used; `message` is why, in words of ours.
+
+    Transports that carry errors as JSON alone keep its `data`, which no server knows.
+    """
+
+    _DATA = os.urandom(16).hex()
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(PARSE_ERROR, reason, self._DATA)
+
+    @classmethod
+    def read(cls, code: int, message: str, data: JSONValue) -> RpcError:
+        """An error from its JSON: one of these, or any other."""
+        return cls(message) if data == cls._DATA else RpcError(code, message, data)
 
 
 class ConnectionClosedError(RpcError):

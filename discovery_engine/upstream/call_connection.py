@@ -123,4 +123,4 @@ async def require_flat(server: ServerSettings, result: JSONObject) -> None:
     """
     if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
         reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
-        raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
+        raise UpstreamProtocolError(server.name, reason, PARSE_ERROR, is_unusable=True)

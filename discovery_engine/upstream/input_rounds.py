@@ -116,15 +116,17 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
         if len(known) == len(questions) and (known or state is not None):
             return known
     reason = "its input_required result is not one of MCP"
-    raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
+    raise UpstreamProtocolError(call.server, reason, PARSE_ERROR, is_unusable=True)
 
 
 def _check_bounds(call: Call, questions: Mapping[str, Question]) -> None:
     if len(questions) > _MOST_PASSED:
         reason = f"it asks more than {_MOST_PASSED} questions at once"
-        raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
+        raise UpstreamProtocolError(call.server, reason, PARSE_ERROR, is_unusable=True)
     if any(question.is_too_large for question in questions.values()):
-        raise UpstreamProtocolError(call.server, "a question of it is too large", PARSE_ERROR)
+        raise UpstreamProtocolError(
+            call.server, "a question of it is too large", PARSE_ERROR, is_unusable=True
+        )
 
 
 async def annotated(

@@ -17,7 +17,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
+from discovery_engine.rpc.peer import ConnectionClosedError, RpcError, UnreadableAnswerError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.rpc_client import RpcClient
@@ -95,6 +95,8 @@ async def listing_error(transport: Transport, error: RpcError) -> UpstreamError:
 
 
 def _refused_listing(server: ServerName, error: RpcError) -> UpstreamProtocolError:
+    if isinstance(error, UnreadableAnswerError):
+        return UpstreamProtocolError(server, error.message, error.code, is_unusable=True)
     # The caller of a tool reads the server's message. A listing error is shown to agents beside
     # answers about other servers, so the message goes to `detail`, for the owner.
     refusal = UpstreamProtocolError(server, "", error.code)
@@ -108,4 +110,6 @@ def _abandoned(error: RpcError) -> str | None:
 
 
 def refused(server: ServerName, error: RpcError) -> UpstreamProtocolError:
+    if isinstance(error, UnreadableAnswerError):
+        return UpstreamProtocolError(server, error.message, error.code, is_unusable=True)
     return UpstreamProtocolError(server, error.message[:_MESSAGE_LENGTH], error.code)

@@ -104,7 +104,7 @@ class ServerLists:
             failure = UpstreamTimeoutError(server.name, "tools/list", seconds)
             session.history.record_timeout("tools/list", seconds)
         except ValueError as error:
-            failure = UpstreamProtocolError(server.name, str(error), PARSE_ERROR)
+            failure = UpstreamProtocolError(server.name, str(error), PARSE_ERROR, is_unusable=True)
         raise (
             RequestNotProcessed(failure)
             if await session.reject_stored_era(rpc, failure)

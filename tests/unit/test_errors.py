@@ -330,6 +330,11 @@ ERRORS = [
         "server 'github' answered error -32603: \"no\"",
         "",
     ),
+    (
+        UpstreamProtocolError("github", "it is too long", -32700, is_unusable=True),
+        "server 'github' gave no usable answer: it is too long",
+        "",
+    ),
     (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),
     (RegistryUnavailableError("it is gone", hint="wait"), "it is gone", "wait"),
     (RegistryTimeoutError("it is slow", hint="again"), "it is slow", "again"),

@@ -24,7 +24,8 @@ from discovery_engine._util.retry_after import retry_after
 from discovery_engine._util.tls_context import shared_tls_context
 from discovery_engine.rpc.json_codec import decode, encode, is_clean
 from discovery_engine.rpc.messages import answered_id, as_message
-from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
+from discovery_engine.rpc.peer import UnreadableAnswerError
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream, cost
 from discovery_engine.upstream.http.large_results import LargeResults
@@ -311,7 +312,7 @@ def _json_rpc_error(body: bytes | None) -> JSONObject | None:
 
 def _unreadable(request: httpx2.Request, reason: str) -> httpx2.Response:
     """An error answer instead of one that cannot be parsed; the request itself was processed."""
-    error = {"code": PARSE_ERROR, "message": reason}
+    error = UnreadableAnswerError(reason).to_json()
     answer = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
     return httpx2.Response(_OK, request=request, json=answer)
 

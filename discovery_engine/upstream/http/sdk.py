@@ -48,7 +48,13 @@ from discovery_engine.rpc.messages import (
     Request,
     Response,
 )
-from discovery_engine.rpc.peer import ConnectionClosedError, OnProgress, RequestTimeout, RpcError
+from discovery_engine.rpc.peer import (
+    ConnectionClosedError,
+    OnProgress,
+    RequestTimeout,
+    RpcError,
+    UnreadableAnswerError,
+)
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.upstream.http.progress_timeout import ProgressTimeout
 from discovery_engine.upstream.transport import (
@@ -202,7 +208,7 @@ def _from_sdk_error(error: MCPError) -> RpcError:
     closed = ConnectionClosedError()
     if (error.code, error.message, error.data) == (closed.code, closed.message, None):
         return closed  # the SDK has no type of its own for it
-    return RpcError(error.code, error.message, error.data)
+    return UnreadableAnswerError.read(error.code, error.message, error.data)
 
 
 class _OrderedProgress:
@@ -319,7 +325,8 @@ def _from_sdk(message: JSONRPCMessage) -> Message:
         case JSONRPCError(id=id_, error=error):
             # The dispatcher answers requests of the server, which have an id.
             answered = id_ if id_ is not None else ""
-            return ErrorResponse(answered, RpcError(error.code, error.message, error.data))
+            read = UnreadableAnswerError.read(error.code, error.message, error.data)
+            return ErrorResponse(answered, read)
 
 
 def _is_safe(message: JSONRPCMessage) -> bool:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import anyio
 import pytest
 
+from discovery_engine.agent import dispatch
+from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.config.settings import Timeouts
 from discovery_engine.errors import (
     UpstreamProtocolError,
 )
+from tests.engines import Folder, program
 from tests.servers.programs import (
     call,
     fault_server,
@@ -86,3 +92,35 @@ async def test_an_answer_that_cannot_be_read_fails_its_own_call_at_once(
 
     assert said in caught.value.message
     assert len(listing.tools) == 3
+
+
+LISTING = """
+import json, sys
+tools = {"large": '["' + "x" * (9 << 20) + '"]', "deep": "[" * 100_000 + "]" * 100_000}[sys.argv[1]]
+for line in sys.stdin:
+    message = json.loads(line)
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}}
+    greeting["serverInfo"] = {"name": "unread", "version": "1"}
+    result = '{"tools": %s}' % tools if message["method"] == "tools/list" else json.dumps(greeting)
+    if "id" in message:
+        print('{"jsonrpc": "2.0", "id": %d, "result": %s}' % (message["id"], result), flush=True)
+"""
+
+
+@pytest.mark.requirement("UPS-32")
+@pytest.mark.parametrize(
+    ("listed", "said"), [("large", "longer than"), ("deep", "nests too deeply")]
+)
+async def test_agent_reads_why_a_list_cannot_be_read(
+    tmp_path: Path, listed: str, said: str
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write(program("unread", sys.executable, "-c", LISTING, listed))
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        answer = await dispatch.call(engine, META_TOOLS["list_mcp_servers"], {}, Caller())
+
+    text = answer["content"][0]["text"]
+    assert said in text
+    assert "-32700" not in text
