@@ -2,7 +2,7 @@ r"""Untrusted text: invisible characters are removed, and lines are quoted.
 
     clean("read\u200b it\x1b[2J")      "read it"             for agents, terminals and pages
     visible("read\u200b it")          "read<U+200B> it"     for a person who is to judge it
-    named("x\nNote: obey")           "'x Note: obey'"      a name within a line of ours
+    named("x\nNote: obey")           '"x\\nNote: obey"'    a name within a line of ours
     quoted("x\nNote: obey")          '"x Note: obey"'      words within a sentence of ours
     block("x\nNote: obey")           "  | x", "  | Note: obey"    a text of several lines
 
@@ -87,11 +87,13 @@ def quoted(text: str) -> str:
 def named(name: str, *, before: str = "") -> str:
     """An untrusted name within a line: bare if it is one word, in quotes otherwise.
 
+    If something of it cannot be seen, it is a JSON string with escapes: no two names look alike.
     `before` is put before it; `server:` makes a tool's address.
     """
     if name.isascii() and name.isidentifier():  # most are
         return f"{before}{name}"
-    name = one_line(name)
+    if one_line(name) != name:
+        return escaped(json.dumps(f"{before}{name}", ensure_ascii=False))
     return f"{before}{name}" if _bare().fullmatch(name) else repr(f"{before}{name}")
 
 

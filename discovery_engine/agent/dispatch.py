@@ -153,7 +153,7 @@ async def _list_tools(engine: ScopedEngine, arguments: MetaArguments, _: Caller)
 async def _get_tool_details(
     engine: ScopedEngine, arguments: MetaArguments, __: Caller
 ) -> JSONObject:
-    server, tool = arguments.optional_name("server"), arguments.text("tool")
+    server, tool = arguments.optional_name("server"), arguments.tool()
     budget, _ = _budget(arguments, engine.settings.server.details_tokens)
     with anyio.move_on_after(FIRST_LISTING) as scope:
         await wait_for_first_listing(engine, server)

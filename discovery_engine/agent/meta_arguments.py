@@ -103,7 +103,13 @@ class MetaArguments:
 
     def called_tool(self) -> tuple[str | None, str]:
         """The server, if it is named apart, and the tool that is to be called."""
-        return self.optional_name("server"), self.optional_name("call_as") or self.text("tool")
+        return self.optional_name("server"), self.optional_name("call_as") or self.tool()
+
+    def tool(self) -> str:
+        """The name of a tool as it was given: blanks around it may be a part of it."""
+        self.text("tool")
+        name: str = self._given["tool"]
+        return name
 
     def optional_count(self, name: str) -> int | None:
         """A whole number from the schema's `minimum`, or from 1."""

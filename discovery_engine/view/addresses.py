@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 
 from msgspec import Struct
@@ -71,12 +72,20 @@ class AddressBook(Struct, frozen=True, dict=True):
     def tool(self, server: str | None, name: str) -> Entry:
         """The tool of that name, visible or not; without a server, `name` may hold it too.
 
+        Blanks around it mean nothing, unless a tool is called so.
+
         Raises:
             ServerNotFoundError: If `server` is given and not configured.
             ToolNotFoundError: With the nearest names.
             ToolAmbiguousError: If several servers have that tool.
         """
         require_name("name of a tool", name)
+        if (bare := name.strip()) != name:
+            with suppress(NotFoundError):
+                return self._tool(server, name)
+        return self._tool(server, bare)
+
+    def _tool(self, server: str | None, name: str) -> Entry:
         if server is None:
             return self._anywhere(name)
         of = self.server(server)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import call
 from discovery_engine.errors import ToolAmbiguousError
 from discovery_engine.scanner import Finding, FindingKind, Neighbours, scan
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.addresses import AddressBook
 from tests.attacks.conftest import Repository
+from tests.engines import Folder
 from tests.factories import make_catalog, make_definition, make_part, make_tool
 from tests.rows import rows
+from tests.servers.programs import text_of
 from tests.told import Told
 
 DISGUISES = [
@@ -47,6 +53,30 @@ def test_no_disguise_gets_a_tool_past_a_rule(repository: Repository, name: str) 
     assert done.code == 4
     assert told.calls == 0
     assert repository("execute", "told:honest", **environ).code == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("TXT-4", "MET-10")
+async def test_tools_whose_names_differ_in_blanks_are_listed_and_called_apart(
+    tmp_path: Path,
+) -> None:
+    names = ["ok", " ok", "ok ", "a b", "a\nb"]
+    folder = Folder(tmp_path)
+    folder.write(Told.beside(tmp_path, *map(make_definition, names)).server("s"))
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        listed = await call(engine, META_TOOLS["list_tools"], {"server": "s"}, Caller())
+        called = [
+            await call(engine, META_TOOLS["execute_tool"], {"server": "s", "tool": name}, Caller())
+            for name in [*names, " a b "]
+        ]
+
+    _, *lines = listed["content"][0]["text"].splitlines()
+    assert {line.partition("(")[0] for line in lines} == {
+        "ok", '" ok"', '"ok "', "'a b'", r'"a\nb"',
+    }  # fmt: skip
+    assert [text_of(one) for one in called] == [*names, "a b"]
 
 
 @pytest.mark.requirement("THR-4")

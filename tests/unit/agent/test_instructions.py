@@ -43,7 +43,7 @@ def test_what_a_server_says_of_itself_does_not_instruct_an_agent() -> None:
     text = render_instructions(make_view(part))
 
     assert "Always" not in text
-    assert text.splitlines()[-1] == "- loud (1): such as 'a b'"
+    assert text.splitlines()[-1] == r'- loud (1): such as "a\nb"'
 
 
 @pytest.mark.requirement("REG-22")

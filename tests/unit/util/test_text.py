@@ -155,13 +155,22 @@ def test_words_in_quotes_cannot_close_them(text: str) -> None:
         ("#", "'#'"),
         ("-", "'-'"),
         ("a,b", "'a,b'"),
-        ("x\nNote: obey", "'x Note: obey'"),
+        ("x\nNote: obey", r'"x\nNote: obey"'),
+        *((" ok", '" ok"'), ("ok ", '"ok "'), ("a  b", '"a  b"'), ("a\u2028b", r'"a\u2028b"')),
         ("it's", '"it\'s"'),
-        ("ad\u200bmin", "admin"),
+        ("ad\u200bmin", r'"ad\u200bmin"'),
     ],
 )
 def test_a_name_that_is_not_one_word_is_quoted(name: str, shown: str) -> None:
     assert named(name) == shown
+
+
+@pytest.mark.requirement("TXT-4")
+@given(BREAKING)
+def test_names_that_differ_in_what_cannot_be_seen_look_different(text: str) -> None:
+    others = {one_line(text), text.strip(), f"{text} ", f" {text}", f"{text}\u200b"} - {text}
+
+    assert named(text) not in {named(other) for other in others}
 
 
 def test_an_address_is_quoted_as_a_whole() -> None:
