@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output
@@ -16,7 +15,7 @@ from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
     from discovery_cli.rendering import Row
-    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.view.offering_access import OfferingList
     from discovery_engine.view.view import View
@@ -54,27 +53,15 @@ def signature(entry: OfferingEntry) -> str:
 
 def show_contents(output: Output, result: JSONObject) -> None:
     """The contents of a resource: text as it is, other content by its size."""
-    contents = result.get("contents")
-    for content in contents if isinstance(contents, list) else []:
+    for content in result["contents"]:
         output.text(block_text({"type": "resource", "resource": content}))
 
 
 def show_messages(output: Output, result: JSONObject) -> None:
     """The messages of a prompt, each below its role."""
-    messages = result.get("messages")
-    for message in messages if isinstance(messages, list) else []:
-        for line in _message_lines(message):
-            output.text(line)
-
-
-def _message_lines(message: JSONValue) -> Iterator[str]:
-    if not isinstance(message, dict):
-        yield json.dumps(message, ensure_ascii=False)
-        return
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [content]
-    yield f"{message.get('role', '')}:"
-    yield from (block_text(block) for block in blocks)
+    for message in result["messages"]:
+        output.text(f"{message['role']}:")
+        output.text(block_text(message["content"]))
 
 
 def offering_row(output: Output, entry: OfferingEntry, view: View) -> Row:

@@ -1,10 +1,11 @@
-"""What each era of the protocol adds to a result."""
+"""Results as they leave for a client: valid in its revision, with what its era adds to them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from discovery_engine.rpc.protocol import MODERN_VERSIONS, SERVER_INFO
+from discovery_engine.rpc.validity import sent
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ _CACHE_HINTS: dict[str, JSONObject] = {
 
 
 def completed(method: str, result: JSONObject, version: str) -> JSONObject:
-    """A result with the members that a version of the protocol requires.
+    """A result as a version of the protocol has it, and with the members that it requires.
 
     Since 2026-07-28 these are `resultType`, the server's name in `_meta`, and for some methods how
     long the result may be cached. A member that the result has itself is kept. The handshake era
     has no `resultType`.
     """
+    result = sent(method, result, version)
     if version not in MODERN_VERSIONS:
         if "resultType" not in result:
             return result

@@ -1,12 +1,14 @@
 """What clients of the gateway can ask for, independent of the transport and of any SDK.
 
-Requests and results are plain JSON. Results of upstream tools pass through unchanged.
+Requests and results are plain JSON; what is valid of upstream results passes through unchanged.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -28,6 +30,7 @@ from discovery_engine.rpc.protocol import (
     TASKS_EXTENSION,
 )
 from discovery_engine.rpc.scheduling import FairScheduler
+from discovery_engine.rpc.validity import is_long
 from discovery_engine.upstream.state import ServerState
 from discovery_server.client_tasks import TASK_METHODS, require_tasks, serve_task
 from discovery_server.envelope import IMPLEMENTATION, completed
@@ -315,10 +318,8 @@ class Gateway:
                 await self._engine.wait_listed(timeout=_FIRST_LISTING)
                 return self._tools(request)
         if request.method in TASK_METHODS:
-            result = await self.about_task(request)
-            return completed(request.method, result, request.version)
-        result = await self._offerings.serve(request, on_progress)
-        return completed(request.method, result, request.version)
+            return await _completed(request, await self.about_task(request))
+        return await _completed(request, await self._offerings.serve(request, on_progress))
 
     async def _call_tool(
         self, request: ClientRequest, on_progress: OnProgress | None
@@ -338,7 +339,7 @@ class Gateway:
             result = await call(meant.engine, meant.tool, meant.arguments, caller)
         except InputRequiredError as error:
             raise _missing_capability(error) from error
-        return completed("tools/call", result, request.version)
+        return await _completed(request, result)
 
     def input_schema(self, tool: str) -> JSONObject | None:
         """The schema of a tool's arguments for clients of 2026-07-28; None if there is none."""
@@ -394,6 +395,12 @@ class Gateway:
             },
             "tools": {"listChanged": "tools" in changing},
         }
+
+
+async def _completed(request: ClientRequest, result: JSONObject) -> JSONObject:
+    """As `completed`, in a thread if that takes long."""
+    complete = partial(completed, request.method, result, request.version)
+    return await anyio.to_thread.run_sync(complete) if is_long(result) else complete()
 
 
 def _view_is_gone(view: str | None) -> str:

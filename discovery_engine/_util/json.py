@@ -26,6 +26,17 @@ def parse_json(text: str) -> JSONValue:
     return value
 
 
+def says(texts: list[str], value: JSONValue) -> bool:
+    """Whether texts have all of a structured value, as those of most servers do.
+
+    SDKs wrap what is no object: `{"result": ["a", "b"]}` beside the texts `a` and `b`.
+    """
+    values = [_read(text) for text in texts]
+    given = [texts, values, *texts, *values]
+    is_wrapped = isinstance(value, dict) and list(value) == ["result"]
+    return value in given or (is_wrapped and value["result"] in given)
+
+
 def refuse_constant(constant: str) -> NoReturn:
     """For `parse_constant` of a decoder.
 
@@ -45,6 +56,14 @@ def parse_finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError("it holds a number beyond all bounds")
     return number
+
+
+def _read(text: str) -> JSONValue:
+    """A text as JSON; as it is if it is none."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
 
 
 _DECODER = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite)

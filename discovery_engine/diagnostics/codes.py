@@ -420,6 +420,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "a schema is too costly to check; arguments may be sent unchecked",
             "only its author can correct it",
         ),
+        "DEFINITION_INVALID": (
+            "info",
+            "members of a definition are not valid by the protocol; clients get it without them",
+            "the author of the server can correct them",
+        ),
         "TOOL_CONFUSABLE": (
             "info",
             "several tools can hardly be distinguished",

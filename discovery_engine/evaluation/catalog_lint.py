@@ -20,6 +20,8 @@ from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.evaluation.confusable import Group, confusable, group_labels
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
+from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
+from discovery_engine.rpc.validity import changes_of
 from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import Parameter, Tool, ToolKey, canonical_json
 from discovery_engine.tools.offering import Offering, OfferingKind
@@ -35,6 +37,7 @@ _GLOB_SYNTAX = re.compile(r"^[!/]|[*?\[\]{}\\]")
 _NOT_IN_NAMES = re.compile(r"[^\w./-]+")
 _LONGEST_NAME = 128  # characters
 _PLAIN_NAME = re.compile(r"[\w.$-]{1,200}")  # as a key of a configuration, without question
+_INVALID_HINT = "clients get it without them; the author of the server can correct them"
 _EMPTY_VALUES: JSONObject = {
     "string": "",
     "integer": 0,
@@ -88,6 +91,7 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
         *_each(_undocumented(entry) for entry in entries),
         *_each(_oversized(entry) for entry in entries),
         *_each(_costly(entry) for entry in entries),
+        *_each(_invalid_tool(entry) for entry in entries),
         *_about_offerings(view),
     ]
     return CatalogLint(tuple(found), len(sought), len(alone))
@@ -102,6 +106,7 @@ def _about_offerings(view: View) -> Iterator[CatalogFinding]:
             if bare:
                 yield _undescribed_offerings(bare)
         yield from _each(map(_undocumented_prompt, shown))
+        yield from _each(map(_invalid_offering, shown))
 
 
 def _undescribed_offerings(offerings: Sequence[Offering]) -> CatalogFinding:
@@ -282,6 +287,39 @@ def _costly(entry: Entry) -> CatalogFinding | None:
         f"the schema of {entry.key} is too costly to check: {why}",
         "its arguments may be sent unchecked; only its author can change that",
     )
+
+
+def _invalid_tool(entry: Entry) -> CatalogFinding | None:
+    tool = entry.tool
+    # A schema that cannot be used is not shown in any case.
+    definition = {**tool.definition, "inputSchema": tool.input_schema}
+    lost = _lost("tools/list", "tools", definition)
+    if not lost:
+        return None
+    return _finding("DEFINITION_INVALID", (entry.key,), f"{entry.key.label} {lost}", _INVALID_HINT)
+
+
+def _invalid_offering(offering: Offering) -> CatalogFinding | None:
+    wire = offering.kind.wire
+    lost = _lost(wire.method, wire.member, offering.definition)
+    if not lost:
+        return None
+    return CatalogFinding(
+        code="DEFINITION_INVALID",
+        message=f"{offering.kind.label} {offering.label} {lost}",
+        hint=_INVALID_HINT,
+        subject=f"{offering.server}:{offering.decision_key}",
+        offerings=(offering,),
+    )
+
+
+def _lost(method: str, member: str, definition: JSONObject) -> str:
+    """What of a definition clients do not get as it is; empty if they get all of it."""
+    changes = changes_of(method, {member: [definition]}, LATEST_HANDSHAKE)
+    places = [named(place.removeprefix(f"{member}[0].")) for place in changes]
+    more = [f"{len(places) - _NAMED} more"] if len(places) > _NAMED else []
+    listed = ", ".join([*places[:_NAMED], *more])
+    return f"has members that are not valid: {listed}" if listed else ""
 
 
 def _pin(parameter: Parameter) -> JSONObject:

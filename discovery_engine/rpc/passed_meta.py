@@ -1,4 +1,4 @@
-"""The members of `_meta` that pass from a client's request to the server behind us."""
+"""The members of `_meta` that pass: to a server from a client's request, and the other way."""
 
 from __future__ import annotations
 
@@ -25,12 +25,23 @@ def passed_meta(meta: JSONValue) -> JSONObject:
     """
     if not isinstance(meta, dict):
         return NOTHING
-    passed = {
-        key: value
-        for key, value in meta.items()
-        if key != "progressToken" and not key.startswith(_HOPS)
-    }
+    passed = {key: value for key, value in meta.items() if _passes(key)}
     return _bounded(passed) if passed else NOTHING
+
+
+def server_meta(meta: JSONValue) -> JSONObject:
+    """The members that a server may say something with; the same object if that are all.
+
+    The gateway's own fields, and what the protocol says of a connection, are ours to say.
+    """
+    if not isinstance(meta, dict):
+        return {}
+    passed = {key: value for key, value in meta.items() if _passes(key)}
+    return meta if len(passed) == len(meta) else passed
+
+
+def _passes(key: str) -> bool:
+    return key != "progressToken" and not key.startswith(_HOPS)
 
 
 def _bounded(members: JSONObject) -> JSONObject:

@@ -5,6 +5,8 @@ Source: the specification, revisions 2024-11-05 to 2026-07-28.
 
 from __future__ import annotations
 
+import re
+
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Opened by `initialize`, oldest first."""
 MODERN_VERSIONS = ("2026-07-28",)
@@ -20,6 +22,13 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
+_AUTHORITY = (
+    r"(?:[^\s/?#@\[\]]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]<>\\^|%]*)(?::\d{0,5})?(?=[/?#]|$)"
+)
+_WITH_HOST = r"(?i:https?|wss?|ftp)"
+URI = rf"^(?!{_WITH_HOST}:/*(?:[?#:]|$))[A-Za-z][A-Za-z0-9+.-]*:(?:(?!//)|//{_AUTHORITY})"
+"""Of what the types of the Python SDK 1.x read, which refuse a whole list for one that is none."""
+
 # Extensions, as capabilities name them.
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
@@ -28,6 +37,7 @@ ASKING_SERVER = "discovery/server"
 FINDINGS = "discovery/findings"  # of the scanner, in the texts of a question
 # And in a result that passes.
 CONVERTED = "discovery/converted"  # the arguments that were converted for the call
+CHANGES = "discovery/changes"  # what was not valid in a result, by its place
 
 # Error codes of JSON-RPC 2.0.
 PARSE_ERROR = -32700
@@ -44,3 +54,7 @@ UNSUPPORTED_PROTOCOL_VERSION = -32022
 
 # Never sent, but given to the callers of requests that get no answer.
 CONNECTION_CLOSED = -32000
+
+
+def is_uri(text: str) -> bool:
+    return re.search(URI, text) is not None

@@ -147,9 +147,8 @@ def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
     """A result that says which arguments were converted; as it is if it is not the last one."""
     if not places or result.get("resultType", "complete") != "complete":
         return result
-    meta = result.get("_meta")
-    shown = {**(meta if isinstance(meta, dict) else {}), CONVERTED: list(places[:_PLACES])}
-    return {**result, "_meta": shown}
+    meta = {**result.get("_meta", {}), CONVERTED: list(places[:_PLACES])}
+    return {**result, "_meta": meta}
 
 
 def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:

@@ -21,10 +21,12 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import NeedsAuthError, UpstreamError, UpstreamProtocolError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
+from discovery_engine.rpc.validity import received
 from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.question import declarable, merged
+from discovery_engine.upstream.requests import CALL_TOOL
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.upstream.stderr_log import StderrLog
 
@@ -110,10 +112,11 @@ class LazyUpstreams:
         quota: CallQuota | None,
         observer: CallObserver | None = None,
     ) -> JSONObject:
-        """As `Upstreams.send`, within the calls of a minute that the server and `quota` allow.
+        """As `Upstreams.send`, in valid form, within the calls of a minute that are allowed.
 
         Raises:
-            RateLimitedError: If they are used up. Continuing a call is no other call.
+            RateLimitedError: If those of the server or of `quota` are used up. Continuing a call
+                is no other call.
         """
         if self._rates and continuation is None:
             self._rates.take(CallQuota.of_server(server), quota)
@@ -138,7 +141,7 @@ class LazyUpstreams:
             raise
         if self._recorder:
             await self._recorder.record(server.name, request, result, redactor)
-        return result
+        return await received(request.method, result, uri=request.params.get("uri", ""))
 
     async def ask_task(
         self,
@@ -156,6 +159,8 @@ class LazyUpstreams:
         except UpstreamError as error:
             redactor.redact_error(error)
             raise
+        if "result" in answer:
+            answer = {**answer, "result": await received(CALL_TOOL, answer["result"])}
         return answer | {
             name: redactor.redact_json(answer[name]) for name in _WORDS if name in answer
         }

@@ -148,9 +148,13 @@ class CallsInFlight:
         params = notification.params
         if notification.method not in _TO_CLIENTS or params is None:
             return
-        if notification.method == _COMPLETE and (client := self._elicited.take(params)):
-            client.notify(notification.method, params)
-            return
+        if notification.method == _COMPLETE:
+            params = {"elicitationId": params.get("elicitationId")}
+            if not isinstance(params["elicitationId"], str):
+                return
+            if client := self._elicited.take(params):
+                client.notify(notification.method, params)
+                return
         causes = self._possible_causes()
         if not causes or not _are_of_one_client(causes):
             return

@@ -9,6 +9,7 @@ from discovery_engine._util.text import clean, named, one_line
 from discovery_engine.limits import shortened
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.redactor import SHORTEST_BEGINNING
+from discovery_engine.rpc.passed_meta import server_meta
 from discovery_engine.tools.model import ServerName
 
 LOG_LEVELS = (
@@ -30,9 +31,9 @@ def presented_message(server: ServerName, params: JSONObject) -> JSONObject:
     """The params of `notifications/message`; `logger` begins with the server's name."""
     own = params.get("logger")
     logger = f"{server}/{named(shortened(own, _NAME_LENGTH))}" if isinstance(own, str) else server
-    level = params.get("level")
+    level, meta = params.get("level"), server_meta(params.get("_meta"))
     return {
-        **{name: value for name, value in params.items() if name == "_meta"},
+        **({"_meta": meta} if meta else {}),
         "level": level if level in LOG_LEVELS else "info",
         "logger": one_line(logger),
         "data": _presented(params.get("data")),

@@ -13,6 +13,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, quoted
 from discovery_engine.errors import UpstreamError, UpstreamProtocolError
+from discovery_engine.rpc.passed_meta import server_meta
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.rpc.protocol import PARSE_ERROR, TASKS_EXTENSION
 from discovery_engine.tools.model import ServerName
@@ -82,7 +83,7 @@ class TaskState(Struct, frozen=True):
             "ttlMs": min(int(life), most) if is_finite_number(life) and life >= 1 else most,
             "pollIntervalMs": int(self.interval * 1000),
         }
-        if isinstance(meta := fields.get("_meta"), dict):
+        if meta := server_meta(fields.get("_meta")):
             shown["_meta"] = meta
         return shown
 
@@ -156,7 +157,7 @@ def task_request(
 
 
 def invalid_task(server: ServerName, reason: str) -> UpstreamProtocolError:
-    return UpstreamProtocolError(server, reason, PARSE_ERROR)
+    return UpstreamProtocolError(server, reason, PARSE_ERROR, is_unusable=True)
 
 
 def _is_complete(result: JSONObject) -> bool:

@@ -20,10 +20,8 @@ def visible_values(
 
     A value is judged if the others that the template needs are in the request; else it stays.
     """
-    completion = result.get("completion")
-    values = completion.get("values") if isinstance(completion, dict) else None
-    if not isinstance(completion, dict) or not isinstance(values, list):
-        return result
+    completion = result["completion"]
+    values = completion["values"]
     argument = params["argument"]["name"]
     context = params.get("context")
     given = context.get("arguments") if isinstance(context, dict) else None
@@ -33,8 +31,8 @@ def visible_values(
     if not hidden:
         return result
     shown: JSONObject = {**completion, "values": kept}
-    if isinstance(total := completion.get("total"), int):
-        shown["total"] = max(total - hidden, len(kept))
+    if "total" in completion:
+        shown["total"] = max(completion["total"] - hidden, len(kept))
     return {**result, "completion": shown}
 
 

@@ -27,6 +27,7 @@ from discovery_engine.errors import (
     ResourceNotFoundError,
 )
 from discovery_engine.limits import require_prompt_name, require_uri
+from discovery_engine.rpc.protocol import is_uri
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import Offering, OfferingKind
@@ -89,9 +90,11 @@ class OfferingBook(Struct, frozen=True, dict=True):
         if offering.kind is OfferingKind.PROMPT:
             is_taken = identifier == OWN_PROMPT or self._split_prompt(identifier) is not None
             return f"{server}:{identifier}" if is_taken or self._is_shared(offering) else identifier
-        if not (identifier.casefold().startswith(OWN_SCHEME) or self._is_shared(offering)):
+        is_template = offering.kind is OfferingKind.TEMPLATE
+        is_taken = identifier.casefold().startswith(OWN_SCHEME) or self._is_shared(offering)
+        if not is_taken and (is_template or is_uri(identifier)):
             return identifier
-        return _with_server(server, identifier, is_template=offering.kind is OfferingKind.TEMPLATE)
+        return _with_server(server, identifier, is_template=is_template)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
         """The resource that a URI leads to, visible or not.

@@ -222,9 +222,8 @@ RICH: JSONObject = {
     "content": [
         {"type": "text", "text": "é\u2028x", "annotations": {"audience": ["user"], "vendor": 1}},
         {"type": "image", "data": "aGk=", "mimeType": "image/png"},
-        {"type": "resource_link", "uri": "file:///x", "name": "x", "size": None},
+        {"type": "resource_link", "uri": "file:///x", "name": "x", "size": 3, "vendor": None},
         {"type": "resource", "resource": {"uri": "x:/y", "text": "t", "vendor": [None]}},
-        {"type": "hologram", "beam": {"nested": None}},
     ],
     "structuredContent": {"rows": [1, None, {"deep": []}]},
     "isError": False,

@@ -27,21 +27,16 @@ _REASON = 120  # characters
 def unchecked_result(result: JSONObject, reason: str) -> JSONObject:
     """A tool's own result with a note that its arguments were sent unchecked."""
     text = f"Note: the arguments were not checked: {cut(clean(reason), _REASON)}"
-    content = result.get("content")
-    meta = result.get("_meta")
     return {
         **result,
-        "content": [*(content if isinstance(content, list) else ()), text_content(text)],
-        "_meta": {**(meta if isinstance(meta, dict) else {}), ANSWER: {"unchecked": reason}},
+        "content": [*result["content"], text_content(text)],
+        "_meta": {**result.get("_meta", {}), ANSWER: {"unchecked": reason}},
     }
 
 
 def result_text(result: JSONObject) -> str:
     """The texts of a result, one below the other."""
-    content = result.get("content")
-    blocks = content if isinstance(content, list) else []
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
 
 
 def preview_result(preview: CallPreview) -> JSONObject:

@@ -98,7 +98,7 @@ def cut_result(result: JSONObject, tokens: int, note: Note, *, reserve: int) -> 
             break
         space -= max(excess, space // 50, 1)
     line = {"type": "text", "text": note(cuts)}
-    return CutResult({**made, "content": [*made.get("content", ()), line]}, tuple(cuts))
+    return CutResult({**made, "content": [*made["content"], line]}, tuple(cuts))
 
 
 def document(text: str) -> JSONValue:
@@ -120,23 +120,16 @@ def head_and_tail(text: str, length: int, *, marker: str, tail: int) -> str:
 
 
 def _parts(result: JSONObject) -> Iterator[_Portion]:
-    for at, block in enumerate(_content(result)):
+    for at, block in enumerate(result["content"]):
         yield _Portion(f"content[{at}]", block, _counted(block))
     structured = result.get(STRUCTURED)
     if structured is not None:
         yield _Portion(STRUCTURED, structured, json_text(structured))
 
 
-def _content(result: JSONObject) -> Sequence[JSONValue]:
-    content = result.get("content")
-    return content if isinstance(content, list) else ()
-
-
-def _counted(block: JSONValue) -> str:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return text
-    return json_text(block)
+def _counted(block: JSONObject) -> str:
+    text: str = block["text"] if block["type"] == "text" else json_text(block)
+    return text
 
 
 def _cut_parts(
@@ -168,13 +161,14 @@ def _cut_parts(
 
 
 def _cut_block(part: _Portion, share: int) -> tuple[JSONValue, Sequence[Cut]]:
-    block = part.value if isinstance(part.value, dict) else {}
-    resource = block.get("resource")
-    kind = block.get("type")
-    if kind == "text" and isinstance(block.get("text"), str):
+    block: JSONObject = part.value
+    kind = block["type"]
+    if kind == "text":
         kept, cuts = _cut_text(block["text"], share, f"{part.path}.text")
         return {**block, "text": kept}, cuts
-    if isinstance(resource, dict) and isinstance(text := resource.get("text"), str):
+    resource = block["resource"] if kind == "resource" else {}
+    if "text" in resource:
+        text = resource["text"]
         frame = {**block, "resource": {**resource, "text": ""}}
         left = share - estimated_tokens(json_text(frame))
         kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
@@ -182,13 +176,14 @@ def _cut_block(part: _Portion, share: int) -> tuple[JSONValue, Sequence[Cut]]:
             kept != text
         ):  # otherwise what is too long is its frame, or the text once JSON escapes it
             return {**block, "resource": {**resource, "text": kept}}, cuts
-    mime, cut = kind, Cut(part.path, 0, len(part.text.encode()), "bytes")
-    if isinstance(resource, dict) and isinstance(blob := resource.get("blob"), str) and blob:
-        mime = resource.get("mimeType")
-        cut = Cut(f"{part.path}.resource.blob", 0, len(blob), "characters")
-    elif isinstance(data := block.get("data"), str) and data:
-        mime, cut = block.get("mimeType"), Cut(f"{part.path}.data", 0, len(data), "characters")
-    return _placeholder(mime if isinstance(mime, str) else "block", cut), [cut]
+    name, cut = kind, Cut(part.path, 0, len(part.text.encode()), "bytes")
+    if resource.get("blob"):
+        name = resource.get("mimeType", "block")
+        cut = Cut(f"{part.path}.resource.blob", 0, len(resource["blob"]), "characters")
+    elif kind in ("image", "audio") and block["data"]:
+        name = block["mimeType"]
+        cut = Cut(f"{part.path}.data", 0, len(block["data"]), "characters")
+    return _placeholder(name, cut), [cut]
 
 
 def _cut_text(text: str, share: int, path: str) -> tuple[str, Sequence[Cut]]:
@@ -208,7 +203,10 @@ def _placeholder(kind: str, cut: Cut) -> JSONValue:
 
 def with_documents(result: JSONObject) -> JSONObject:
     """A result in which each text block and resource with JSON has it as `json`, for paths."""
-    return {**result, "content": [_with_document(block) for block in _content(result)]}
+    # Results of steps are kept together, by names that may be any.
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else ()
+    return {**result, "content": [_with_document(block) for block in blocks]}
 
 
 def _with_document(block: JSONValue) -> JSONValue:

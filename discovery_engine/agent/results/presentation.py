@@ -130,7 +130,7 @@ def _with_heads_and_tails(result: JSONObject, tokens: int, characters: int) -> J
     if not exceeds(result, tokens):
         return result
     content, left = [], characters
-    for block in result.get("content") or ():
+    for block in result["content"]:
         match block:
             case {"type": "text", "text": str(text)}:
                 kept = head_and_tail(text, max(left, 1), marker=_MARKER, tail=_TAIL)
@@ -147,10 +147,7 @@ def _with_heads_and_tails(result: JSONObject, tokens: int, characters: int) -> J
 
 
 def _with_fields(result: JSONObject, fields: JSONObject) -> JSONObject:
-    meta = result.get("_meta")
-    known = meta if isinstance(meta, dict) else {}
-    answer = known.get(ANSWER)
-    # Only what was added here before: a server may have written members of its own.
-    unchecked = answer.get("unchecked") if isinstance(answer, dict) else None
+    meta = result.get("_meta", {})
+    unchecked = meta.get(ANSWER, {}).get("unchecked")
     ours = {**({"unchecked": unchecked} if unchecked else {}), **fields}
-    return {**result, "_meta": {**known, ANSWER: ours}}
+    return {**result, "_meta": {**meta, ANSWER: ours}}

@@ -39,11 +39,9 @@ def structure(result: JSONObject) -> tuple[str, JSONValue]:
     """The structured content of a result, else its JSON text, and the path of it; or None."""
     if result.get(STRUCTURED) is not None:
         return STRUCTURED, result[STRUCTURED]
-    for at, block in enumerate(result.get("content") or ()):
-        if isinstance(block, dict) and isinstance(text := block.get("text"), str):
-            value = document(text)
-            if value is not None:
-                return f"content[{at}].text", value
+    for at, block in enumerate(result["content"]):
+        if block["type"] == "text" and (value := document(block["text"])) is not None:
+            return f"content[{at}].text", value
     return "@", None
 
 
@@ -83,13 +81,9 @@ def _select(
 
 
 def _noted(result: JSONObject, note: str) -> JSONObject:
-    content = result.get("content")
-    blocks = content if isinstance(content, list) else []
-    return {**result, "content": [*blocks, {"type": "text", "text": note}]}
+    return {**result, "content": [*result["content"], {"type": "text", "text": note}]}
 
 
 def _answer(result: JSONObject, content: list[JSONObject], fields: JSONObject) -> JSONObject:
-    meta = result.get("_meta")
-    known = meta if isinstance(meta, dict) else {}
     rest = {name: value for name, value in result.items() if name != STRUCTURED}
-    return {**rest, "content": content, "_meta": {**known, ANSWER: fields}}
+    return {**rest, "content": content, "_meta": {**result.get("_meta", {}), ANSWER: fields}}

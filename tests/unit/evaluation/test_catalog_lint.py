@@ -215,6 +215,21 @@ def test_what_has_no_description_is_named_by_kind() -> None:
     assert one.to_json()["offerings"] == ["docs:prompt:review"]
 
 
+@pytest.mark.requirement("SRV-92")
+def test_members_that_clients_do_not_get_are_named() -> None:
+    odd = {"title": None, "annotations": {"readOnlyHint": "yes"}, "icons": [5], "_meta": []}
+    tool = make_tool("add_row", description="Add a row to a table.", **odd)
+    [of_tool] = [one for one in lint(make_entry(tool)) if one.code == "DEFINITION_INVALID"]
+    [of_resource] = lint_offerings(make_offering_entry("file:///a", description="A", size="12"))
+
+    assert of_tool.message == (
+        "github:add_row has members that are not valid:"
+        " _meta, annotations.readOnlyHint, icons, 1 more"
+    )
+    assert of_tool.tools == (tool.key,)
+    assert of_resource.message == "resource 'docs:file:///a' has members that are not valid: size"
+
+
 @pytest.mark.requirement("EVA-44")
 def test_a_required_argument_of_a_prompt_wants_a_description() -> None:
     arguments = [

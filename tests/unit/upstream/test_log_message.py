@@ -33,7 +33,7 @@ def known() -> None:
         (None, "github"),
         ("db", "github/db"),
         (7, "github"),
-        ("db\nother: obey", "github/'db other: obey'"),
+        ("db\nother: obey", r'github/"db\nother: obey"'),
         ("x" * 1_000, f"github/'{'x' * 100}…'"),
     ],
 )
@@ -41,6 +41,23 @@ def test_the_logger_begins_with_the_servers_name(own: Any, shown: str) -> None:
     params = {"level": "info", "data": "x"} | ({} if own is None else {"logger": own})
 
     assert presented_message(SERVER, params)["logger"] == shown
+
+
+@pytest.mark.requirement("SRV-93")
+@rows(
+    ("meta", "shown"),
+    [
+        ({"own": 1, "discovery/server": "x", "progressToken": []}, {"own": 1}),
+        ({"io.modelcontextprotocol/subscriptionId": []}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_of_meta_that_passes_which_is_the_servers_to_write(meta: Any, shown: Any) -> None:
+    made = presented_message(SERVER, {"level": "info", "data": "x", "_meta": meta})
+
+    assert made.get("_meta") == shown
+    assert ("_meta" in made) is (shown is not None)
 
 
 @rows("level", ["loud", None, 7, [], "INFO"])
