@@ -22,7 +22,6 @@ from discovery_engine.rpc.framing import Overlong
 from discovery_engine.rpc.incoming import IncomingRequests
 from discovery_engine.rpc.json_codec import decode_standard
 from discovery_engine.rpc.messages import (
-    INVALID_MESSAGE,
     ErrorResponse,
     Notification,
     Request,
@@ -31,6 +30,7 @@ from discovery_engine.rpc.messages import (
     as_json,
     as_message,
     error_answer,
+    fault_of,
     is_request_id,
     unreadable,
 )
@@ -369,7 +369,7 @@ class ClientConnection:
 
     def _on_response(self, value: JSONValue) -> None:
         """Pass an answer to the request that waits for it; any other is ignored."""
-        match as_message(value) or unreadable(answered_id(value), INVALID_MESSAGE):
+        match as_message(value) or unreadable(answered_id(value), fault_of(value)):
             case Response(id_, result):
                 self._asked.settle(id_, result)
             case ErrorResponse(id_, error):

@@ -56,7 +56,7 @@
         ├── UpstreamTimeoutError        it did not answer in time
         ├── OutcomeUnknownError         it went away during a call: the work may or may not be done
         ├── InputRequiredError          a tool asked its user something, and got no answer
-        └── UpstreamProtocolError       it answered with a protocol error
+        └── UpstreamProtocolError       it answered with an error of the protocol, or not with MCP
 
 An error that one module alone raises is defined there, as a further leaf. A tool that runs and
 fails is not an error: its result has `isError`.

@@ -77,6 +77,8 @@ class UnavailableError(UpstreamError):
         """The last lines that the program wrote before it failed."""
         self.retry_after: float | None = None
         """Seconds after which another try may succeed; None if nothing is known of that."""
+        self.was_open = False
+        """Whether the server has this transport, so that its failure is not that of another one."""
         hint = hint or _NEXT_STEPS[kind].format(server=server)
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
         self.detail = one_line(detail)

@@ -9,6 +9,8 @@ from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.errors.discovery_error import DiscoveryError
 
+_PARSE_ERROR = -32700  # of JSON-RPC
+
 
 class UpstreamError(DiscoveryError):
     code = "TOOL_EXECUTION_ERROR"
@@ -100,11 +102,12 @@ class InputRequiredError(UpstreamError):
 class UpstreamProtocolError(UpstreamError):
     code = "TOOL_EXECUTION_ERROR"
 
-    def __init__(
-        self, server: str, message: str, rpc_code: int, *, is_unusable: bool = False
-    ) -> None:
-        """With `is_unusable` the server sent no error: `message` is why its answer is none."""
-        self.rpc_code = rpc_code
-        said = f"answered error {rpc_code}" + (f": {quoted(message)}" if message else "")
-        what = f"gave no usable answer: {message}" if is_unusable else said
-        super().__init__(server, f"server {server!r} {what}")
+    def __init__(self, server: str, message: str, rpc_code: int | None = None) -> None:
+        """Without a code the server sent no error, but what is no answer; `message` is our own."""
+        self.rpc_code = _PARSE_ERROR if rpc_code is None else rpc_code
+        if rpc_code is None:
+            text = f"sent an unusable answer: {message}"
+        else:
+            error = f"error {rpc_code}" if rpc_code else "an error"
+            text = f"answered {error}" + (f": {quoted(message)}" if message else "")
+        super().__init__(server, f"server {server!r} {text}")

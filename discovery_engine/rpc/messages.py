@@ -7,9 +7,7 @@ from typing import Any, TypeAlias, TypeGuard
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.peer import RequestId, RpcError, UnreadableAnswerError
-
-INVALID_MESSAGE = "its answer is not one of JSON-RPC"
+from discovery_engine.rpc.peer import InvalidAnswerError, RequestId, RpcError
 
 
 class Request(Struct):
@@ -41,29 +39,53 @@ def as_message(value: JSONValue) -> Message | None:
     if not isinstance(value, dict):
         return None
     method, id_ = value.get("method"), value.get("id")
-    if not is_request_id(id_):
-        if isinstance(method, str) and "id" not in value:
-            return Notification(method, _params(value))
-        return None
-    if isinstance(method, str):
+    if not isinstance(method, str):
+        return _answer(value)
+    if is_request_id(id_):
         return Request(id_, method, _params(value))
-    return _answer(id_, value)
+    return None if "id" in value else Notification(method, _params(value))
 
 
-def _answer(id_: RequestId, value: JSONObject) -> Response | ErrorResponse | None:
+def _answer(value: JSONObject) -> Response | ErrorResponse | None:
+    if (id_ := _request_id(value.get("id"))) is None:
+        return None
     if isinstance(result := value.get("result"), dict):
         return Response(id_, result)
-    if isinstance(error := value.get("error"), dict):
-        return ErrorResponse(id_, _error(error))
+    if isinstance(error := value.get("error"), dict | str):
+        return ErrorResponse(id_, as_error(error))
     return None
 
 
 def answered_id(value: JSONValue) -> RequestId | None:
-    """The request id that an invalid message answers; None if it shows none."""
-    if isinstance(value, dict) and "method" not in value and is_request_id(value.get("id")):
-        identity: RequestId = value["id"]
-        return identity
-    return None
+    """The id of the request that a value answers, valid or not; None if it shows none."""
+    is_answer = isinstance(value, dict) and "method" not in value
+    return _request_id(value.get("id")) if is_answer else None
+
+
+def fault_of(value: JSONValue) -> str:
+    """What is wrong with a value that came as an answer and is none."""
+    if not isinstance(value, dict):
+        return f"it is {_kind(value)}, not a message of JSON-RPC"
+    if "method" in value:
+        return "it is a request of JSON-RPC, not an answer"
+    for member in ("result", "error"):
+        if value.get(member) is not None:
+            return f"its `{member}` is {_kind(value[member])}"
+    return "it has neither `result` nor `error`"
+
+
+def _kind(value: JSONValue) -> str:
+    match value:
+        case None:
+            return "null"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case dict():
+            return "an object, and it has no `id`"
+        case _:
+            return "a boolean" if isinstance(value, bool) else "a number"
 
 
 def as_json(message: Message) -> JSONObject:
@@ -88,8 +110,7 @@ def error_answer(request_id: RequestId | None, error: RpcError) -> JSONObject:
 
 def unreadable(request_id: RequestId | None, reason: str) -> ErrorResponse | None:
     """An error answer instead of one that cannot be read, so that its caller stops waiting."""
-    error = UnreadableAnswerError(reason)
-    return None if request_id is None else ErrorResponse(request_id, error)
+    return None if request_id is None else ErrorResponse(request_id, InvalidAnswerError(reason))
 
 
 def is_request_id(value: Any) -> TypeGuard[RequestId]:
@@ -112,9 +133,19 @@ def _params(message: JSONObject) -> JSONObject | None:
     return params if isinstance(params, dict) else None
 
 
-def _error(error: JSONObject) -> RpcError:
+def _request_id(id_: JSONValue) -> RequestId | None:
+    """The id in an answer; some languages write every number as a float."""
+    if isinstance(id_, float) and id_.is_integer():
+        return int(id_)
+    return id_ if is_request_id(id_) else None
+
+
+def as_error(error: JSONObject | str) -> RpcError:
+    """The `error` of an answer; without a code, its code is 0."""
+    if isinstance(error, str):
+        return RpcError(0, error)
     code, message = error.get("code"), error.get("message")
-    if isinstance(code, float) and code.is_integer():  # as some languages write every number
+    if isinstance(code, float) and code.is_integer():
         code = int(code)
     return RpcError(
         code if isinstance(code, int) and not isinstance(code, bool) else 0,

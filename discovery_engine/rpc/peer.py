@@ -6,7 +6,6 @@ A `Peer` sends requests and notifications of JSON-RPC 2.0, whose params and resu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
@@ -36,33 +35,25 @@ class RpcError(Exception):
         return error if self.data is None else error | {"data": self.data}
 
 
-class UnreadableAnswerError(RpcError):
-    """An answer came that cannot be used; `message` is why, in words of ours.
-
-    Transports that carry errors as JSON alone keep its `data`, which no server knows.
-    """
-
-    _DATA = os.urandom(16).hex()
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(PARSE_ERROR, reason, self._DATA)
-
-    @classmethod
-    def read(cls, code: int, message: str, data: JSONValue) -> RpcError:
-        """An error from its JSON: one of these, or any other."""
-        return cls(message) if data == cls._DATA else RpcError(code, message, data)
-
-
 class ConnectionClosedError(RpcError):
     """The connection ended before an answer.
 
     Not known by its code: many servers use `CONNECTION_CLOSED` for any error of theirs.
     """
 
-    def __init__(self, *, was_sent: bool = True) -> None:
+    def __init__(self, reason: str = "", *, was_sent: bool = True) -> None:
         """`was_sent` is False if the request provably never left this process."""
         super().__init__(CONNECTION_CLOSED, "Connection closed")
+        self.reason = reason
+        """How the answer was lost, if only that of this request was."""
         self.was_sent = was_sent
+
+
+class InvalidAnswerError(RpcError):
+    """An answer came, and is none of JSON-RPC; the message says in our words what is wrong."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(PARSE_ERROR, message)
 
 
 class RequestTimeoutError(TimeoutError):

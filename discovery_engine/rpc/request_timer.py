@@ -1,15 +1,26 @@
-"""The time that a request has: progress extends it, and a paused clock does not use it up."""
+"""The time that a request has: progress extends it, and a paused clock does not use it up.
+
+Before it is up, what has arrived is read. The loop may have been held up by other work, or the
+process been stopped: then the answer lies in a pipe, and its server is not to blame.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+import anyio
 
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
 from discovery_engine.rpc.shared_timer import SharedTimer
 
 _SHORTEST = 0.05  # seconds between two looks at a clock that may be paused
+_DRAIN = 0.05  # seconds in which what has arrived is read: tens of turns of the loop
+_LONGEST_DRAIN = 1.0  # seconds, after the loop has stood still for long
+_MOST_DRAINS = 5  # in a row, on a machine so busy that every look is late
 
 
 class PausableClock:
@@ -58,7 +69,9 @@ class RequestTimer:
         self._longest = max(timeout.seconds, timeout.longest)
         self._deadline = now + timeout.seconds
         self._last_deadline = now + self._longest
-        self._timers.add(self, self._loop.time() + timeout.seconds, self._look)
+        self._next_look = self._loop.time() + timeout.seconds
+        self._drains = 0
+        self._timers.add(self, self._next_look, self._look)
 
     @property
     def rest(self) -> float:
@@ -73,8 +86,53 @@ class RequestTimer:
         self._timers.discard(self)
 
     def _look(self) -> float | None:
+        now = self._loop.time()
+        late = now - self._next_look
         if (rest := self.rest) > 0:  # progress has extended it, or the clock was paused
-            return self._loop.time() + max(rest, _SHORTEST)
+            self._drains = 0
+            self._next_look = now + max(rest, _SHORTEST)
+            return self._next_look
+        if not self._drains or (late > _DRAIN and self._drains < _MOST_DRAINS):
+            self._drains += 1
+            self._next_look = now + min(max(late, _DRAIN), _LONGEST_DRAIN)
+            return self._next_look
         is_last = self._deadline >= self._last_deadline
         self._on_expired(RequestTimeoutError(self._longest if is_last else self._timeout.seconds))
         return None
+
+
+class RequestTimeLimit:
+    """A context manager that raises RequestTimeoutError; without a timeout it never does."""
+
+    def __init__(self, timeout: RequestTimeout | None) -> None:
+        self._timeout = timeout
+        self._timer: RequestTimer | None = None
+        self._scope = anyio.CancelScope()
+        self._error: RequestTimeoutError | None = None
+
+    def __enter__(self) -> Self:
+        if self._timeout:
+            self._timer = RequestTimer(self._timeout, self._expire)
+        self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._timer:
+            self._timer.stop()
+        self._scope.__exit__(exc_type, exc, traceback)
+        if self._scope.cancelled_caught and self._error:
+            raise self._error
+
+    def extend(self) -> None:
+        """Start the time again, within the maximum."""
+        if self._timer:
+            self._timer.extend()
+
+    def _expire(self, error: RequestTimeoutError) -> None:
+        self._error = error
+        self._scope.cancel()

@@ -14,6 +14,8 @@ from msgspec import Struct
 from discovery_engine.call_log.log_entry import Actor, LogEntry
 from discovery_engine.call_log.log_tables import CallLogError
 from discovery_engine.errors import DiscoveryError, UpstreamError, UpstreamTimeoutError
+from discovery_engine.rpc.peer import RequestTimeout
+from discovery_engine.rpc.request_timer import RequestTimeLimit
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -94,7 +96,7 @@ class ServerProber:
     async def _probed(self, name: ServerName, max_wait: float) -> ProbeResult:
         try:
             server = self._current.view.require_connectable(name)
-            with anyio.fail_after(max_wait):
+            with RequestTimeLimit(RequestTimeout(max_wait)):
                 return ProbeResult(name, await self._upstreams.ping(server))
         except TimeoutError:
             error = f"it did not answer within {max_wait:g} s"

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol, TypeAlias
 
-import anyio
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import InputRequiredError
 from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Client
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.peer import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from discovery_engine.rpc.request_timer import PausableClock
+from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import CallLimiter
@@ -172,7 +171,7 @@ class Call:
         self._asked += 1
         self._check(question)
         try:
-            with anyio.fail_after(settings.timeout), self.lending():
+            with RequestTimeLimit(RequestTimeout(settings.timeout)), self.lending():
                 params = await question.annotated(self.server, self.scheduler)
                 return await self.client.ask(question.method, params)
         except TimeoutError:

@@ -6,13 +6,16 @@ import math
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeoutError
+from discovery_engine.errors import (
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
 from discovery_engine.rpc.peer import OnProgress, RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from discovery_engine.upstream.call import Call
@@ -122,5 +125,5 @@ async def require_flat(server: ServerSettings, result: JSONObject) -> None:
         UpstreamProtocolError: If it does.
     """
     if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
-        reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
-        raise UpstreamProtocolError(server.name, reason, PARSE_ERROR, is_unusable=True)
+        reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
+        raise UpstreamProtocolError(server.name, reason)

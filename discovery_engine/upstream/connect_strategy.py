@@ -37,7 +37,7 @@ class ConnectStrategy(Struct, frozen=True):
     falls_back: bool = False
     """Whether SSE is tried if the server does not support streamable HTTP."""
     first_failure: UnavailableError | None = None
-    """Raised in the end if nothing else works: the later strategies are only guesses."""
+    """Raised in the end if the later strategies, which are only guesses, get no further."""
 
     @property
     def skips_handshake(self) -> bool:

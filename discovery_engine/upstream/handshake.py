@@ -5,11 +5,14 @@ support, it gets that one; any other error answer means the older `initialize`. 
 answer within three seconds, it gets `initialize` as well. If it refuses that too, it may be a slow
 starter of the newer era: its late answer to `server/discover` still counts. A server that wants a
 login for `server/discover` gets `initialize`, too: some list their tools without one in that era.
+A server that refuses the version of `initialize` and names others gets the newest that we share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -18,9 +21,10 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.errors import NeedsAuthError, UnavailableError
+from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc import protocol
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.peer import RequestTimeout, RpcError
+from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.connection import Era
 from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.transport import RequestDetails, Transport
@@ -30,9 +34,23 @@ _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
 _UNSUPPORTED = protocol.UNSUPPORTED_PROTOCOL_VERSION
+_VERSION = re.compile(r"\b20\d\d-\d\d-\d\d\b(?!,? \d\d?:)")  # and no time of day after it
+_OF_VERSIONS = re.compile("protocol.?version|supported", re.IGNORECASE)
 
 Capabilities: TypeAlias = Mapping[str, JSONObject]
 _NOTHING: Capabilities = MappingProxyType({})
+
+
+class NoCommonVersionError(Exception):
+    """The server supports only `versions`, none of which `initialize` opens here."""
+
+    def __init__(self, versions: Collection[str]) -> None:
+        theirs, ours = (", ".join(sorted(v)) for v in (versions, protocol.HANDSHAKE_VERSIONS))
+        super().__init__(
+            f"it has no protocol version in common with discovery: it supports {theirs}; "
+            f"`initialize` of discovery supports {ours}"
+        )
+        self.versions = versions
 
 
 class ServerInfo(Struct, frozen=True):
@@ -125,12 +143,17 @@ async def connect(
     """What a handshake comes to within the time of a start; without `era` both are tried."""
     # Errors are returned, not raised, so that task groups do not wrap them.
     try:
-        with anyio.fail_after(start.limit - start.seconds):
+        with RequestTimeLimit(RequestTimeout(start.limit - start.seconds)):
             if era is None:
                 return await negotiate(transport, capabilities)
             return read_discovered(era.discover) or await initialize(transport, capabilities)
     except TimeoutError:
         return transport.timeout_error(start.limit)
+    except NoCommonVersionError as error:
+        hint = "install another version of the server, or a newer one of discovery"
+        return UnavailableError(
+            transport.server, FailureKind.NOT_MCP, str(error), hint=hint, stderr=transport.stderr
+        )
     except (RpcError, ValueError) as error:
         return await transport.connect_error(error)
 
@@ -140,6 +163,7 @@ async def negotiate(transport: Transport, capabilities: Capabilities = _NOTHING)
 
     Raises:
         RpcError: If it refuses both handshakes, or the connection breaks.
+        NoCommonVersionError: If it supports other versions only.
         ValueError: If its answer is not valid.
     """
     probe = _Probe()
@@ -178,24 +202,32 @@ def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
 async def initialize(transport: Transport, capabilities: Capabilities = _NOTHING) -> ServerInfo:
     """Open a connection in the older era, with the capabilities of its clients.
 
+    A server that refuses the version and names others is asked once more.
+
     Raises:
         RpcError: If the server answers with an error or the connection breaks.
+        NoCommonVersionError: If it supports other versions only.
         ValueError: If its answer is not valid.
     """
-    params = {
-        "protocolVersion": protocol.LATEST_HANDSHAKE,
-        "capabilities": dict(capabilities),
-        "clientInfo": _CLIENT_INFO,
-    }
-    result = await transport.peer.request("initialize", params, can_cancel=False)
+    try:
+        result = await _initialize(transport, protocol.LATEST_HANDSHAKE, capabilities)
+    except RpcError as error:
+        named = _named_versions(transport, error) - {protocol.LATEST_HANDSHAKE}
+        if not named:
+            raise
+        if not (shared := named.intersection(protocol.HANDSHAKE_VERSIONS)):
+            raise NoCommonVersionError(named) from error
+        result = await _initialize(transport, max(shared), capabilities)
     version = result.get("protocolVersion")
     if not isinstance(version, str):
-        raise ValueError("its answer to initialize names no protocol version")  # noqa: TRY004 - external data
+        raise ValueError("it names no protocol version")  # noqa: TRY004 - external data
     if version not in protocol.HANDSHAKE_VERSIONS:
-        raise ValueError(f"Unsupported protocol version from the server: {version[:100]}")
+        if not _VERSION.fullmatch(version):
+            raise ValueError("it names a protocol version that is none of MCP")
+        raise NoCommonVersionError([version])
     declared = result.get("capabilities")
     if not isinstance(declared, dict):
-        raise ValueError("its answer to initialize names no capabilities")  # noqa: TRY004 - external data
+        raise ValueError("it names no capabilities")  # noqa: TRY004 - external data
     initialized = "notifications/initialized"
     headers = transport.headers(initialized, RequestDetails(version))
     await transport.peer.notify(initialized, headers=headers)
@@ -204,6 +236,25 @@ async def initialize(transport: Transport, capabilities: Capabilities = _NOTHING
         _instructions(result),
         capabilities=declared,
     )
+
+
+async def _initialize(transport: Transport, version: str, capabilities: Capabilities) -> JSONObject:
+    params = {
+        "protocolVersion": version,
+        "capabilities": dict(capabilities),
+        "clientInfo": _CLIENT_INFO,
+    }
+    return await transport.peer.request("initialize", params, can_cancel=False)
+
+
+def _named_versions(transport: Transport, error: RpcError) -> frozenset[str]:
+    """The versions in a refusal: in its data, its words, or the body of its HTTP error."""
+    refusal = transport.refusal_error(error)
+    if isinstance(refusal, NeedsAuthError):
+        return frozenset()
+    text = f"{error.message} {json.dumps(error.data)} {refusal.detail if refusal else ''}"
+    found = frozenset(_VERSION.findall(text))
+    return found if _OF_VERSIONS.search(text) else found & frozenset(protocol.HANDSHAKE_VERSIONS)
 
 
 async def _initialize_or_adopt(
@@ -217,6 +268,10 @@ async def _initialize_or_adopt(
             await probe.settled.wait()  # it is of the newer era and answers slowly
         # Of two errors, that a login is missing is the one that the owner can mend.
         return read_discovered(probe.answer) or probe.refusal or error
+    except NoCommonVersionError as error:
+        if set(error.versions).intersection(protocol.MODERN_VERSIONS):
+            await probe.settled.wait()
+        return read_discovered(probe.answer) or error
     except ValueError as error:
         return error
 

@@ -18,7 +18,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rpc.client import Continuation
 from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import MISSING_CLIENT_CAPABILITY, PARSE_ERROR
+from discovery_engine.rpc.protocol import MISSING_CLIENT_CAPABILITY
 from discovery_engine.upstream.call import CLIENT_HINT, Call
 from discovery_engine.upstream.question import CAPABILITIES, Question
 from discovery_engine.upstream.requests import UpstreamRequest
@@ -116,17 +116,15 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
         if len(known) == len(questions) and (known or state is not None):
             return known
     reason = "its input_required result is not one of MCP"
-    raise UpstreamProtocolError(call.server, reason, PARSE_ERROR, is_unusable=True)
+    raise UpstreamProtocolError(call.server, reason)
 
 
 def _check_bounds(call: Call, questions: Mapping[str, Question]) -> None:
     if len(questions) > _MOST_PASSED:
         reason = f"it asks more than {_MOST_PASSED} questions at once"
-        raise UpstreamProtocolError(call.server, reason, PARSE_ERROR, is_unusable=True)
+        raise UpstreamProtocolError(call.server, reason)
     if any(question.is_too_large for question in questions.values()):
-        raise UpstreamProtocolError(
-            call.server, "a question of it is too large", PARSE_ERROR, is_unusable=True
-        )
+        raise UpstreamProtocolError(call.server, "a question of it is too large")
 
 
 async def annotated(

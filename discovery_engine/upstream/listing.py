@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import chain, compress, islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
-import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool
+from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.transport import HeaderMap
 
@@ -91,7 +93,8 @@ async def read_pages(
         Exception: What `fetch` raises for the first page.
     """
     reader = _PageReader(method, member)
-    with anyio.move_on_after(min(seconds, _MAX_SECONDS)):
+    limit = RequestTimeout(min(seconds, _MAX_SECONDS))
+    with suppress(RequestTimeoutError), RequestTimeLimit(limit):
         while not reader.done:
             await reader.read(fetch)
     if not reader.count:

@@ -17,7 +17,7 @@ import anyio
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.limits import PROMPT_NAME_LENGTH, URI_LENGTH
-from discovery_engine.rpc.peer import RpcError, UnreadableAnswerError
+from discovery_engine.rpc.peer import InvalidAnswerError, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.tools.offering import OfferingKind, decision_key
 from discovery_engine.upstream.listing import (
@@ -76,8 +76,8 @@ async def _list_kind(
     except RpcError as error:
         if error.code == METHOD_NOT_FOUND:  # many servers declare resources and have no templates
             return ListedOfferings()
-        if isinstance(error, UnreadableAnswerError):
-            return _failed(kind, error.message)
+        if isinstance(error, InvalidAnswerError):
+            return _failed(kind, f"it sent an unusable answer: {error.message}")
         message = quoted(error.message[:_MESSAGE_LENGTH])
         return _failed(kind, f"it answered error {error.code}: {message}")
     except TimeoutError:

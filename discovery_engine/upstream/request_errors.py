@@ -17,7 +17,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.peer import ConnectionClosedError, RpcError, UnreadableAnswerError
+from discovery_engine.rpc.peer import ConnectionClosedError, InvalidAnswerError, RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.rpc_client import RpcClient
@@ -65,7 +65,10 @@ async def call_error(transport: Transport, tool: str, error: RpcError) -> Upstre
     if transport.never_left(error) and (refusal := transport.refusal_error(error)):
         return refusal.with_hint(_NOTHING_SENT)
     if reason := await transport.describe_loss(error) or _abandoned(error):
-        return OutcomeUnknownError(transport.server, tool, reason)
+        unknown = OutcomeUnknownError(transport.server, tool, reason)
+        if refusal := transport.refusal_error(error):
+            unknown.detail = refusal.detail
+        return unknown
     return transport.refusal_error(error) or refused(transport.server, error)
 
 
@@ -78,8 +81,9 @@ async def record_failure(
         history.record_failure(failure)
     elif isinstance(failure, OutcomeUnknownError):
         if not transport.is_lost and (reason := await transport.describe_loss(error)):
+            reason = f"it failed: {reason}"
             history.record_failure(
-                UnavailableError(history.server, FailureKind.LOST, f"it failed: {reason}")
+                UnavailableError(history.server, FailureKind.LOST, reason, detail=failure.detail)
             )
     elif not transport.is_lost:
         history.record_success()
@@ -95,10 +99,10 @@ async def listing_error(transport: Transport, error: RpcError) -> UpstreamError:
 
 
 def _refused_listing(server: ServerName, error: RpcError) -> UpstreamProtocolError:
-    if isinstance(error, UnreadableAnswerError):
-        return UpstreamProtocolError(server, error.message, error.code, is_unusable=True)
     # The caller of a tool reads the server's message. A listing error is shown to agents beside
     # answers about other servers, so the message goes to `detail`, for the owner.
+    if isinstance(error, InvalidAnswerError):
+        return refused(server, error)
     refusal = UpstreamProtocolError(server, "", error.code)
     refusal.detail = f"it answered {quoted(error.message[:_MESSAGE_LENGTH])}"
     return refusal
@@ -110,6 +114,6 @@ def _abandoned(error: RpcError) -> str | None:
 
 
 def refused(server: ServerName, error: RpcError) -> UpstreamProtocolError:
-    if isinstance(error, UnreadableAnswerError):
-        return UpstreamProtocolError(server, error.message, error.code, is_unusable=True)
+    if isinstance(error, InvalidAnswerError):
+        return UpstreamProtocolError(server, error.message)
     return UpstreamProtocolError(server, error.message[:_MESSAGE_LENGTH], error.code)

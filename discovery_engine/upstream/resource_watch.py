@@ -25,6 +25,7 @@ from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.upstream.change_events import UPDATED
+from discovery_engine.upstream.request_errors import refused
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.session import Session
 
@@ -167,7 +168,7 @@ class ResourceWatch:
             reason = f"it did not answer {method} within {error.seconds:g} s"
             return UnavailableError(self.server.name, FailureKind.TIMEOUT, reason)
         except RpcError as error:
-            return UpstreamProtocolError(self.server.name, error.message[:200], error.code)
+            return refused(self.server.name, error)
         return None
 
     def _succeed(self, uris: list[str]) -> None:

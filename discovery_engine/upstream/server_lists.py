@@ -13,7 +13,7 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamProtocolError, UpstreamTimeoutError
 from discovery_engine.events import EventBus, ServerDiscovering
 from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import METHOD_NOT_FOUND, PARSE_ERROR
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.upstream.handshake import ServerInfo
 from discovery_engine.upstream.listing import (
     Listing,
@@ -104,7 +104,7 @@ class ServerLists:
             failure = UpstreamTimeoutError(server.name, "tools/list", seconds)
             session.history.record_timeout("tools/list", seconds)
         except ValueError as error:
-            failure = UpstreamProtocolError(server.name, str(error), PARSE_ERROR, is_unusable=True)
+            failure = UpstreamProtocolError(server.name, str(error))
         raise (
             RequestNotProcessed(failure)
             if await session.reject_stored_era(rpc, failure)

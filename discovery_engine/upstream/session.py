@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 
 import anyio
 from anyio import to_thread
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.tasks import Promise
+from discovery_engine._util.tasks import Promise, open_task_group
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
 from discovery_engine.events import ServerConnecting
@@ -61,6 +62,7 @@ from discovery_engine.upstream.transport_opening import (
 )
 
 _RENEWAL = 5.0  # seconds
+_SILENCE = 3.0  # seconds without an answer after which another transport is tried as well
 _FAULT_LIMIT = 100
 _NOT_CAUSED_BY_ERA = {
     FailureKind.AUTH,
@@ -315,34 +317,73 @@ class Session:
     ) -> ConnectStrategy | None:
         """Connect and serve; returns the next strategy if connecting failed."""
         try:
-            opening = open_transport(
-                self.server,
-                resolved,
-                strategy.kind,
-                self._context,
-                SessionCallbacks(
-                    self._lose,
-                    self._on_fault,
-                    self._on_notification,
-                    self._answer,
-                    lambda: self.calls.want_messages,
-                ),
-            )
-            async with opening as transport:
-                return await self._serve_transport(transport, strategy, start, connected)
+            async with self._opening(resolved, strategy) as transport:
+                start.transport = transport
+                if strategy.falls_back:
+                    return await self._serve_either(transport, strategy, resolved, start, connected)
+                info = await connect(transport, strategy.era, self.capabilities, start)
+                return await self._serve_transport(transport, info, strategy, start, connected)
         except UnavailableError as failure:
             return await self._after(strategy, failure, start)
+
+    def _opening(
+        self, resolved: StdioTransport | RemoteTransport, strategy: ConnectStrategy
+    ) -> AbstractAsyncContextManager[Transport]:
+        callbacks = SessionCallbacks(
+            self._lose,
+            self._on_fault,
+            self._on_notification,
+            self._answer,
+            lambda: self.calls.want_messages,
+        )
+        return open_transport(self.server, resolved, strategy.kind, self._context, callbacks)
+
+    async def _serve_either(
+        self,
+        transport: Transport,
+        strategy: ConnectStrategy,
+        resolved: StdioTransport | RemoteTransport,
+        start: Startup,
+        connected: Callable[[], None],
+    ) -> ConnectStrategy | None:
+        """Serve over streamable HTTP, or over SSE if that opens while nothing answers.
+
+        Some servers of the SSE transport leave what is posted to its address unanswered.
+        """
+        info: ServerInfo | UnavailableError | None = None
+
+        async def negotiate() -> None:
+            nonlocal info
+            with negotiating:
+                info = await connect(transport, strategy.era, self.capabilities, start)
+                waiting.cancel()
+
+        negotiating = anyio.CancelScope()
+        async with open_task_group() as tasks:
+            with anyio.CancelScope() as waiting:
+                tasks.start_soon(negotiate)
+                await anyio.sleep(_SILENCE)
+                other = ConnectStrategy("sse", Era("sse"))
+                with suppress(UnavailableError):  # then streamable HTTP has the rest of the time
+                    async with self._opening(resolved, other) as events:
+                        negotiating.cancel()
+                        start.transport = events
+                        info = await connect(events, other.era, self.capabilities, start)
+                        return await self._serve_transport(events, info, other, start, connected)
+        if info is None:
+            raise AssertionError("negotiated, or returned")
+        return await self._serve_transport(transport, info, strategy, start, connected)
 
     async def _serve_transport(
         self,
         transport: Transport,
+        info: ServerInfo | UnavailableError,
         strategy: ConnectStrategy,
         start: Startup,
         connected: Callable[[], None],
     ) -> ConnectStrategy | None:
-        start.transport = transport
-        info = await connect(transport, strategy.era, self.capabilities, start)
         if isinstance(info, UnavailableError):
+            info.was_open = True
             return await self._after(strategy, info, start)
         if not strategy.is_stored:
             await self._era.save(Era(transport.kind, info.discover))
@@ -369,7 +410,8 @@ class Session:
         if (
             following is None
         ):  # reported before a program that ignores SIGTERM is killed, which takes seconds
-            self._fail(failed.first_failure or failure)
+            first = None if failure.was_open else failed.first_failure
+            self._fail(first or failure)
             self.retire()
         return following
 

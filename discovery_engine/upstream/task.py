@@ -15,7 +15,7 @@ from discovery_engine._util.text import clean, quoted
 from discovery_engine.errors import UpstreamError, UpstreamProtocolError
 from discovery_engine.rpc.passed_meta import server_meta
 from discovery_engine.rpc.pending import is_finite_number
-from discovery_engine.rpc.protocol import PARSE_ERROR, TASKS_EXTENSION
+from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
 
@@ -157,7 +157,7 @@ def task_request(
 
 
 def invalid_task(server: ServerName, reason: str) -> UpstreamProtocolError:
-    return UpstreamProtocolError(server, reason, PARSE_ERROR, is_unusable=True)
+    return UpstreamProtocolError(server, reason)
 
 
 def _is_complete(result: JSONObject) -> bool:

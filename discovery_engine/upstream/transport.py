@@ -13,7 +13,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.peer import Peer, RpcError
+from discovery_engine.rpc.peer import InvalidAnswerError, Peer, RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 
@@ -118,12 +118,15 @@ class Transport(ABC):
 
 def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
     """The error for a server whose answer to the handshake is not usable."""
-    if isinstance(error, RpcError):
-        reason = f"it refused the handshake with error {error.code}"
+    detail = ""
+    if isinstance(error, InvalidAnswerError):
+        reason = f"its answer to the handshake cannot be used: {error.message}"
+    elif isinstance(error, RpcError):
+        code = f"error {error.code}" if error.code else "an error"
+        reason = f"it refused the handshake with {code}"
         detail = f"it answered {quoted(error.message[:200])}"
     else:
-        reason = "its answer to the handshake is not one of MCP"
-        detail = _first_line(error)
+        reason = f"its answer to the handshake is not one of MCP: {error}"
     hint = "check that this is an MCP server"
     return UnavailableError(
         server, FailureKind.NOT_MCP, reason, hint=hint, stderr=stderr, detail=detail
@@ -169,7 +172,3 @@ def timed_out(
         kind, reason = FailureKind.NOT_MCP, f"{reason}; {output.reason}"
         hint = f"check that this is an MCP server, with nothing else on its stdout; or {hint}"
     return UnavailableError(server, kind, reason, hint=hint, stderr=stderr, detail=output.detail)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]

@@ -49,6 +49,7 @@ MODES = {
     "sse_elsewhere": "as sse; names an endpoint on another host",
     "sse_odd": "as sse; names an endpoint that is no address",
     "sse_silent": "as sse; never names an endpoint",
+    "sse_hangs": "as sse; leaves what is posted to its address unanswered",
 }
 
 LEGACY = {"legacy", "counts_sessions", "forgets_lists", "forgetful", "forgetful_400"}
@@ -90,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
             self.redirect()
         elif self.mode.startswith("status_"):
             self.status(int(self.mode.removeprefix("status_")))
-        elif self.mode == "hang":
+        elif self.mode == "hang" or (self.mode == "sse_hangs" and not is_endpoint):
             threading.Event().wait()
         elif self.mode == "html":
             self.send(200, b"<html>", "text/html")

@@ -37,6 +37,7 @@ MODES = {
     "text_id": "answers with the id as text",
     "null_id": "answers with no id at all",
     "float_id": "answers with the id as a fraction",
+    "whole_float_id": "answers with the id as a float, as some languages write every number",
     "answers_twice": "answers every call twice",
     "strays": "sends two hundred answers to what nobody asked before its own",
     "batch": "answers with an array that holds the answer",
@@ -130,6 +131,9 @@ class WireServer(Server):
 
     def call_float_id(self, message: Message) -> None:
         self.send(self.usual(message) | {"id": message["id"] + 0.5})
+
+    def call_whole_float_id(self, message: Message) -> None:
+        self.send(self.usual(message) | {"id": float(message["id"])})
 
     def call_answers_twice(self, message: Message) -> None:
         for _ in range(2):

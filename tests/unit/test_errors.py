@@ -331,8 +331,13 @@ ERRORS = [
         "",
     ),
     (
-        UpstreamProtocolError("github", "it is too long", -32700, is_unusable=True),
-        "server 'github' gave no usable answer: it is too long",
+        UpstreamProtocolError("github", "no", 0),
+        "server 'github' answered an error: \"no\"",
+        "",
+    ),
+    (
+        UpstreamProtocolError("github", "it is null"),
+        "server 'github' sent an unusable answer: it is null",
         "",
     ),
     (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),

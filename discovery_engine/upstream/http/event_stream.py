@@ -13,13 +13,16 @@ import httpx2
 
 from discovery_engine.rpc.scheduling import Quota
 
-Sanitize: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-"""Sanitizes the data of an event for the client."""
+Present: TypeAlias = Callable[[bytes | None], Awaitable[bytes]]
+"""Makes what the client reads of the data of an event, in one line; the data is None if it is too
+long, and what is made of it is empty if it is none of the client's business."""
 
 # Costs; 256 lead to a pause. Comments cost too: a flood of free ones delayed other calls by 600 ms.
 _LINE = 1
 _EVENT = 8  # the client takes up to a tenth of a millisecond for one
 _BYTES = 4096  # cost as much as a line
+
+_DATA = b"data:"
 
 
 def cost(chunk: bytes) -> int:
@@ -31,26 +34,30 @@ class EventStream(httpx2.AsyncByteStream):
     def __init__(
         self,
         stream: Any,
-        sanitize: Sanitize,
+        present: Present,
         *,
         limit: int,
         quota: Quota,
         broken: tuple[type[Exception], ...],
     ) -> None:
-        """A line over `limit` bytes is unchanged; `broken` are the errors of a broken stream."""
+        """`limit` is that of an event, in bytes; `broken` are the errors of a broken stream."""
         self._stream = stream
-        self._sanitize = sanitize
+        self._present = present
         self._limit = limit
         self._quota = quota
         self._broken = broken
         self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0  # of `_data`
+        self._is_too_long = False
+        self._ended_by_return = False  # whether a newline that comes next belongs to the last line
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._stream:
                 whole = bytearray()
                 self._quota.spend(cost(chunk))
-                for piece in chunk.splitlines(keepends=True):
+                for piece in self._pieces(chunk):
                     self._quota.spend(_LINE)
                     whole += await self._completed(piece)
                     if self._quota.is_spent:
@@ -60,45 +67,42 @@ class EventStream(httpx2.AsyncByteStream):
                 yield bytes(whole)
         except self._broken:
             pass
-        yield bytes(self._line)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+    def _pieces(self, chunk: bytes) -> list[bytes]:
+        """A chunk, cut after each end of a line: CR, LF, or both, which two chunks may divide."""
+        if self._ended_by_return and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        if chunk:
+            self._ended_by_return = chunk.endswith(b"\r")
+        return chunk.splitlines(keepends=True)
 
     async def _completed(self, piece: bytes) -> bytes:
-        """The line that ends with a piece; empty if it does not end."""
+        """What the client reads once a piece has come: data waits for the end of its event."""
         self._line += piece
-        if piece[-1:] not in b"\r\n" and len(self._line) <= self._limit:
+        if self._size + len(self._line) > self._limit:
+            if not self._line.startswith(b":"):
+                self._is_too_long = True
+                self._data.clear()
+            del self._line[len(_DATA) :]  # shows still what line it is
+        if piece[-1:] not in b"\r\n":
             return b""
-        line = bytes(self._line)
+        line = bytes(self._line).rstrip(b"\r\n")
         self._line.clear()
-        return await self._sanitized(line) if len(line) <= self._limit else line
+        if line.startswith(_DATA):
+            self._data.append(line.removeprefix(_DATA).strip())
+            self._size += len(line)
+            return b""
+        return (line or await self._event()) + b"\n"
 
-    async def _sanitized(self, line: bytes) -> bytes:
-        name, colon, data = line.partition(b":")
-        if name != b"data" or not colon:
-            return line
+    async def _event(self) -> bytes:
+        """The data of the event that has ended, as a line; empty if it has none."""
+        data, is_too_long = b" ".join(self._data), self._is_too_long
+        self._data.clear()
+        self._size, self._is_too_long = 0, False
+        if not data and not is_too_long:
+            return b""
         self._quota.spend(_EVENT)
-        end = line[len(line.rstrip(b"\r\n")) :]
-        return b"data: " + await self._sanitize(data.strip()) + end
-
-
-class CompressedEventStream(httpx2.AsyncByteStream):
-    """A compressed event stream, whose events are not visible here; it is only throttled."""
-
-    def __init__(self, stream: Any, *, quota: Quota, broken: tuple[type[Exception], ...]) -> None:
-        self._stream = stream
-        self._quota = quota
-        self._broken = broken
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._stream:
-                yield chunk
-                self._quota.spend(_EVENT + cost(chunk))
-                await self._quota.pause_if_spent()
-        except self._broken:
-            pass
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+        return _DATA + b" " + await self._present(None if is_too_long else data) + b"\n"

@@ -7,10 +7,12 @@ under a random key that no server can guess.
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -21,20 +23,45 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.retry_after import retry_after
+from discovery_engine._util.text import clean, one_line, quoted
 from discovery_engine._util.tls_context import shared_tls_context
-from discovery_engine.rpc.json_codec import decode, encode, is_clean
-from discovery_engine.rpc.messages import answered_id, as_message
-from discovery_engine.rpc.peer import UnreadableAnswerError
-from discovery_engine.rpc.protocol import CONNECTION_CLOSED
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.redaction.redactor import SHORTEST_BEGINNING
+from discovery_engine.rpc.json_codec import decode, edges, encode, is_clean, sniffed_id
+from discovery_engine.rpc.messages import (
+    ErrorResponse,
+    Message,
+    Notification,
+    Request,
+    Response,
+    answered_id,
+    as_error,
+    as_json,
+    as_message,
+    error_answer,
+    fault_of,
+)
+from discovery_engine.rpc.peer import RequestId, RpcError
+from discovery_engine.rpc.protocol import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
+)
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
-from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream, cost
+from discovery_engine.upstream.http.event_stream import EventStream, cost
 from discovery_engine.upstream.http.large_results import LargeResults
 from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.http.redirect import describe_redirect, is_followed, is_redirect
 from discovery_engine.upstream.transport import is_resource_exhausted
 
+INVALID_ANSWER = secrets.token_hex(16)
+"""The `data` of an error that stands for an answer which is none; no server can guess it."""
+
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
+_SHOWN = 500  # characters of such a body
+_TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
 _REMEMBERED = 100  # failures that were not looked up yet
 _FAILURE = "discovery.failure"
 _MAY_BE_LARGE = ("tools/call", "tools/list")  # the SDK does not need their results
@@ -43,6 +70,27 @@ _OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
 _FIRST_ERROR = 400
+_SERVER_ERROR = 500
+
+# All words of servers that have forgotten a session. Tools have sessions, too: with any other word,
+# or an id that is not ours, an error is one of a tool.
+_OF_SESSIONS = re.compile(
+    r"(?:\W|\b(?:a|active|again|and|bad|been|but|client|closed|could|create|does|doesn|ended|error"
+    r"|exist|exists|expired|find|for|found|given|gone|has|header|http|id|in|inactive|initialize"
+    r"|initialized|invalid|is|longer|lost|mcp|missing|must|new|no|not|or|please|provided|re"
+    r"|recognized|reconnect|reinitialize|request|required|requires|reset|restart|server|session"
+    r"|sessionid|stale|start|streamable|t|terminated|that|the|this|timed|to|transport|unknown"
+    r"|unrecognized|valid|was|with|your)\b)*",
+    re.IGNORECASE,
+)
+_GONE = re.compile(
+    r"\b(?:closed|doesn|ended|expired|gone|inactive|invalid|lost|missing|no|not|required|requires"
+    r"|stale|terminated|timed|unknown|unrecognized)\b",
+    re.IGNORECASE,
+)
+_SESSION = re.compile("session|not initialized", re.IGNORECASE)
+_NOT_OF_SESSIONS = (401, 403, 429)  # statuses with a meaning of their own
+_LAST_OF_TRANSPORT = -32099  # the codes from `CONNECTION_CLOSED` down to it are a transport's
 _COMMON_TYPES = (
     *("application/json", "application/octet-stream", "application/xml", "text/event-stream"),
     *("text/html", "text/plain", "text/xml"),
@@ -75,6 +123,8 @@ class HttpFailure(Struct, frozen=True):
     """Whether a person could log in, and has not yet."""
     is_explained: bool = False
     """Whether the reason is a sentence about the login, rather than a status."""
+    announces_endpoint: bool = False
+    """The server has the SSE transport, and its endpoint cannot be used."""
     lacks_scope: bool = False
     """The server accepts the token, but not for this request."""
 
@@ -149,54 +199,90 @@ class GuardedClient(httpx2.AsyncClient):
             return await self._checked_response_json(request, response)
         call = self._answered_request(request)
         if kind != "text/event-stream" and call and response.status_code == _OK:
+            return await self._checked_response_foreign(request, response, kind)
+        return self._with_events(request, response, call)
+
+    async def _checked_response_foreign(
+        self, request: httpx2.Request, response: httpx2.Response, kind: str
+    ) -> httpx2.Response:
+        if kind:
             await response.aclose()
             reason = f"it answers with {named_type(kind)}, not with MCP"
-            return self.failure_response(request, HttpFailure(reason, detail=kind), status=502)
-        response.stream = self._events(response, call)
+        elif await _read(response, _ERROR_LIMIT, Quota(self._scheduler)):
+            reason = "its answer has no Content-Type"
+        else:
+            reason = "it answers with nothing"
+        return self.failure_response(request, HttpFailure(reason, detail=kind), status=502)
+
+    def _with_events(
+        self, request: httpx2.Request, response: httpx2.Response, call: JSONObject | None
+    ) -> httpx2.Response:
+        """The response with each event checked, and not compressed any more."""
+        is_compressed = "content-encoding" in response.headers
+        events = EventStream(
+            _Decoded(response) if is_compressed else response.stream,
+            partial(self._presented, request, call),
+            limit=self.limit,
+            quota=Quota(self._scheduler),
+            broken=_BROKEN,
+        )
+        if is_compressed:
+            headers = _without_encoding(response)
+            return httpx2.Response(
+                response.status_code, headers=headers, stream=events, request=request
+            )
+        response.stream = events
         return response
 
-    def _events(
-        self, response: httpx2.Response, call: JSONObject | None
-    ) -> EventStream | CompressedEventStream:
-        stream, quota = response.stream, Quota(self._scheduler)
-        if "content-encoding" in response.headers:
-            return CompressedEventStream(stream, quota=quota, broken=_BROKEN)
-        sanitize = partial(self._sanitized, call)
-        return EventStream(stream, sanitize, limit=self.limit, quota=quota, broken=_BROKEN)
+    async def _presented(
+        self, request: httpx2.Request, call: JSONObject | None, data: bytes | None
+    ) -> bytes:
+        """The data of an event as the SDK can parse it; empty for what is no message.
 
-    async def _sanitized(self, call: JSONObject | None, data: bytes) -> bytes:
-        """The data of an event; the SDK reports invalid data itself."""
-        if call is None or (len(data) <= LARGE and is_clean(data)):
-            return data
-        with suppress(ValueError):
-            return (await self._sdk_safe(call, data)).rstrip(b"\n")
-        return data
+        The stream of a call has its answer: one that shows that it is meant as such, and is
+        invalid, fails the call.
+        """
+        if call is None:
+            return data or b""
+        try:
+            value = await self._value(data)
+        except ValueError as error:
+            is_answer = data is None or sniffed_id(*edges(data)) is not None
+            return encode(_invalid_answer(call["id"], error)).rstrip() if is_answer else b""
+        if isinstance(value, list):
+            value = next((one for one in value if answered_id(one) is not None), None)
+        message = as_message(value)
+        if isinstance(message, Request | Notification):
+            return _as_read(value, message, data or b"")
+        if not isinstance(value, dict) or value.keys().isdisjoint(("result", "error")):
+            return b""
+        return self._answer_data(request, call, value, data or b"")
 
     async def _checked_response_error(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
         body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
-        error = _json_rpc_error(body)
+        status, error = response.status_code, _json_rpc_error(body)
+        words = error.message if error else _words(body, media_type(response))
         challenge = response.headers.get("www-authenticate", "")
-        asks_for_login = response.status_code == HTTPStatus.UNAUTHORIZED or challenge
-        if (
-            error is not None
-            and not asks_for_login
-            and not _forgot_session(request, response, error)
-        ):
-            return _rebuilt(request, response, body or b"")
+        asks_for_login = status == HTTPStatus.UNAUTHORIZED or challenge
+        is_lost = _forgot_session(request, status, words)
+        if error is not None and not asks_for_login and not is_lost:
+            answer = error_answer(_request_id(request), error)
+            return httpx2.Response(status, request=request, json=answer)
+        is_own = response.reason_phrase.lower() not in _status_line(status).lower()
         failure = HttpFailure(
-            _status_line(response.status_code),
-            detail=response.reason_phrase,
-            status=response.status_code,
-            lost_session=_forgot_session(request, response, error),
+            _status_line(status),
+            detail=_quoted_words(words) or (response.reason_phrase if is_own else ""),
+            status=status,
+            lost_session=is_lost,
             retry_after=retry_after(response.headers.get("retry-after", "")),
             challenge=challenge,
             can_log_in=self._login is not None
             and self._login.is_personal
-            and response.status_code == HTTPStatus.UNAUTHORIZED,
+            and status == HTTPStatus.UNAUTHORIZED,
         )
-        return self.failure_response(request, failure, status=response.status_code)
+        return self.failure_response(request, failure, status=status)
 
     async def _checked_response_redirect(
         self, request: httpx2.Request, response: httpx2.Response
@@ -211,26 +297,47 @@ class GuardedClient(httpx2.AsyncClient):
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
         body = await _read(response, self.limit, Quota(self._scheduler))
-        if body is None:
-            reason = f"its answer is longer than {self.limit // (1024 * 1024)} MiB"
-            return _unreadable(request, reason)
         if (call := self._answered_request(request)) is None:
-            return _rebuilt(request, response, body)
+            return _rebuilt(request, response, body or b"")
         try:
-            return _rebuilt(request, response, await self._sdk_safe(call, body))
+            value = _own(await self._value(body), call["id"])
         except ValueError as error:
-            return _unreadable(request, f"its answer cannot be read: {error}")
+            answer = encode(_invalid_answer(call["id"], error))
+        else:
+            answer = self._answer_data(request, call, value, body or b"")
+        return _rebuilt(request, response, answer)
 
-    async def _sdk_safe(self, call: JSONObject, data: bytes) -> bytes:
-        """An answer that the SDK can parse: sanitized, without a large result.
+    async def _value(self, data: bytes | None) -> JSONValue:
+        """The JSON of an answer.
 
         Raises:
-            ValueError: If it is invalid, or answers another request.
+            ValueError: If it is none, or None because it is too long.
         """
-        answer = _checked(await self.large_results.decode(data), call["id"])
-        if len(data) > LARGE and call["method"] in _MAY_BE_LARGE and "result" in answer:
-            return self.large_results.placeholder(answer)
-        return data if is_clean(data) else encode(answer)
+        if data is None:
+            raise ValueError(f"it is longer than {self.limit // (1024 * 1024)} MiB")
+        try:
+            return await self.large_results.decode(data)
+        except ValueError as error:
+            raise ValueError(f"it cannot be read: {error}") from error
+
+    def _answer_data(
+        self, request: httpx2.Request, call: JSONObject, value: JSONValue, data: bytes
+    ) -> bytes:
+        """The answer to a call as the SDK can parse it, without a large result."""
+        id_: RequestId = call["id"]
+        # A request that was refused before it was read is answered without its id.
+        is_answer = isinstance(value, dict) and "method" not in value
+        match as_message(value | {"id": id_} if is_answer else None):
+            case Response() as answer:
+                if len(data) > LARGE and call["method"] in _MAY_BE_LARGE:
+                    return self.large_results.placeholder(as_json(answer)).rstrip()
+            case ErrorResponse(_, error) as answer:
+                if _is_of_lost_session(request, error.code, error.message):
+                    key = self._remember(HttpFailure(error.message, status=_OK, lost_session=True))
+                    answer = ErrorResponse(id_, RpcError(error.code, error.message, key))
+            case _:
+                return encode(_invalid_answer(id_, fault_of(value))).rstrip()
+        return _as_read(value, answer, data)
 
     def _answered_request(self, request: httpx2.Request) -> JSONObject | None:
         """The JSON-RPC request that the response answers; None if there is none."""
@@ -240,14 +347,31 @@ class GuardedClient(httpx2.AsyncClient):
         self, request: httpx2.Request, failure: HttpFailure, *, status: int
     ) -> httpx2.Response:
         """The response that stands for a failed exchange."""
+        error = RpcError(CONNECTION_CLOSED, failure.reason, self._remember(failure))
+        answer = error_answer(_request_id(request), error)
+        kept = {_FAILURE: failure}
+        return httpx2.Response(status, request=request, json=answer, extensions=kept)
+
+    def _remember(self, failure: HttpFailure) -> str:
+        """The key under which a failure is found."""
         key = secrets.token_hex(16)
         self._failures[key] = failure
         if len(self._failures) > _REMEMBERED:
             self._failures.popitem(last=False)
-        error = {"code": CONNECTION_CLOSED, "message": failure.reason, "data": key}
-        answer = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
-        kept = {_FAILURE: failure}
-        return httpx2.Response(status, request=request, json=answer, extensions=kept)
+        return key
+
+
+class _Decoded:
+    """The content of a response, as it was before it was compressed."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._response.aiter_bytes()
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
 
 
 def failure_of(response: httpx2.Response) -> HttpFailure | None:
@@ -272,9 +396,13 @@ async def _read(response: httpx2.Response, limit: int, quota: Quota) -> bytes | 
 
 
 def _rebuilt(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
-    stale = ("content-encoding", "content-length", "transfer-encoding")
-    headers = [(k, v) for k, v in response.headers.multi_items() if k.lower() not in stale]
+    headers = _without_encoding(response)
     return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+
+
+def _without_encoding(response: httpx2.Response) -> list[tuple[str, str]]:
+    stale = ("content-encoding", "content-length", "transfer-encoding")
+    return [(k, v) for k, v in response.headers.multi_items() if k.lower() not in stale]
 
 
 def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> HttpFailure:
@@ -290,42 +418,103 @@ def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> H
     )
 
 
-def _forgot_session(
-    request: httpx2.Request, response: httpx2.Response, error: JSONObject | None
-) -> bool:
+def _forgot_session(request: httpx2.Request, status: int, words: str) -> bool:
+    """Whether an HTTP error means that the session does not exist any more."""
     if _SESSION_HEADER not in request.headers:
         return False
-    if response.status_code == _BAD_REQUEST:  # several SDKs answer 400, not 404
-        return error is not None and "session" in str(error.get("message")).lower()
-    return response.status_code == _NOT_FOUND
+    if status == _BAD_REQUEST and "session" in words.lower():  # several SDKs answer 400, not 404
+        return True
+    is_refusal = status < _SERVER_ERROR and status not in _NOT_OF_SESSIONS
+    return status == _NOT_FOUND or (is_refusal and _tells_lost_session(request, words))
 
 
-def _json_rpc_error(body: bytes | None) -> JSONObject | None:
+def _is_of_lost_session(request: httpx2.Request, code: int, words: str) -> bool:
+    """The same of a JSON-RPC error: one of the transport, or without a code."""
+    is_of_transport = code in (0, INVALID_REQUEST) or (
+        _LAST_OF_TRANSPORT <= code <= CONNECTION_CLOSED and code != RESOURCE_NOT_FOUND
+    )
+    return is_of_transport and _tells_lost_session(request, words)
+
+
+def _tells_lost_session(request: httpx2.Request, words: str) -> bool:
+    session = request.headers.get(_SESSION_HEADER)
+    if session is None or len(words) > _SHOWN:
+        return False
+    words = words.replace(session, "")
+    is_of_session = _SESSION.search(words) and _GONE.search(words)
+    return bool(is_of_session and _OF_SESSIONS.fullmatch(words))
+
+
+def _own(value: JSONValue, request_id: RequestId) -> JSONValue:
+    """The answer to a request, of which there may be several in an array.
+
+    Raises:
+        ValueError: If it is one to another request.
+    """
+    if isinstance(value, list):
+        answers = (one for one in value if str(answered_id(one)) == str(request_id))
+        return next(answers, value)
+    if (answered := answered_id(value)) is not None and str(answered) != str(request_id):
+        raise ValueError("it is one to another request")
+    return value
+
+
+def _json_rpc_error(body: bytes | None) -> RpcError | None:
     try:
         answer = decode(body or b"")
     except ValueError:
         return None
-    error = answer.get("error") if isinstance(answer, dict) else None
-    is_error = isinstance(error, dict) and isinstance(error.get("code"), int)
-    return error if is_error else None
+    match answer:
+        case {"error": {"code": int() | float() as code} as error}:
+            return as_error(error) if code < 0 or "jsonrpc" in answer else None
+    return None
 
 
-def _unreadable(request: httpx2.Request, reason: str) -> httpx2.Response:
-    """An error answer instead of one that cannot be parsed; the request itself was processed."""
-    error = UnreadableAnswerError(reason).to_json()
-    answer = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
-    return httpx2.Response(_OK, request=request, json=answer)
+def _words(body: bytes | None, kind: str) -> str:
+    """What the body of a refusal says, without the syntax around it."""
+    text = (body or b"").decode("utf-8", "replace")
+    if kind == "text/html":
+        title = _TITLE.search(text)
+        return html.unescape(title[1]) if title else ""
+    with suppress(ValueError, RecursionError):
+        return _plain(decode(body or b""))
+    return text
 
 
-def _checked(value: JSONValue, call: JSONValue) -> JSONObject:
-    """The value, if it answers the request with that id; otherwise raises ValueError."""
-    answered = answered_id(value)
-    if answered is None or as_message(value) is None:
-        raise ValueError("it is not one of JSON-RPC")
-    if str(answered) != str(call):
-        raise ValueError("it is one to another request")
-    answer: JSONObject = value
-    return answer
+def _plain(value: JSONValue) -> str:
+    """JSON as people write it: `error: no access; doc: …`, and a lone text as it is."""
+    match value:
+        case dict():
+            parts = [(name, _plain(one)) for name, one in value.items() if one is not None]
+            is_alone = len(parts) == 1 and isinstance(next(iter(value.values())), str)
+            return parts[0][1] if is_alone else "; ".join(f"{k}: {text}" for k, text in parts)
+        case list():
+            return ", ".join(map(_plain, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted_words(words: str) -> str:
+    """The beginning of what a server says, for its owner; empty if it says nothing."""
+    shown = one_line(KNOWN_SECRETS.redact_log(clean(words[:_SHOWN])))
+    if len(words) > _SHOWN:  # what is left of a secret at the cut is too short to be one
+        shown = f"{shown[:-SHORTEST_BEGINNING]}…"
+    return f"it answered {quoted(shown)}" if shown else ""
+
+
+def _invalid_answer(request_id: RequestId, reason: ValueError | str) -> JSONObject:
+    """An error answer instead of one that cannot be used; the request itself was processed."""
+    return error_answer(request_id, RpcError(PARSE_ERROR, str(reason), INVALID_ANSWER))
+
+
+def _as_read(value: JSONValue, message: Message, data: bytes) -> bytes:
+    """A message as the SDK can parse it: `data` itself, if it is exactly that.
+
+    It is not if `value` was one of an array, or its id is a float.
+    """
+    members = as_json(message)
+    is_whole = data.lstrip()[:1] == b"{" and not isinstance(value.get("id"), float)
+    is_exact = is_whole and value == members and is_clean(data)
+    return data if is_exact else encode(members).rstrip()
 
 
 def media_type(response: httpx2.Response) -> str:

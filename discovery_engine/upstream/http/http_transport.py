@@ -12,8 +12,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
-from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
+from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
@@ -33,9 +32,12 @@ from discovery_engine.upstream.transport import (
 
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call
+_ENDPOINT = "check that url is an MCP endpoint"
+_OK = 200
 _UNAUTHORIZED = (401, 403)
 _FIRST_ERROR = 400  # a failure below it is a redirect
 _NOT_FOUND = 404
+_TOO_MANY = 429
 _SERVER_ERROR = 500
 _TRY_LATER = 503
 
@@ -67,16 +69,17 @@ class HttpTransport(Transport):
         return sdk.header_map(definition)
 
     async def connect_error(self, error: Exception) -> UnavailableError:
+        if isinstance(error, ConnectionClosedError) and error.reason:
+            reason = f"it did not finish the handshake: {error.reason}"
+            return UnavailableError(self.server, FailureKind.NOT_MCP, reason, hint=_ENDPOINT)
         return self._unavailable(error) or handshake_error(self.server, error)
 
     async def describe_loss(self, error: RpcError) -> str | None:
         failure = self._client.find_failure(error.data)
         if failure is not None:
             return failure.reason if _may_have_been_processed(failure) else None
-        broken = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream")
-        garbled = error.code == PARSE_ERROR and error.message.startswith("Failed to parse")
-        if broken or garbled or (self.is_lost and error.code == CONNECTION_CLOSED):
-            return error.message.partition("\n")[0]
+        if isinstance(error, ConnectionClosedError):
+            return error.reason or (error.message if self.is_lost else None)
         return None
 
     def refusal_error(self, error: RpcError) -> UnavailableError | None:
@@ -93,7 +96,9 @@ class HttpTransport(Transport):
     def _unavailable(self, error: Exception) -> UnavailableError | None:
         data = error.data if isinstance(error, RpcError) else None
         failure = self._client.find_failure(data)
-        return unavailable(self.server, failure) if failure else None
+        if failure is None or failure.status == _OK:  # an error that the server answered
+            return None
+        return unavailable(self.server, failure)
 
 
 @asynccontextmanager
@@ -159,7 +164,9 @@ async def open_sse_transport(
             if streams is None:
                 raise timed_out(server, timeouts.reach)
             if isinstance(streams, HttpFailure):
-                raise unavailable(server, streams)
+                refused = unavailable(server, streams)
+                refused.was_open = streams.announces_endpoint
+                raise refused
             restore = client.large_results.restore
             async with sdk.open_peer(streams, handlers, restore) as peer:
                 transport = HttpTransport(server, "sse", client, peer)
@@ -180,21 +187,29 @@ def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     if failure.status in _UNAUTHORIZED:
         return _needs_auth(server, failure)
     if failure.status is not None:
-        hint = "check the url" if failure.status == _NOT_FOUND else ""
-        if failure.status < _FIRST_ERROR:
-            hint = f"if it has moved, write its new address as `url` of server {server!r}"
-        error = UnavailableError(
-            server, FailureKind.HTTP, f"it answers {failure.reason}", hint=hint
-        )
-        error.retry_after = failure.retry_after
+        pause = failure.retry_after
+        asked = f", and asks for a pause of {pause:g} s" if pause else ""
+        reason, hint = f"it answers {failure.reason}{asked}", _hint(server, failure)
+        error = UnavailableError(server, FailureKind.HTTP, reason, hint=hint)
+        error.retry_after = pause
         return error
     if failure.outage is None:
-        return UnavailableError(
-            server, FailureKind.NOT_MCP, failure.reason, hint="check that url is an MCP endpoint"
-        )
+        hint = failure.hint or _ENDPOINT
+        return UnavailableError(server, FailureKind.NOT_MCP, failure.reason, hint=hint)
     if failure.os_error is not None:
         return resources_exhausted(server, failure.os_error)
     return UnavailableError(server, failure.outage.kind, failure.reason, hint=failure.outage.hint)
+
+
+def _hint(server: ServerName, failure: HttpFailure) -> str:
+    """The next step for a status; empty for the usual one."""
+    if failure.status == _TOO_MANY:
+        return f"try again later; `limits.callsPerMinute` of server {server!r} makes calls fewer"
+    if failure.retry_after:
+        return f"try again in {failure.retry_after:g} s"
+    if failure.status is not None and failure.status < _FIRST_ERROR:
+        return f"if it has moved, write its new address as `url` of server {server!r}"
+    return "check the url" if failure.status == _NOT_FOUND else ""
 
 
 def _needs_auth(server: ServerName, failure: HttpFailure) -> NeedsAuthError:

@@ -17,6 +17,7 @@ _MOST = 5  # redirects for one request
 _COUNT = "discovery.redirects"
 _LONGEST = 100  # characters of an address that are shown
 _HTTP = ("http", "https")
+NOT_APPROVED = "requests may hold secrets, and that address was not approved"
 
 
 def is_redirect(response: httpx2.Response) -> bool:
@@ -40,17 +41,14 @@ def describe_redirect(response: httpx2.Response) -> str:
     status, own = response.status_code, urlsplit(str(response.request.url))
     try:
         target = urlsplit(urljoin(own.geturl(), response.headers.get("location", "")))
-        place = f"{target.scheme}://{_host(target)}"
+        place = origin_of(target)
     except ValueError:
         target, place = SplitResult("", "", "", "", ""), ""
     if target.scheme not in _HTTP or not target.hostname:
         return f"HTTP {status}, a redirect that is not followed: it leads to no HTTP address"
-    if place != f"{own.scheme}://{_host(own)}":
+    if place != origin_of(own):
         where = quoted(place[:_LONGEST])
-        return (
-            f"HTTP {status}, a redirect to {where}, which is not followed: "
-            "requests may hold secrets, and that address was not approved"
-        )
+        return f"HTTP {status}, a redirect to {where}, which is not followed: {NOT_APPROVED}"
     if response.request.extensions.get(_COUNT, 0) >= _MOST:
         return f"HTTP {status}, a redirect after {_MOST} others, which is not followed"
     is_lost = response.request.method == "POST"
@@ -82,6 +80,11 @@ def _is_same_origin(sent: httpx2.URL, target: httpx2.URL) -> bool:
     )
 
 
-def _host(parts: SplitResult) -> str:
+def origin_of(parts: SplitResult) -> str:
+    """The scheme, host and port of an address.
+
+    Raises:
+        ValueError: If its port is none.
+    """
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{host}:{parts.port}" if parts.port else f"{host}"
+    return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")

@@ -50,13 +50,14 @@ from discovery_engine.rpc.messages import (
 )
 from discovery_engine.rpc.peer import (
     ConnectionClosedError,
+    InvalidAnswerError,
     OnProgress,
     RequestTimeout,
     RpcError,
-    UnreadableAnswerError,
 )
 from discovery_engine.rpc.pending import is_finite_number
-from discovery_engine.upstream.http.progress_timeout import ProgressTimeout
+from discovery_engine.rpc.request_timer import RequestTimeLimit
+from discovery_engine.upstream.http.guarded_client import INVALID_ANSWER
 from discovery_engine.upstream.transport import (
     HeaderMap,
     MessageHandlers,
@@ -158,7 +159,7 @@ class SdkPeer:
         options: CallOptions = {"cancel_on_abandon": can_cancel}
         if headers:
             options["headers"] = dict(headers)
-        with ProgressTimeout(timeout) as clock:
+        with RequestTimeLimit(timeout) as clock:
             progress = _OrderedProgress(on_progress, clock) if on_progress else None
             if progress:
                 options["on_progress"] = progress.report
@@ -205,10 +206,23 @@ def _safe(result: JSONObject) -> JSONObject:
 
 
 def _from_sdk_error(error: MCPError) -> RpcError:
-    closed = ConnectionClosedError()
-    if (error.code, error.message, error.data) == (closed.code, closed.message, None):
-        return closed  # the SDK has no type of its own for it
-    return UnreadableAnswerError.read(error.code, error.message, error.data)
+    # The SDK has no types of its own for what it finds itself.
+    if (error.code, error.data) == (protocol.PARSE_ERROR, None) and error.message.startswith(
+        "Failed to parse"  # in a stream that was resumed
+    ):
+        return InvalidAnswerError("it is not a message of JSON-RPC")
+    if (error.code, error.data) == (protocol.CONNECTION_CLOSED, None):
+        if error.message.startswith("SSE stream"):
+            return ConnectionClosedError("its event stream ended without a whole answer")
+        if error.message == (closed := ConnectionClosedError()).message:
+            return closed
+    return _from_error_data(error)
+
+
+def _from_error_data(error: MCPError | ErrorData) -> RpcError:
+    if error.data == INVALID_ANSWER:  # written by `GuardedClient`
+        return InvalidAnswerError(error.message)
+    return RpcError(error.code, error.message, error.data)
 
 
 class _OrderedProgress:
@@ -217,7 +231,7 @@ class _OrderedProgress:
     The SDK reports each in a task of its own, so the result could overtake it.
     """
 
-    def __init__(self, on_progress: OnProgress, clock: ProgressTimeout) -> None:
+    def __init__(self, on_progress: OnProgress, clock: RequestTimeLimit) -> None:
         self._on_progress = on_progress
         self._clock = clock
         self._lock = anyio.Lock()
@@ -325,8 +339,7 @@ def _from_sdk(message: JSONRPCMessage) -> Message:
         case JSONRPCError(id=id_, error=error):
             # The dispatcher answers requests of the server, which have an id.
             answered = id_ if id_ is not None else ""
-            read = UnreadableAnswerError.read(error.code, error.message, error.data)
-            return ErrorResponse(answered, read)
+            return ErrorResponse(answered, _from_error_data(error))
 
 
 def _is_safe(message: JSONRPCMessage) -> bool:

@@ -15,8 +15,18 @@ import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from discovery_engine._util.text import quoted
 from discovery_engine.rpc.json_codec import edges, encode, sniffed_id
-from discovery_engine.rpc.messages import Message, as_json, as_message, unreadable
+from discovery_engine.rpc.messages import (
+    Message,
+    answered_id,
+    as_json,
+    as_message,
+    fault_of,
+    unreadable,
+)
+from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.http.guarded_client import (
     GuardedClient,
     HttpFailure,
@@ -24,6 +34,7 @@ from discovery_engine.upstream.http.guarded_client import (
     media_type,
     named_type,
 )
+from discovery_engine.upstream.http.redirect import NOT_APPROVED, origin_of
 from discovery_engine.upstream.http.sdk import Item, WritingStream, session_message
 
 SseStreams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], "Poster"]
@@ -63,7 +74,7 @@ async def open_sse_streams(
     response: httpx2.Response | None = None
     endpoint: str | HttpFailure | None = None
     try:
-        with anyio.move_on_after(within):
+        with suppress(RequestTimeoutError), RequestTimeLimit(RequestTimeout(within)):
             request = client.build_request("GET", url, headers=_HEADERS)
             response = await client.send(request, stream=True)
             events = aiter(httpx2.EventSource(response, max_event_size=client.limit))
@@ -104,11 +115,27 @@ async def _endpoint(
         return HttpFailure(f"it answers with {named_type(kind)}, not with events", detail=kind)
     with suppress(StopAsyncIteration, httpx2.TransportError, ValueError):  # the last: no address
         event = await anext(events)
-        url = str(response.request.url)
-        endpoint = urljoin(url, event.data)
-        if event.event == "endpoint" and _origin(endpoint) == _origin(url):
-            return endpoint
-    return HttpFailure("its event stream does not begin with an endpoint of its own")
+        if event.event == "endpoint":
+            return _checked_endpoint(str(response.request.url), event.data)
+    return HttpFailure("its event stream does not begin with an endpoint")
+
+
+def _checked_endpoint(url: str, announced: str) -> str | HttpFailure:
+    """The address of an endpoint; only one of the same origin is used.
+
+    Raises:
+        ValueError: If it is no address.
+    """
+    endpoint = urljoin(url, announced)
+    origin = origin_of(urlsplit(endpoint))
+    if origin == origin_of(urlsplit(url)):
+        return endpoint
+    return HttpFailure(
+        f"it announces the endpoint {quoted(origin)}, which is not used: {NOT_APPROVED}",
+        hint="have the server announce its public address, for instance by its base URL or, behind"
+        " a proxy, by the forwarded headers",
+        announces_endpoint=True,
+    )
 
 
 async def _receive(
@@ -127,14 +154,10 @@ async def _receive(
 
 async def _deliver(client: GuardedClient, inbox: MemoryObjectSendStream[Item], data: bytes) -> None:
     try:
-        message = as_message(await client.large_results.decode(data))
+        value = await client.large_results.decode(data)
+        message = as_message(value) or unreadable(answered_id(value), fault_of(value))
     except ValueError as error:
-        message = unreadable(sniffed_id(*edges(data)), f"its answer cannot be read: {error}")
+        message = unreadable(sniffed_id(*edges(data)), f"it cannot be read: {error}")
     if message is not None:
         with suppress(*_GONE):
             await inbox.send(session_message(message))
-
-
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc

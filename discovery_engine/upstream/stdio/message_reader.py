@@ -13,11 +13,10 @@ import anyio
 from anyio.abc import ByteReceiveStream
 from anyio.lowlevel import checkpoint
 
-from discovery_engine._util.json import JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.framing import LINE_LIMIT, Framer, Garbage, Overlong
 from discovery_engine.rpc.json_codec import decode, decode_incrementally, edges, sniffed_id
 from discovery_engine.rpc.messages import (
-    INVALID_MESSAGE,
     ErrorResponse,
     Message,
     Notification,
@@ -25,6 +24,7 @@ from discovery_engine.rpc.messages import (
     Response,
     answered_id,
     as_message,
+    fault_of,
     unreadable,
 )
 from discovery_engine.rpc.peer import RequestId
@@ -32,6 +32,7 @@ from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 
 _CHUNK = 64 * 1024  # bytes per turn of the event loop: the buffer size of asyncio for a pipe
+_IN_ARRAY = b"(a message in an array)"  # a sample of it that is unexpected
 _REQUESTS_PER_FAULT = 64  # requests that cannot be answered count as one fault
 
 # Costs of data that no caller waits for; a dropped line costs 1.
@@ -82,6 +83,7 @@ class MessageReader:
         self._limit = limit
         self._framer = Framer(limit)
         self._lines: Iterator[bytes | Overlong] = iter(())
+        self._array: Iterator[JSONObject] = iter(())  # messages that came in one line
         self._ended = False
         self.is_idle = False
         """Whether all that the program has written so far was processed."""
@@ -102,11 +104,13 @@ class MessageReader:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while True:
-            for line in self._lines:
+            while (line := next(self._array, None) or next(self._lines, None)) is not None:
                 if self._quota.is_due:
                     await self._quota.pause_if_spent()
                 if isinstance(line, Overlong):
                     message = self._overlong(line)
+                elif isinstance(line, dict):
+                    message = self._accepted(line, _IN_ARRAY)
                 elif not line or line.isspace():
                     self._quota.spend(_LINE)
                     continue
@@ -154,13 +158,16 @@ class MessageReader:
 
     def _unreadable(self, line: bytes, error: ValueError) -> Message | None:
         self._drop(line, foreign=True)
-        return self._error_answer(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
+        return self._error_answer(sniffed_id(*edges(line)), f"it cannot be read: {error}")
 
     def _accepted(self, value: JSONValue, line: bytes) -> Message | None:
+        if isinstance(value, list) and any(isinstance(one, dict) for one in value):
+            self._array = (one for one in value if one and isinstance(one, dict))
+            return None
         message = as_message(value)
         if message is None:
             self._drop(line, foreign=True)
-            return self._error_answer(answered_id(value), INVALID_MESSAGE)
+            return self._error_answer(answered_id(value), fault_of(value))
         return message if self._is_forwarded(message, line) else None
 
     def _overlong(self, line: Overlong) -> Message | None:
@@ -169,7 +176,7 @@ class MessageReader:
             self._is_answered = line.request_id is not None
         elif self._is_answered:
             return None
-        reason = f"its answer is longer than {self._limit // (1024 * 1024)} MiB"
+        reason = f"it is longer than {self._limit // (1024 * 1024)} MiB"
         return self._error_answer(line.request_id, reason)
 
     def _drop(self, line: bytes, *, foreign: bool = False) -> None:

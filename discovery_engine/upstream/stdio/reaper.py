@@ -23,6 +23,8 @@ import anyio
 from anyio.abc import Process
 
 from discovery_engine._util.tasks import Promise
+from discovery_engine.rpc.peer import RequestTimeout
+from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
 from discovery_engine.upstream.stdio.process import Program, require_thread, start_program
 
@@ -153,7 +155,7 @@ class Reaper:
         body = b"".join(word + b"\0" for word in (b"%d" % number, *words))
         promise: Promise[ReapedProgram] = Promise()
         try:
-            with anyio.fail_after(_ANSWER_WITHIN):
+            with RequestTimeLimit(RequestTimeout(_ANSWER_WITHIN)):
                 await self._request(b"%010d" % len(body) + body, theirs)
                 self._requests[number] = promise
                 return await promise.wait()

@@ -34,6 +34,7 @@ from tests.servers.programs import (
     text_of,
     upstreams,
 )
+from tests.servers.scripted import Asked, Reply, scripted_http
 
 ALICE = CallbackClient(id="alice")
 BOB = CallbackClient(id="bob")
@@ -384,9 +385,10 @@ async def test_an_address_is_greeted_once_for_a_listing_and_a_call(session: str)
     assert of_others == ("1" if session == "shared" else "2")
 
 
+@pytest.mark.parametrize("mode", ["sse", "sse_hangs"])
 @pytest.mark.requirement("UPS-10")
-async def test_auto_falls_back_to_sse_and_remembers_it() -> None:
-    with http_server("sse") as url:
+async def test_auto_falls_back_to_sse_and_remembers_it(mode: str) -> None:
+    with http_server(mode) as url:
         server, eras = remote_server(url), Eras()
 
         async with upstreams(eras=eras) as opened:
@@ -407,6 +409,36 @@ async def test_a_server_that_is_neither_tells_what_streamable_http_said() -> Non
                 await opened.list_tools(remote_server(url))
 
     assert caught.value.reason.startswith("it answers HTTP 404")
+
+
+@pytest.mark.requirement("UPS-10")
+async def test_the_reason_is_that_of_the_transport_that_got_furthest() -> None:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "not allowed"}}
+    endpoint = {"content-type": "text/event-stream"}
+    inside = b"event: endpoint\ndata: http://0.0.0.0:8000/messages?s=k3y\n\n"
+    page = Reply(200, b"<html>", {"content-type": "text/html"})
+    announced = 'announces the endpoint "http://0.0.0.0:8000", which is not used'
+    servers = {
+        "endpoint": (Reply(405), Reply(200, inside, endpoint), announced),
+        "rpc-error": (Reply(405, error), Reply(200, inside, endpoint), announced),
+        "refused": (Reply(200, error), Reply(405), "refused the handshake with error -32000"),
+        "page": (Reply(404), page, "HTTP 404"),
+    }
+    wrong: list[str] = []
+
+    def answer(asked: Asked) -> Reply:
+        posted, got, _ = servers[asked.path.strip("/")]
+        return posted if asked.method == "POST" else got
+
+    with scripted_http(answer) as url:
+        async with upstreams() as opened:
+            for name, (_, _, said) in servers.items():
+                with pytest.raises(UnavailableError) as caught:
+                    await opened.list_tools(remote_server(f"{url}/{name}", name=name))
+                if said not in caught.value.reason or "k3y" in str(caught.value):
+                    wrong.append(f"{name}: {caught.value}")
+
+    assert wrong == []
 
 
 class Forgetful(Eras):

@@ -112,7 +112,7 @@ async def test_a_program_that_cannot_be_connected_is_explained(
         pytest.param("status_404", "http", "HTTP 404", id="404"),
         pytest.param("status_500", "http", "HTTP 500", id="500"),
         pytest.param("html", "not_mcp", "answers with text/html", id="html"),
-        pytest.param("not_json", "not_mcp", "refused the handshake", id="not-json"),
+        pytest.param("not_json", "not_mcp", "it cannot be read", id="not-json"),
         pytest.param("hang", "timeout", "within 1 s", id="hang"),
     ],
 )
@@ -176,7 +176,7 @@ async def test_a_redirect_is_explained_by_the_host_it_leads_to(redirect: str, sa
     [
         pytest.param("status_401", "auth", "HTTP 401", id="401"),
         pytest.param("modern", "http", "HTTP 405", id="not-sse"),
-        pytest.param("sse_elsewhere", "not_mcp", "an endpoint of its own", id="elsewhere"),
+        pytest.param("sse_elsewhere", "not_mcp", "which is not used", id="elsewhere"),
         pytest.param("sse_silent", "timeout", "within 1 s", id="silent"),
     ],
 )

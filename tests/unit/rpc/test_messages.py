@@ -44,7 +44,7 @@ def test_what_is_no_object_is_no_message(value) -> None:
         {"id": True, "method": "x"},
         {"id": 1.5, "result": {}},
         {"id": 1, "result": []},
-        {"id": 1, "error": "no"},
+        {"id": 1, "error": ["no"]},
         {"method": 1},
     ],
 )
@@ -56,6 +56,12 @@ def test_an_error_without_code_or_message_is_still_an_error() -> None:
     message = as_message({"id": "a", "error": {"data": 1}})
     assert isinstance(message, ErrorResponse)
     assert as_json(message)["error"] == {"code": 0, "message": "it gave no message", "data": 1}
+
+
+def test_an_error_may_be_a_text() -> None:
+    message = as_message({"id": 1, "error": "no"})
+    assert isinstance(message, ErrorResponse)
+    assert as_json(message)["error"] == {"code": 0, "message": "no"}
 
 
 @rows(

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
-from discovery_engine.rpc.request_timer import PausableClock, RequestTimer
+from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit, RequestTimer
 
 pytestmark = pytest.mark.anyio
 
@@ -87,3 +87,28 @@ async def test_a_paused_clock_stands_still_until_the_last_pause_has_ended() -> N
     gone_on = clock.time() - stood_at
 
     assert 0 <= gone_on <= anyio.current_time() - began - 0.03
+
+
+async def test_a_time_limit_without_progress_ends_after_a_step() -> None:
+    limit = RequestTimeLimit(RequestTimeout(0.01, 600))
+
+    with anyio.fail_after(60), pytest.raises(RequestTimeoutError) as raised, limit:
+        await anyio.sleep_forever()
+
+    assert raised.value.seconds == 0.01
+
+
+async def test_a_time_limit_without_a_timeout_never_ends() -> None:
+    with RequestTimeLimit(None):
+        assert anyio.current_effective_deadline() == float("inf")
+
+
+async def test_errors_and_cancellation_from_outside_pass_a_time_limit_unchanged() -> None:
+    with pytest.raises(KeyError), RequestTimeLimit(RequestTimeout(60)):
+        raise KeyError
+
+    with anyio.CancelScope() as scope, RequestTimeLimit(RequestTimeout(60)):
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    assert scope.cancelled_caught

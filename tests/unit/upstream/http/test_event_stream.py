@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.rpc.scheduling import FairScheduler, Quota
-from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream
+from discovery_engine.upstream.http.event_stream import EventStream
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
@@ -35,8 +35,8 @@ async def stream(chunks: list[bytes]) -> AsyncIterator[bytes]:
             raise OSError
 
 
-async def louder(data: bytes) -> bytes:
-    return data.upper()
+async def louder(data: bytes | None) -> bytes:
+    return b"(too long)" if data is None else data.upper()
 
 
 async def mended(*chunks: bytes, rests: Rests | None = None) -> bytes:
@@ -53,25 +53,32 @@ async def mended(*chunks: bytes, rests: Rests | None = None) -> bytes:
 
 @given(st.lists(st.integers(0, 70), max_size=5))
 async def test_the_data_of_events_is_mended_however_the_stream_is_cut(places: list[int]) -> None:
-    text = b"event: message\r\nid: a\ndata: some text\r\n\n: note\rdata:more\rdata\n\nretry: 5\n"
+    text = (
+        b"event: message\r\nid: a\ndata: some\r\ndata: text\r\n\r\n: note\rdata:more\r\rretry: 5\n"
+    )
     places = [0, *sorted(places), len(text)]
     chunks = [text[start:end] for start, end in pairwise(places)]
 
     told = await mended(*chunks)
 
-    assert told == (
-        b"event: message\r\nid: a\ndata: SOME TEXT\r\n\n: note\rdata: MORE\rdata\n\nretry: 5\n"
-    )
+    assert told == (b"event: message\nid: a\ndata: SOME TEXT\n\n: note\ndata: MORE\n\nretry: 5\n")
 
 
 async def test_events_end_where_the_stream_breaks() -> None:
-    assert await mended(b"data: a\n\ndata: b", b"break") == b"data: A\n\ndata: bbreak"
+    assert await mended(b"data: a\n\ndata: b", b"break") == b"data: A\n\n"
 
 
-async def test_a_line_beyond_all_bounds_is_passed_on_as_it_comes() -> None:
-    parts = [b"data: " + b"x" * LIMIT, b"y" * 10, b"\n"]
+@pytest.mark.parametrize("end", [b"\n", b"\ndata: more\n"])
+async def test_an_event_beyond_all_bounds_costs_itself_only(end: bytes) -> None:
+    parts = [b"data: " + b"x" * LIMIT, b"y" * 10, end, b"\ndata: a\n\n"]
 
-    assert await mended(*parts) == b"".join(parts)
+    assert await mended(*parts) == b"data: (too long)\n\ndata: A\n\n"
+
+
+async def test_a_comment_beyond_all_bounds_costs_nothing() -> None:
+    told = await mended(b"data: a\n:", b"x" * LIMIT, b"x\n\n")
+
+    assert told == b":xxxxx\ndata: A\n\n"
 
 
 @pytest.mark.requirement("UPS-34")
@@ -88,21 +95,12 @@ async def test_after_some_events_comes_a_rest_before_the_next_ones(size: int) ->
 
 
 @pytest.mark.requirement("UPS-34")
-async def test_what_is_large_comes_with_rests_and_so_does_what_is_compressed() -> None:
-    chunks = [b": " + b"x" * 65_000 + b"\n"] * 48
-    rests, packed = Rests(), Rests()
+async def test_what_is_large_comes_with_rests() -> None:
+    rests = Rests()
 
-    await mended(*chunks, rests=rests)
-    told = [
-        part
-        async for part in CompressedEventStream(
-            stream(chunks), quota=packed.quota, broken=(OSError,)
-        )
-    ]
+    await mended(*[b": " + b"x" * 65_000 + b"\n"] * 48, rests=rests)
 
     assert 2 <= len(rests.at) <= 4
-    assert told == chunks
-    assert 4 <= len(packed.at) <= 5
 
 
 @pytest.mark.requirement("UPS-34")
