@@ -1,14 +1,13 @@
 """Constants of MCP: its versions, reserved keys and error codes.
 
-Source: the specification, revisions 2024-11-05 to 2026-07-28. Version 2024-10-07 is a draft of the
-first one, which some servers speak and other clients accept.
+Source: the specification, revisions 2024-11-05 to 2026-07-28.
 """
 
 from __future__ import annotations
 
 import re
 
-HANDSHAKE_VERSIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Opened by `initialize`, oldest first."""
 MODERN_VERSIONS = ("2026-07-28",)
 """Without a handshake: each request names its version; oldest first."""

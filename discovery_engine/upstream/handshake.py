@@ -34,6 +34,8 @@ _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
 _UNSUPPORTED = protocol.UNSUPPORTED_PROTOCOL_VERSION
+_ACCEPTED = ("2024-10-07", *protocol.HANDSHAKE_VERSIONS)
+"""What `initialize` may come to: also a draft, which some servers have and other clients accept."""
 _VERSION = re.compile(r"\b20\d\d-\d\d-\d\d\b(?!,? \d\d?:)")  # and no time of day after it
 _OF_VERSIONS = re.compile("protocol.?version|supported", re.IGNORECASE)
 
@@ -41,11 +43,11 @@ Capabilities: TypeAlias = Mapping[str, JSONObject]
 _NOTHING: Capabilities = MappingProxyType({})
 
 
-class NoCommonVersionError(Exception):
+class NoCommonVersionError(ValueError):
     """The server supports only `versions`, none of which `initialize` opens here."""
 
     def __init__(self, versions: Collection[str]) -> None:
-        theirs, ours = (", ".join(sorted(v)) for v in (versions, protocol.HANDSHAKE_VERSIONS))
+        theirs, ours = (", ".join(sorted(v)) for v in (versions, _ACCEPTED))
         super().__init__(
             f"it has no protocol version in common with discovery: it supports {theirs}; "
             f"`initialize` of discovery supports {ours}"
@@ -215,13 +217,13 @@ async def initialize(transport: Transport, capabilities: Capabilities = _NOTHING
         named = _named_versions(transport, error) - {protocol.LATEST_HANDSHAKE}
         if not named:
             raise
-        if not (shared := named.intersection(protocol.HANDSHAKE_VERSIONS)):
+        if not (shared := named.intersection(_ACCEPTED)):
             raise NoCommonVersionError(named) from error
         result = await _initialize(transport, max(shared), capabilities)
     version = result.get("protocolVersion")
     if not isinstance(version, str):
         raise ValueError("it names no protocol version")  # noqa: TRY004 - external data
-    if version not in protocol.HANDSHAKE_VERSIONS:
+    if version not in _ACCEPTED:
         if not _VERSION.fullmatch(version):
             raise ValueError("it names a protocol version that is none of MCP")
         raise NoCommonVersionError([version])
@@ -254,7 +256,7 @@ def _named_versions(transport: Transport, error: RpcError) -> frozenset[str]:
         return frozenset()
     text = f"{error.message} {json.dumps(error.data)} {refusal.detail if refusal else ''}"
     found = frozenset(_VERSION.findall(text))
-    return found if _OF_VERSIONS.search(text) else found & frozenset(protocol.HANDSHAKE_VERSIONS)
+    return found if _OF_VERSIONS.search(text) else found.intersection(_ACCEPTED)
 
 
 async def _initialize_or_adopt(
