@@ -62,9 +62,10 @@ async def _run_each(
             continue
         folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - "" stays
         try:
+            environment = child_environment(environ, {}, settings.server.pass_env)
             secrets = EnvironmentResolver(environ)
             words = [resolve(word, secrets, base_dir=folder or None) for word in command]
-            status = await _run(words, child_environment(environ, {}), timeout)
+            status = await _run(words, environment, timeout)
         except (OSError, UnsetReference) as error:
             logger.warning("`server.onListChanged` cannot be run: %s", error)
         else:

@@ -55,6 +55,8 @@ class ServeSettings(SettingsSection, frozen=True):
     """Sessions of all servers with `session: per_client`."""
     question_timeout: Annotated[float, AT_MOST_DEFAULT] = 120.0
     """Seconds that a question of a server to its user waits for its answer."""
+    pass_env: tuple[str, ...] = ()
+    """Names and patterns of variables that programs inherit besides the usual ones."""
     roots: tuple[str, ...] = ()
     """Folders, or `file://` addresses, that answer `roots/list` of every server."""
     mode: Annotated[ServeMode, UNTRUSTED] = "meta"

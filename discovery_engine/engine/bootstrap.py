@@ -289,6 +289,7 @@ def _open_upstreams(
         data=environment.data,
         on_message=server_recorder.record_message,
         instance=store.gateways.instance if store.gateways else "",
+        pass_env=lambda: state.view.settings.server.pass_env,
     )
 
 

@@ -62,6 +62,16 @@ class KnownSecrets:
         self.add((one.text for one in found), ())
         self.add_tokens(one.text for one in found if one.is_certain)
 
+    def add_certain(self, value: str, name: str) -> None:
+        """As `add_value`, of a variable with any value: words that may be a secret are none."""
+        from discovery_engine.secrets.secret_names import NameKind  # noqa: PLC0415 - as above
+        from discovery_engine.secrets.values import secrets_in  # noqa: PLC0415
+
+        if NameKind.of(name) is NameKind.SECRET:
+            self.add_value(value, name, is_secret=True)
+        else:
+            self.add_tokens(one.text for one in secrets_in(value, name) if one.is_certain)
+
     def redact_tokens(self, text: str) -> str:
         return self._tokens.redact(text)
 

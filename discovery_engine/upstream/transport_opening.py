@@ -61,6 +61,8 @@ class SessionContext(Struct, frozen=True):
     logins: Logins | None = None
     """The access tokens of remote servers; None if there are none to be used."""
     on_message: OnServerMessage = lambda _server, _method, _params: None
+    pass_env: Callable[[], Sequence[str]] = tuple
+    """The variables of `environ` that programs are given besides; read for each start."""
 
 
 class SessionCallbacks(NamedTuple):
@@ -93,6 +95,7 @@ def open_transport(
         limit=server.limits.answer_bytes,
         callbacks=StdioCallbacks(*callbacks, partial(context.on_stderr, server.name)),
         confine=_confine(server, context) if server.sandbox.is_on else None,
+        pass_env=context.pass_env(),
     )
 
 

@@ -6,7 +6,7 @@ only a call that the server provably did not process is sent a second time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -66,6 +66,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
     data: Path | None = None,
     on_message: OnServerMessage = lambda _server, _method, _params: None,
     instance: str = "",
+    pass_env: Callable[[], Sequence[str]] = tuple,
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -85,6 +86,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
         data: Holds the private folders of programs in a sandbox; without, none is started in one.
         on_message: Called with notifications and pings of servers.
         instance: The name of this process among the gateways of a database; empty without one.
+        pass_env: The variables of `environ` that programs inherit besides, by names or patterns.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -103,6 +105,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             data,
             logins,
             on_message,
+            pass_env,
         )
         yield Upstreams(context, tasks, policy, instance)
         tasks.cancel_scope.cancel()

@@ -102,6 +102,34 @@ async def test_last_lines_of_stderr_outlive_the_program_and_the_run_without_its_
         assert SECRET.encode() not in file.read_bytes()
 
 
+@pytest.mark.requirement("UPS-20", "HEA-7")
+async def test_credentials_in_what_a_program_inherits_are_redacted(folder: Folder) -> None:
+    ours = {
+        "HTTPS_PROXY": "http://me:pr0xy-pass@proxy.example:3128",
+        "UV_INDEX_URL": "https://__token__:idx-t0ken-91@index.example/simple",
+        "NPM_CONFIG__AUTH": "bnBtLWF1dGg6c2VjcmV0",
+        "SHOP_TOKEN": "sh0p-t0ken-17",
+        "NO_PROXY": "intern.example",
+    }
+    words = "import os, sys; sys.exit(' '.join(os.environ[name] for name in sys.argv[1:]))"
+    server = program("shop", sys.executable, "-I", "-c", words, *ours)
+    folder.write(server, server={"passEnv": ["SHOP_*"]})
+
+    async with folder.open(environ={**ours, "PATH": ""}) as engine:
+        report = await engine.refresh()
+
+    failure = report.servers[0][1]
+    assert failure is not None
+    assert failure.stderr == (
+        "http://••••@proxy.example:3128 https://__token__:••••@index.example/simple"
+        " •••• •••• intern.example"
+    )
+    stored = b"".join(file.read_bytes() for file in folder.data.iterdir())
+    assert [
+        name for name in ("pr0xy-pass", "idx-t0ken-91", "sh0p-t0ken-17") if name.encode() in stored
+    ] == []
+
+
 @pytest.mark.requirement("HEA-7", "HEA-14")
 @pytest.mark.parametrize("words", ["list --status", "doctor", "health leaky", "list --json"])
 async def test_every_command_reports_the_last_lines_of_stderr(folder: Folder, words: str) -> None:

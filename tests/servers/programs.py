@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +98,7 @@ def upstreams(
     policy: Policy | None = None,
     questions: QuestionsOf | QuestionSettings | None = None,
     data: Path | None = None,
+    pass_env: Callable[[], Sequence[str]] = tuple,
 ) -> AbstractAsyncContextManager[Upstreams]:
     return open_upstreams(
         max_connecting=max_connecting,
@@ -112,6 +113,7 @@ def upstreams(
         else lambda _: questions or QuestionSettings(),
         admit=lambda server, transport: None,
         data=data,
+        pass_env=pass_env,
     )
 
 

@@ -129,6 +129,8 @@ def _good_pattern(text: str) -> str:
 Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
 Word = Annotated[Text, AfterValidator(_not_blank)]
 """Text that is not blank."""
+VariablePattern = Annotated[Word, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$")]
+"""The name of a variable, with `*` for any characters."""
 Root = Annotated[Word, AfterValidator(_folder_or_file_address)]
 """A folder, or an absolute `file://` address."""
 SecretTemplate = Annotated[

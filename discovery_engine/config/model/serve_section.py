@@ -14,10 +14,12 @@ from discovery_engine.config.model.field_types import (
     ResultTokens,
     Root,
     Template,
+    VariablePattern,
     Weight,
     choice,
     list_or_nothing,
     mapping_or_nothing,
+    one_or_many,
 )
 from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import Section
@@ -106,6 +108,13 @@ class ServeSection(Section):
         description="Seconds that a question of a server to its user waits for its answer; then "
         "it counts as declined.",
         examples=[300],
+    )
+    pass_env: Annotated[list[VariablePattern], one_or_many] = Field(
+        default=[],
+        description="Variables of discovery's own environment that the program of every server"
+        " is given, by names or patterns, besides those that are harmless and those of"
+        " certificates, proxies and package runners.",
+        examples=[["SSH_AUTH_SOCK", "AWS_*"]],
     )
     roots: Annotated[list[Root], list_or_nothing] = Field(
         default=[],

@@ -21,12 +21,18 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.messages import Notification, Request
 from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import StreamPeer
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.upstream.stdio.executable import (
+    child_environment,
+    environment_hint,
+    find_program,
+    is_harmless,
+)
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
@@ -85,6 +91,8 @@ class PipeTransport(Transport):
         self.child = child
         self.sandbox = ""
         """What confines the program, for people; empty without a sandbox."""
+        self.hint_of: Callable[[str], str] = lambda _stderr: ""
+        """The next step that its stderr shows, after a failed start; may be empty."""
         self._on_lost = callbacks.on_lost
         self._on_notification = callbacks.on_notification
         self._requests = ServerRequests(callbacks.on_request)
@@ -157,7 +165,9 @@ class PipeTransport(Transport):
 
     @property
     def _way_out(self) -> str:
-        """What may help a program that exited because of its sandbox; empty without one."""
+        """What may help a program that exited; empty if nothing shows why."""
+        if hint := self.hint_of(self.stderr):
+            return hint
         if self.sandbox.partition(" ")[0] in ("", "none"):
             return ""
         return _WAY_OUT.format(sandbox=self.sandbox)
@@ -227,7 +237,7 @@ def _not_started(
 
 
 @asynccontextmanager
-async def open_pipe_transport(
+async def open_pipe_transport(  # noqa: PLR0913 - each by its name
     server: ServerName,
     stdio: StdioTransport,
     environ: Mapping[str, str],
@@ -237,28 +247,41 @@ async def open_pipe_transport(
     limit: int,
     callbacks: StdioCallbacks,
     confine: Confine | None = None,
+    pass_env: Sequence[str] = (),
 ) -> AsyncIterator[PipeTransport]:
     """Start the program.
 
     `stdio` has its references resolved; `limit` is the longest message in bytes; `confine` puts
-    the program into its sandbox, if it has one.
+    the program into its sandbox, if it has one; `pass_env` is as `child_environment` takes it.
 
     Raises:
         UnavailableError: If there is no such program, it cannot be confined, or not be started.
     """
-    env = child_environment(environ, stdio.env)
+    env = child_environment(environ, stdio.env, pass_env)
+    _redact_inherited(env, stdio.env)
     command = [find_program(server, stdio, env), *stdio.args]
     launch = Launch(command, env, stdio.cwd)
     if confine is not None:  # it may try a program, and makes folders
         launch = await anyio.to_thread.run_sync(confine, stdio, command, env)
     try:
         async with _started(server, launch, reaper, scheduler, limit, callbacks) as transport:
+            transport.hint_of = lambda stderr: environment_hint(server, stderr, environ, env)
             yield transport
     finally:
         if launch.temporary:
             with anyio.CancelScope(shield=True):
                 delete = partial(shutil.rmtree, launch.temporary, ignore_errors=True)
                 await anyio.to_thread.run_sync(delete)
+
+
+def _redact_inherited(env: Mapping[str, str], declared: Mapping[str, str]) -> None:
+    """Redact credentials in what a program inherits, such as the login of a proxy.
+
+    Those of its entry are redacted anyway.
+    """
+    for name, value in env.items():
+        if name not in declared and not is_harmless(name):
+            KNOWN_SECRETS.add_certain(value, name)
 
 
 @asynccontextmanager

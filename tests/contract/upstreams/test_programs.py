@@ -43,6 +43,81 @@ async def test_a_program_sees_none_of_our_environment_but_what_is_harmless_or_de
     assert canaries.keys().isdisjoint(environment)
 
 
+PASSED = (
+    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("UV_INDEX_URL", "PIP_EXTRA_INDEX_URL", "NPM_CONFIG_REGISTRY", "npm_config_registry"),
+    *("XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
+)
+WITHHELD = (
+    "DOCKER_HOST",
+    "SSH_AUTH_SOCK",
+    "UV_PUBLISH_TOKEN",
+    "GITHUB_TOKEN",
+    "MY_UV_X",
+    "AWS_KEY",
+)
+
+
+@pytest.mark.requirement("UPS-20")
+async def test_a_program_gets_what_reaches_the_network_and_what_its_owner_passes() -> None:
+    ours = {name: f"of-{name}" for name in (*PASSED, *WITHHELD)} | {"PATH": os.environ["PATH"]}
+    ours |= {"HTTP_PROXY": "() { :; }"}
+    given: list[set[str]] = []
+
+    for named in ((), ("SSH_AUTH_SOCK", "AWS_*")):
+        async with upstreams(environ=ours, pass_env=lambda named=named: named) as opened:
+            environment = json.loads(await call(opened, fault_server(), "environment"))
+        given.append({name for name, value in environment.items() if value == f"of-{name}"})
+
+    assert given[0] == {*PASSED} - {"HTTP_PROXY"}
+    assert given[1] == {*PASSED, "SSH_AUTH_SOCK", "AWS_KEY"} - {"HTTP_PROXY"}
+
+
+PASS = "`server.passEnv`"
+HINTS = {
+    "UnknownIssuer": ("invalid peer certificate: UnknownIssuer", "CURL_CA_BUNDLE", PASS),
+    "x509": ("x509: certificate signed by unknown authority", "GIT_SSL_CAINFO", PASS),
+    "proxy": ("npm error ECONNREFUSED registry", "CORP_HTTP_PROXY", PASS),
+    "docker": ("Cannot connect to the Docker daemon at unix:///x", "DOCKER_HOST", PASS),
+    "ssh": ("git@host: Permission denied (publickey).", "SSH_AUTH_SOCK", PASS),
+    "required": (
+        "Error: BRAVE_API_KEY environment variable is required",
+        "`discovery secrets set broken/BRAVE_API_KEY`",
+        "`env: {BRAVE_API_KEY: ${secret:broken/BRAVE_API_KEY}}`",
+    ),
+    "KeyError": ("KeyError: 'SHOP_TOKEN'", "broken/SHOP_TOKEN", "`env: {SHOP_TOKEN: "),
+    "please set": ("Please set SHOP_API_KEY in your environment", "broken/SHOP_API_KEY", "secrets"),
+    "plain": ("Missing environment variable: DATABASE_PATH", "`env: {DATABASE_PATH: …}`", "broken"),
+    "set here": ("HOME_BASE is not set", "`env: {HOME_BASE: ${HOME_BASE}}`", "'broken'"),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("UPS-95")
+async def test_a_variable_that_a_failed_start_lacks_is_named_with_the_way_to_give_it() -> None:
+    ours = dict.fromkeys(
+        ("CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "CORP_HTTP_PROXY", "DOCKER_HOST", "SSH_AUTH_SOCK"), "x"
+    ) | {"PATH": os.environ["PATH"], "HOME_BASE": "/srv"}
+    silent = {
+        "its own": ("KeyError: 'GIVEN_KEY'", "GIVEN_KEY"),
+        "an error code": ("Error [ERR_MODULE_NOT_FOUND]: missing required module", "ERR_"),
+        "passed already": ("invalid peer certificate: UnknownIssuer", "SSH_AUTH_SOCK"),
+    }
+    wrong: list[str] = []
+
+    async with upstreams(environ=ours) as opened:
+        for name, (line, *named) in (HINTS | silent).items():
+            command = ("-c", 'echo "$0" >&2; exit 1', line)
+            server = program("sh", *command, env={"GIVEN_KEY": "given"})
+            opened.reset_backoff(server.name)
+            with pytest.raises(UnavailableError) as caught:
+                await opened.list_tools(server)
+            if any((one in caught.value.hint) is (name in silent) for one in named):
+                wrong.append(f"{name}: {caught.value.hint}")
+
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     "command", ["x; touch M", "$(touch M)", "`touch M`", "true && touch M", "true\ntouch M"]
 )

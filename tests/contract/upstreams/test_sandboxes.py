@@ -9,8 +9,9 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from venv import EnvBuilder
 
@@ -98,8 +99,10 @@ def confined(kind: str, *, name: str = "confined", **grants: Any) -> ServerSetti
 
 
 @contextlib.asynccontextmanager
-async def started(home: Path, server: ServerSettings) -> Any:
-    environ = os.environ | {"HOME": str(home)}
+async def started(
+    home: Path, server: ServerSettings, ours: Mapping[str, str] = MappingProxyType({})
+) -> Any:
+    environ = os.environ | {"HOME": str(home)} | ours
     async with upstreams(environ=environ, data=data_of(home)) as opened:
         yield Trespasser(opened, server)
 
@@ -237,6 +240,37 @@ async def test_interpreters_of_version_managers_are_visible(kind: Means, home: P
     assert hidden.startswith("refused")
     assert environment["PYENV_ROOT"] == str(home / ".pyenv")
     assert environment["UV_PYTHON_INSTALL_DIR"] == str(home / ".local" / "share" / "uv" / "python")
+
+
+@pytest.mark.requirement("SBX-12")
+async def test_certificates_of_the_user_are_visible_and_folders_of_the_user_are_not_named(
+    kind: Means, home: Path
+) -> None:
+    certificates = home / "certificates"
+    certificates.mkdir()
+    (certificates / "corp.pem").write_text("trusted", "utf-8")
+    (home / "ca.pem").symlink_to(certificates / "corp.pem")
+    ours = {
+        "NODE_EXTRA_CA_CERTS": str(home / "ca.pem"),
+        "SSL_CERT_DIR": f"/no/such:{certificates}",
+        "SSL_CERT_FILE": str(home / "gone.pem"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "UV_CACHE_DIR": str(home / ".cache" / "uv"),
+        "UV_INDEX_URL": "https://index.example/simple",
+    }
+    stolen = confined(kind, env={"SSL_CERT_FILE": str(home / ".ssh" / "id")})
+
+    async with started(home, confined(kind), ours) as trespasser:
+        read = [await trespasser("read", path=ours["NODE_EXTRA_CA_CERTS"])]
+        read.append(await trespasser("read", path=str(certificates / "corp.pem")))
+        environment = (await trespasser.facts())["environment"]
+    async with started(home, stolen, ours) as trespasser:
+        hidden = await trespasser("read", path=str(home / ".ssh" / "id"))
+
+    assert read == ["trusted", "trusted"]
+    assert environment["UV_INDEX_URL"] == ours["UV_INDEX_URL"]
+    assert {"XDG_CACHE_HOME", "UV_CACHE_DIR"}.isdisjoint(environment)
+    assert CANARY not in hidden
 
 
 def base_folder(name: str, at: Path) -> Path:

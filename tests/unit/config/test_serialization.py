@@ -184,6 +184,7 @@ SETTINGS = st.builds(
         max_sessions=st.integers(1, 10_000),
         max_own_sessions=st.integers(1, 10_000),
         question_timeout=SECONDS,
+        pass_env=st.lists(st.sampled_from(["SSH_AUTH_SOCK", "AWS_*"]), max_size=2).map(tuple),
         roots=st.lists(WORDS, max_size=2).map(tuple),
         mode=st.sampled_from(["meta", "direct", "dynamic"]),
         expose=st.lists(PATTERNS, max_size=2).map(tuple),

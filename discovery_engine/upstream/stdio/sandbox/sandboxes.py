@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from discovery_engine.config.sandbox_settings import SandboxSettings
 from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.upstream.stdio.executable import is_harmless
 from discovery_engine.upstream.stdio.sandbox.bubblewrap import (
     ARGUMENTS_AT,
     FILTER_AT,
@@ -41,6 +42,10 @@ _SEEN_BY_LANDLOCK = ("/proc", "/sys/devices/system/cpu", "/sys/fs/cgroup")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 """Without a network, package runners fail at once instead of after minutes of retries."""
+_CERTIFICATES = (
+    *("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+    *("NPM_CONFIG_CAFILE", "PIP_CERT", "npm_config_cafile"),
+)
 _PRIVATE = 0o700
 _LONGEST_NAME = 64  # characters
 PRIVATE_FOLDERS = "sandboxes"
@@ -104,8 +109,10 @@ class Sandboxes(Struct, frozen=True):
         cwd = self._working_folder(server, stdio.cwd, (*read, *write)) or home
         interpreters = interpreter_folders(self._home)
         own = program_files(launch.command[0], launch.env)
+        inherited = {name: v for name, v in launch.env.items() if name not in stdio.env}
+        certificates = self._certificates(inherited)
         files = VisibleFiles(
-            (*linked_settings(), *interpreters.values(), *own, *read, cwd),
+            (*linked_settings(), *interpreters.values(), *own, *certificates, *read, cwd),
             (*write, home, temporary),
             *settings_files(),
         )
@@ -117,12 +124,34 @@ class Sandboxes(Struct, frozen=True):
             command = [choice.program, *wrapped, *command]
         return Launch(
             command,
-            {**offline, **interpreters, **launch.env, **folders, **stdio.env},
+            {**offline, **interpreters, **self._shown(inherited), **folders, **stdio.env},
             cwd,
             tuple(_words(choice, sandbox, files)),
             str(choice),
             temporary,
         )
+
+    def _certificates(self, inherited: Mapping[str, str]) -> list[str]:
+        """The files and folders that the user's own variables name; not those of the entry."""
+        paths = [p for name in _CERTIFICATES for p in inherited.get(name, "").split(os.pathsep)]
+        found = {one for p in paths if os.path.isabs(p) for one in (p, os.path.realpath(p))}  # noqa: PTH117
+        hidden = (os.path.realpath(self._home), *filter(None, [self.folder and self.folder.parent]))
+        return [
+            p
+            for p in found
+            if os.path.exists(p) and not any(is_within(str(one), (p,)) for one in hidden)  # noqa: PTH110
+        ]
+
+    def _shown(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The variables that mean something in the sandbox: none that names a hidden folder."""
+        home = (self._home, os.path.realpath(self._home))
+        return {
+            name: value
+            for name, value in inherited.items()
+            if is_harmless(name)
+            or name in _CERTIFICATES
+            or not (name.startswith("XDG_") or is_within(value, home))
+        }
 
     def _working_folder(
         self, server: ServerSettings, cwd: str | None, granted: Sequence[str]

@@ -70,6 +70,7 @@ OWNERS_ALONE = {
     (SearchSettings, "where"),
     (ServeSettings, "registry_tool"),
     (ServeSettings, "on_list_changed"),
+    (ServeSettings, "pass_env"),
     (MarketplaceSettings, "sources"),
     (MarketplaceSettings, "sync_every"),
     (Settings, "webhooks"),
