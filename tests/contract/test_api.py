@@ -420,6 +420,7 @@ async def test_without_tokens_there_is_no_api(folder: Folder) -> None:
     assert answers == dict.fromkeys(paths, 404)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-9")
 @pytest.mark.parametrize("share", range(SHARES))
 async def test_generated_requests_are_answered_as_the_description_says(

@@ -30,6 +30,7 @@ def gateways(tmp_path: Path) -> Iterator[Gateways]:
         yield gateways
 
 
+@pytest.mark.chaos
 @pytest.mark.requirement("SRV-70")
 def test_of_fifty_processes_that_start_at_once_one_leads(tmp_path: Path) -> None:
     """`benchmarks/leader_race.py` does it 500 times."""
