@@ -232,6 +232,8 @@ class _QueryReader(_CaseReader, kw_only=True):
             place = places.child(index) or places  # one word stands for a list of one
             try:
                 key = self.view.details(server, name).key
+                if server and key.server != server:  # a name may have a server of its own
+                    raise ToolNotFoundError(server, name)
             except DiscoveryError as error:
                 self.missing.append(self._missing_tool((*path, "tools", index), place, error))
                 continue

@@ -179,7 +179,7 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
 
     assert list(demo) == [
         "name", "description", "wanted", "status", "code", "reason", "hint", "detail", "tool_count",
-        "enabled_count", "tags", "sandbox", "listed_at", "is_stale", "stderr", "source",
+        "enabled_count", "dropped", "tags", "sandbox", "listed_at", "is_stale", "stderr", "source",
         "package", "created_at", "updated_at", "visible_to",
     ]  # fmt: skip
     assert list(tool) == ["server", "tool", "summary", "enabled", "reason", "tags"]

@@ -109,6 +109,7 @@ async def test_a_python_package_that_only_its_name_finds_joins_the_others(
     assert index.downloads == []
 
 
+@pytest.mark.packages
 @pytest.mark.anyio
 @pytest.mark.requirement("MKT-46")
 async def test_a_well_known_package_gets_its_version_from_the_package_manager(
