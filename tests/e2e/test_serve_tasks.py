@@ -27,6 +27,7 @@ def tools() -> NodeTools:
         pytest.skip(f"Node.js tools: {missing}")
 
 
+@pytest.mark.conformance
 @pytest.mark.requirement("TSK-20", "TSK-22", "TSK-23")
 def test_a_foreign_client_follows_its_tasks_to_the_end(home: Home, tools: NodeTools) -> None:
     package = tools.folder / "node_modules" / "@modelcontextprotocol" / "ext-tasks"
