@@ -168,6 +168,7 @@ def test_a_source_that_fails_costs_only_itself(shop: Shop) -> None:
     assert "https://nodejs.org/" in found.err
 
 
+@pytest.mark.packages
 @pytest.mark.node
 @needs_npm
 @pytest.mark.requirement("MKT-46", "MKT-60")
@@ -182,6 +183,7 @@ def test_packages_of_npm_are_found_through_the_users_npm(shop: Shop) -> None:
     assert shop.index.downloads == []
 
 
+@pytest.mark.packages
 @pytest.mark.node
 @needs_npm
 @pytest.mark.requirement("MKT-62")
@@ -511,6 +513,7 @@ def test_a_source_that_asked_for_a_pause_gets_it_and_the_reason_is_told(shop: Sh
     assert "\N{BALLOT X}  team" in again.out
 
 
+@pytest.mark.packages
 @pytest.mark.node
 @needs_npm
 @pytest.mark.requirement("MKT-63")
@@ -519,7 +522,7 @@ def test_show_says_why_a_server_could_not_be_started(shop: Shop) -> None:
 
     missing, answer = shop("show", FILES), shop("show", FILES, "--json").json
 
-    assert "would run   nothing: npm has no package '@acme/files'" in missing.out
+    assert "would run   nothing: npm has no version 1.0.0 of '@acme/files'" in missing.out
     assert answer["plan"] is None
     assert answer["obstacle"]["code"] == "PACKAGE_NOT_FOUND"
     assert "would reach  https://weather.example/mcp" in shop("show", "com.example/weather").out
