@@ -60,7 +60,7 @@ def test_a_call_is_one_line_with_its_outcome(caplog: pytest.LogCaptureFixture) -
 
     assert told == [
         ("INFO", "Call of git:log for 01234567: ok, 0.250 s, 34 characters in, 1200 out"),
-        ("INFO", "Call of 'git:a b c': TOOL_DISABLED, 0.000 s, 0 characters in, 0 out"),
+        ("INFO", r'Call of "git:a b\nc": TOOL_DISABLED, 0.000 s, 0 characters in, 0 out'),
         ("INFO", "Call of ?:x: TOOL_NOT_FOUND, 0.000 s, 0 characters in, 0 out"),
     ]
 
