@@ -26,6 +26,7 @@ _OF_PATHS = {
     "tests/attacks/test_hostile_input.py": "chaos",
     "tests/contract/marketplace/test_install_commands.py": "packages",
     "tests/contract/marketplace/test_installing.py": "packages",
+    "tests/contract/marketplace/test_marketplace_commands.py": "packages",
     "tests/contract/marketplace/test_package_managers.py": "packages",
     "tests/contract/test_install_api.py": "packages",
     "tests/contract/upstreams/test_questions.py": "thorough",

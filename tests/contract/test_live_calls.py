@@ -120,8 +120,8 @@ async def test_progress_without_end_is_sent_ten_times_a_second_at_most(folder: F
     async with hosted(folder) as host, host.connect() as socket:
         await received(socket)
         for step in range(1000):
-            host.feed.announce({"type": "call_progress", "progress": step}, replaces="c1")
-        host.feed.announce({"type": "question"})
+            host.service._feed.announce({"type": "call_progress", "progress": step}, replaces="c1")
+        host.service._feed.announce({"type": "question"})
         events = (await received(socket))["events"]
 
     assert [{**event, "sequence": 0} for event in events] == [

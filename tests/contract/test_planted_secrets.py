@@ -321,6 +321,7 @@ READING = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-7", "SEC-22")
 def test_no_planted_secret_is_written_anywhere_in_any_form(
     tmp_path: Path, forked: Preloaded

@@ -152,6 +152,7 @@ async def test_a_client_that_cannot_be_asked_reads_what_was_wanted(
     assert user.shown == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("QST-10", "QST-13")
 @pytest.mark.parametrize("client_era", CLIENTS)
 async def test_several_rounds_and_several_questions_at_once(
