@@ -403,11 +403,10 @@ async def test_a_listing_that_the_registry_refuses_is_a_failure_of_its_server_al
         reports = await results(worker, WorkerOptions(is_once=True, slots=1))
         jobs = {job.server: job for job in worker._core.store.refresh_jobs(_scope(machines))}
 
-    assert sorted((one.server, one.outcome) for one in reports) == [
-        ("other", "failed"),
-        ("told", "changed"),
-    ]
-    assert other.starts == 1
+    # A server that failed may be tried again before the other is listed: its pause is random.
+    outcomes = {(report.server, report.outcome) for report in reports}
+    assert outcomes == {("other", "failed"), ("told", "changed")}
+    assert other.starts >= 1
     assert (jobs["other"].state, jobs["other"].error_code) == ("error", "REGISTRY_ERROR")
     assert "listings are checked" in jobs["other"].error_message
     assert jobs["other"].failing_since is not None
