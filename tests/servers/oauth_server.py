@@ -68,6 +68,7 @@ class Provider:
             "audience": "",  # of tokens, whatever was asked for
             "token": "",  # "503", "drop", "drop-after", "hold": what the token endpoint does
             "metadata": {},
+            "members": {},  # of answers, by the path
             "resource": {},
             "rotates": True,
             "refreshable": True,
@@ -207,13 +208,7 @@ def authorization_server(provider: Provider) -> Starlette:  # noqa: C901 - small
 
     async def metadata(request: Request) -> Response:
         inner = next(r for r in routes if r.path == "/.well-known/oauth-authorization-server")
-        sent: list[Any] = []
-
-        async def collect(message: Any) -> None:
-            sent.append(message)
-
-        await inner.app(request.scope, request.receive, collect)
-        document = json.loads(sent[1]["body"]) | {
+        document = await _answer(inner.app, request.scope, request.receive) | {
             "authorization_response_iss_parameter_supported": True,
             "client_id_metadata_document_supported": True,
             "token_endpoint_auth_methods_supported": [
@@ -260,10 +255,7 @@ def authorization_server(provider: Provider) -> Starlette:  # noqa: C901 - small
     )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await own(scope, receive, send)
-            return
-        if scope["path"] in {route.path for route in own.routes}:
+        if scope["type"] != "http" or scope["path"] in {route.path for route in own.routes}:
             await own(scope, receive, send)
             return
         body = await _body(receive)
@@ -284,6 +276,10 @@ def authorization_server(provider: Provider) -> Starlette:  # noqa: C901 - small
             if fault == "drop-after":
                 await sdk(scope, _again(body), _nowhere)
                 return
+        if members := provider.conduct["members"].get(scope["path"]):
+            document = await _answer(sdk, scope, _again(body)) | members
+            await JSONResponse(document)(scope, receive, send)
+            return
         await sdk(scope, _again(body), send)
 
     return app  # type: ignore[return-value]
@@ -357,6 +353,16 @@ def mcp_server(provider: Provider) -> Any:
         await inner(scope, _again(body), send)
 
     return app
+
+
+async def _answer(app: Any, scope: Any, receive: Any) -> dict[str, Any]:
+    sent: list[Any] = []
+
+    async def collect(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, collect)
+    return dict(json.loads(sent[1]["body"]))
 
 
 async def _body(receive: Any) -> bytes:

@@ -283,6 +283,40 @@ async def test_metadata_that_cannot_be_trusted_opens_no_browser(
     assert world.count("registered") == 0
 
 
+@pytest.mark.requirement("AUT-28")
+async def test_members_of_a_neighbouring_type_are_read(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    protected = "/.well-known/oauth-protected-resource/mcp"
+    resource = {"resource": world.resource, "authorization_servers": [world.issuer]}
+    issued = {"scope": ["read"], "expires_in": "3600", "token_type": None, "id_token": 7}
+    rows: list[dict[str, Any]] = [
+        {"members": {"/token": issued}},
+        {"members": {"/token": {"scope": {"read": True}, "refresh_token": False}}},
+        {"members": {"/register": {"scope": ["read"], "redirect_uris": "", "contacts": "me"}}},
+        {"members": {"/register": {"client_secret_expires_at": "never", "client_uri": "none"}}},
+        {"metadata": {"code_challenge_methods_supported": "plain S256", "issuer": [world.issuer]}},
+        {"metadata": {"scopes_supported": "read,write", "revocation_endpoint": "none"}},
+        {"metadata": {"grant_types_supported": [None, "authorization_code", 5]}},
+        {"resource": {protected: {**resource, "authorization_servers": world.issuer}}},
+        {"resource": {protected: {**resource, "authorization_servers": ["", world.issuer]}}},
+        {"resource": {protected: {**resource, "scopes_supported": "read", "jwks_uri": "none"}}},
+    ]
+    outcomes = {}
+
+    async with engine_of() as engine:
+        for row in rows:
+            world.control(reset=True)
+            world.control(**row)
+            try:
+                await engine.logins.log_in("files", world.browser())
+                outcomes[str(row)] = text_of(await engine.execute("files", "read_file", {}))
+            except LoginError as error:
+                outcomes[str(row)] = f"{error} {error.detail}"
+
+    assert {row: outcome for row, outcome in outcomes.items() if outcome != "done"} == {}
+
+
 @pytest.mark.requirement("AUT-6")
 async def test_metadata_of_another_resource_is_refused(
     engine_of: OpenEngine, world: OAuthWorld

@@ -27,7 +27,7 @@ from mcp.shared.auth import (
 )
 from mcp.shared.auth_utils import check_resource_allowed
 from msgspec import Struct
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl, BaseModel
 
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.config.syntax import is_secure_address
@@ -36,7 +36,7 @@ from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
     address_of,
 )
-from discovery_engine.upstream.http.oauth.token_endpoint import TokenRefused, fetch
+from discovery_engine.upstream.http.oauth.token_endpoint import TokenRefused, fetch, parse
 from discovery_engine.version import __version__
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -167,10 +167,9 @@ async def register(
     status, answer = await fetch(client, request)
     if status not in _CREATED:
         raise TokenRefused("unregistered", f"it refuses to register a client: HTTP {status}")
-    try:
-        made = OAuthClientInformationFull.model_validate_json(answer)
-    except ValidationError:
-        raise TokenRefused("invalid_response", "its registration cannot be read") from None
+    made = parse(OAuthClientInformationFull, answer)
+    if made is None:
+        raise TokenRefused("invalid_response", "its registration cannot be read")
     method = made.token_endpoint_auth_method or ("none" if not made.client_secret else "")
     if method == "none":
         return RegisteredClient(made.client_id)
@@ -228,12 +227,7 @@ async def _read(
     status, body = await fetch(client, request)
     if status >= _SERVER_ERROR:
         raise TokenRefused("invalid_response", f"{url} answers HTTP {status}")
-    if status != _OK:
-        return None
-    try:
-        return model.model_validate_json(body)
-    except ValidationError:
-        return None
+    return parse(model, body) if status == _OK else None
 
 
 def _check_endpoints(found: OAuthMetadata, address: str) -> None:

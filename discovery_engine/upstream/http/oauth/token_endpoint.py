@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx2
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from discovery_engine._util.text import quoted
 from discovery_engine.config.syntax import is_secure_address
@@ -22,6 +22,8 @@ from discovery_engine.errors import FailureKind
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.http.oauth.stored_login import StoredLogin
 from discovery_engine.upstream.http.outage import Outage, outage
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 _LIMIT = 256 * 1024  # bytes of an answer
 _CONNECT = 10.0  # seconds
@@ -52,16 +54,16 @@ class TokenRefused(Exception):  # noqa: N818 - a signal within this package
         """With the server's own words, for the owner only."""
 
 
-class _Tokens(Struct, frozen=True):
+class _Tokens(BaseModel):
     access_token: str
     token_type: str = "Bearer"  # noqa: S105 - a type
-    expires_in: float | str | None = None
+    expires_in: Any = None
     refresh_token: str | None = None
     scope: str | None = None
 
 
-class _Error(Struct, frozen=True):
-    error: str
+class _Error(BaseModel):
+    error: str = ""
     error_description: str = ""
 
 
@@ -90,6 +92,48 @@ async def fetch(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[in
     except (httpx2.TransportError, httpx2.DecodingError) as error:
         raise AuthorizationServerUnavailable(outage(error, request)) from error
     return response.status_code, bytes(body)
+
+
+def parse(model: type[_Model], body: bytes) -> _Model | None:
+    """A document that an authorization server sent; None if it is none of the model.
+
+    Some servers confuse a list of words with a text of them, and a text with a number: each is read
+    as the other. Items and optional members that cannot be read are left out.
+    """
+    try:
+        members = from_json(body)
+    except ValueError:
+        return None
+    reread: set[str] = set()
+    while True:
+        try:
+            return model.model_validate(members)
+        except ValidationError as error:
+            places = [fault["loc"] for fault in error.errors()]
+        items: dict[str, set[int | str]] = {}
+        for place in places:
+            items.setdefault(str(next(iter(place), "")), set()).update(place[1:])
+        for name, faulty in items.items():
+            if not isinstance(members, dict) or name not in members:
+                return None
+            value = None if name in reread else _other_reading(members[name], faulty)
+            reread.add(name)
+            members = {**members, name: value}
+            if value is None:
+                del members[name]
+
+
+def _other_reading(value: Any, faulty: Container[int | str]) -> Any:
+    """A value as one of the neighbouring type, or as a list without its faulty items."""
+    match value:
+        case list() if valid := [item for at, item in enumerate(value) if at not in faulty]:
+            return valid if len(valid) < len(value) else " ".join(map(str, valid))
+        case str():
+            return value.replace(",", " ").split()
+        case int() if not isinstance(value, bool):
+            return str(value)
+        case _:
+            return None
 
 
 async def exchange(
@@ -178,10 +222,9 @@ def _request(
 
 
 def _parsed(body: bytes) -> _Tokens:
-    try:
-        tokens = msgspec.json.decode(body, type=_Tokens)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise TokenRefused("invalid_response", "its answer holds no token") from None
+    tokens = parse(_Tokens, body)
+    if tokens is None:
+        raise TokenRefused("invalid_response", "its answer holds no token")
     if tokens.token_type.lower() != "bearer":
         raise TokenRefused("invalid_response", "its token is of another type than Bearer")
     if not tokens.access_token.isascii() or any(map(str.isspace, tokens.access_token)):
@@ -191,10 +234,7 @@ def _parsed(body: bytes) -> _Tokens:
 
 def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
     """The error for an answer that is none of success."""
-    try:
-        found = msgspec.json.decode(body, type=_Error)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        found = _Error("")
+    found = parse(_Error, body) or _Error()
     if status >= _SERVER_ERROR or status == _TOO_MANY or found.error in _TEMPORARY:
         place = f"{request.url.host}:{request.url.port or ''}".rstrip(":")
         reason = f"{place} answers HTTP {status}"
