@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from discovery_engine._util.file_lock import lock_file
+from discovery_engine.config.command_words import command_words, program_name
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.config.syntax import is_loopback
 
@@ -36,7 +37,6 @@ _CONTAINERS = ("docker", "podman", "nerdctl")
 _IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*([:@][\w.:+-]+)?")
 _SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "fish", "ash")
 _JOINED = re.compile(r"&&|\|\||[;|\n]")
-_SUFFIX = re.compile(r"\.(exe|cmd|bat|ps1)$")
 _VERSION = re.compile(r"[\[=<>~!@: ].*", re.DOTALL)
 _PRIVATE = 0o600
 
@@ -125,7 +125,8 @@ def _local_port(text: str) -> int | None:
 
 
 def _starts_gateway(words: Sequence[str]) -> bool:
-    program, rest = _stem(words[0]), [*words[1:]]
+    first, *rest = command_words(words[0], words[1:])
+    program = _stem(first)
     if program in _PROGRAMS:
         return "serve" in rest
     if program in _SHELLS:
@@ -176,5 +177,4 @@ def _runs_other_package(program: str, words: Sequence[str], at: int) -> bool:
 
 def _stem(word: str) -> str:
     """The name of a program or an image, without its folder, its ending and its tag."""
-    name = re.split(r"[\\/]", word.strip("\"'"))[-1].lower()
-    return _VERSION.sub("", _SUFFIX.sub("", name))
+    return _VERSION.sub("", program_name(word.strip("\"'")))

@@ -50,7 +50,7 @@ from discovery_engine.secret_store.keys import working_keyring
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.upstream.connection import admitted_transport
-from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
 from discovery_engine.upstream.stdio.sandbox.choice import CONTAINER_CLIENTS, Choice, choose
 from discovery_engine.upstream.stdio.sandbox.means import find_means
 from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
@@ -146,8 +146,9 @@ def _resolve(server: ServerSettings, environ: Mapping[str, str], secrets: Secret
     transport = admitted_transport(server, secrets, lambda _, __: None)
     if isinstance(transport, StdioTransport):
         try:
-            find_program(server.name, transport, child_environment(environ, transport.env))
-            choose(server.name, server.sandbox, transport.command, find_means(environ))
+            env = child_environment(environ, transport.env)
+            program = on_this_machine(server.name, transport, env).command
+            choose(server.name, server.sandbox, program, find_means(environ))
         except UnavailableError as error:
             OutputRedactor.for_server(server, secrets).redact_error(error)
             raise

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine.config.command_words import command_words, program_name
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 
 if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
-_ENDING = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
 _NPM = re.compile(
     r"(?P<name>(?:@[a-z0-9~-][\w.~-]*/)?[a-z0-9~-][\w.~-]*)(?:@(?P<version>[\w.+~^-]+))?"
 )
@@ -100,23 +100,12 @@ def run_package(server: ServerSettings) -> str:
     """The package that its command names, with the version: `NAME@VERSION`; empty for none."""
     if not isinstance(server.transport, StdioTransport):
         return ""
-    first, *words = _words(server.transport)
+    program, *words = command_words(server.transport.command, server.transport.args)
+    first = program_name(program)
     for begin, runner in _RUNNERS.items():
         if (first, *words)[: len(begin)] == begin:
             return _named(words[len(begin) - 1 :], runner)
     return ""
-
-
-def _words(stdio: StdioTransport) -> Sequence[str]:
-    """A command without its folder and ending, and without `cmd /c` before it."""
-    words = [stdio.command, *stdio.args]
-    if _program(words[0]) == "cmd" and len(words) > 2 and words[1].lower() == "/c":  # noqa: PLR2004
-        words = words[2:]
-    return [_program(words[0]), *words[1:]]
-
-
-def _program(path: str) -> str:
-    return _ENDING.sub("", re.split(r"[/\\]", path)[-1].lower())
 
 
 def _named(words: Sequence[str], runner: _Runner) -> str:

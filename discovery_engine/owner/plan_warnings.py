@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
 from discovery_engine.secrets.references import MalformedReferenceError, references_in
-from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
 
 if TYPE_CHECKING:
     from discovery_engine.owner.server_plans import ServerPlan
@@ -38,7 +38,7 @@ def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iter
     try:
         if any(map(references_in, (transport.command, transport.cwd or "", *path.values()))):
             return  # it is known when it is started
-        find_program(server.name, transport, child_environment(environ, path))
+        on_this_machine(server.name, transport, child_environment(environ, path))
     except MalformedReferenceError:
         return
     except UnavailableError as error:

@@ -69,7 +69,7 @@ def digests_of(
         return {}
     reader = _DigestReader(project)
     found = {"command": reader.digests([Path(program)] if program else [])}
-    base = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - keeps links, to recognize them
+    base = Path(os.path.abspath(_path(cwd or ".", Path())))  # noqa: PTH100 - keeps links, to recognize them
     for named_by, folder in [("", base), *_folders(texts, base)]:
         for place, paths in _running(texts, folder):
             # A file found in a folder belongs to the argument that names the folder.

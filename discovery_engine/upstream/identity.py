@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import to_builtins
 
+from discovery_engine.config.command_words import INTERPRETER, program_name
 from discovery_engine.config.redaction import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
@@ -26,11 +27,11 @@ from discovery_engine.trust.approval_subject import UNSET, ApprovalSubject
 from discovery_engine.trust.server_identity import Identity, earlier_identity
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
 from discovery_engine.upstream.file_digests import digests_of, project_of
-from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
 
 TransportSettings = StdioTransport | RemoteTransport
-Programs: TypeAlias = dict[tuple[str, str | None, str | None], str]
-"""The paths of programs by command, working folder and `PATH`; empty for what is not there."""
+Programs: TypeAlias = dict[tuple[str, tuple[str, ...], str | None, str | None], str]
+"""Paths of programs by command, what `cmd` is given, working folder and `PATH`; empty for none."""
 
 _SELECTING = re.compile(
     r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
@@ -152,13 +153,16 @@ def _program(
     ):
         return ""
     env = {name: values[f"env.{name}"] for name in written.env if f"env.{name}" in values}
-    stdio = StdioTransport(values["command"], cwd=values.get("cwd"))
-    found = child_environment(environ, env)
-    key = stdio.command, stdio.cwd, found.get("PATH")
+    command, found = values["command"], child_environment(environ, env)
+    args = tuple(values.get(f"args.{i}", "") for i in range(len(written.args)))
+    stdio = StdioTransport(
+        command, args if program_name(command) == INTERPRETER else (), cwd=values.get("cwd")
+    )
+    key = stdio.command, stdio.args, stdio.cwd, found.get("PATH")
     # Each look tries all folders of PATH, and most servers of a fleet have one of three commands.
     if key not in programs:
         try:
-            programs[key] = find_program(server.name, stdio, found)
+            programs[key] = on_this_machine(server.name, stdio, found).command
         except UnavailableError:
             programs[key] = ""
     return programs[key]

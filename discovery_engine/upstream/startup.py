@@ -7,9 +7,9 @@ gets longer: its modules are not compiled yet, and a package runner may have to 
 from __future__ import annotations
 
 import time
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from discovery_engine.config.command_words import PACKAGE_RUNNERS, program_name
 from discovery_engine.config.settings import USUAL_CONNECT, ServerSettings, StdioTransport
 
 if TYPE_CHECKING:
@@ -22,14 +22,6 @@ RUNNER_START_TIMEOUT = (
     180.0  # seconds for 200 MB at 10 Mbit/s: an image, or a package with a browser
 )
 
-_RUNNERS = frozenset(
-    {
-        *("npx", "npm", "pnpx", "pnpm", "yarn", "bun", "bunx", "deno"),
-        *("uvx", "uv", "pipx", "docker", "podman", "nerdctl"),
-        *("go", "cargo", "dotnet", "dnx", "nix", "nix-shell", "jbang"),
-    }
-)
-_ENDINGS = (".exe", ".cmd", ".bat", ".ps1")
 _LEADING_WORDS = 6  # a runner may follow `env`, `cmd /c` or `sh -c "exec`
 
 
@@ -64,10 +56,4 @@ def startup_timeout(server: ServerSettings, *, is_first: bool) -> float:
 
 def _is_run_by_a_runner(stdio: StdioTransport) -> bool:
     words = " ".join((stdio.command, *stdio.args[:_LEADING_WORDS])).split()[:_LEADING_WORDS]
-    return any(_program(word) in _RUNNERS for word in words)
-
-
-def _program(word: str) -> str:
-    name = PurePosixPath(word.replace("\\", "/")).name.lower()
-    ending = next(filter(name.endswith, _ENDINGS), "")
-    return name.removesuffix(ending)
+    return any(program_name(word) in PACKAGE_RUNNERS for word in words)

@@ -465,6 +465,8 @@ OWN = [
     "sh -c 'exec discovery --config x serve'",
     "bash -lc 'cd /x && discovery serve'",
     "cmd /c discovery serve",
+    "cmd.exe /d /s /c 'uvx.exe mcp-discovery-engine serve'",
+    r"C:\Users\me\.local\bin\uvx.exe mcp-discovery-engine serve",
     "op run -- discovery serve",
     "docker run -i --rm -v /x:/x ghcr.io/acme/mcp-discovery-engine:1.2 serve",
     "docker run -i discovery:latest serve",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from discovery_engine.config.command_words import command_words
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.secrets.references import MalformedReferenceError, Reference, split
 
@@ -20,7 +21,7 @@ def endpoint(server: ServerSettings, value_of: ValueOf) -> Endpoint:
     if server.transport is None:
         return ()
     if isinstance(server.transport, StdioTransport):
-        words = (server.transport.command, *server.transport.args)
+        words = command_words(server.transport.command, server.transport.args)
         return tuple(resolved(word, value_of) for word in words)
     url = resolved(server.transport.url, value_of).rstrip("/")
     return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)

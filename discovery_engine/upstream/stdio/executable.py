@@ -16,11 +16,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from discovery_engine._util.install_hints import INSTALL_HINTS
+from discovery_engine.config.command_words import (
+    PACKAGE_RUNNERS,
+    command_words,
+    program_name,
+)
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.stdio.sandbox.choice import is_container_client
+from discovery_engine.upstream.stdio.sandbox.container_run import read_run
 
 _POSIX = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ")
 _WINDOWS = (
@@ -55,6 +64,7 @@ _VARIABLE = (
     r"|\b(?!(?:CERT|CERTIFICATE|DEPTH|E|ERR|ERROR|MODULE|SELF|UNABLE)_)[A-Z][A-Z\d]*(?:_[A-Z\d]+){1,9}\b"
 )
 _MOST_NAMED = 3
+_REMOTE = ("ssh", "wsl")  # their arguments are read by a shell of another machine
 
 
 def child_environment(
@@ -132,20 +142,30 @@ def _reference(server: ServerName, name: str, environ: Mapping[str, str]) -> str
     return f"${{secret:{server}/{name}}}" if _is_stored(name, environ) else "…"
 
 
-def find_program(server: ServerName, stdio: StdioTransport, env: Mapping[str, str]) -> str:
-    """The path of the program, looked up on the `PATH` of its own environment.
+def on_this_machine(
+    server: ServerName, stdio: StdioTransport, env: Mapping[str, str]
+) -> StdioTransport:
+    """The transport with the path of its program, looked up on the `PATH` of its own environment.
+
+    `~` at the start of a word is the home folder. A command that is none here and was written on
+    Windows (`cmd /c npx`, `npx.cmd`) is read as that of this machine.
 
     Raises:
         UnavailableError: If it or its working directory does not exist, or is not executable.
     """
+    stdio = _with_home(stdio)
     cwd = _working_directory(server, stdio)
     path = env.get("PATH", os.defpath)
-    command = os.path.expanduser(stdio.command)  # noqa: PTH111 - a bare name must stay one
-    if os.path.dirname(command):  # noqa: PTH120 - `./server` is a path, `server` is a name
-        command = str(Path(cwd or ".").absolute() / command)
-    if found := shutil.which(command, path=path):
-        return found
-    if program := _unexecutable(command, path):
+    command, *args = words = [stdio.command, *stdio.args]
+    found = _which(command, cwd, path)
+    if found is None:
+        command, *args = command_words(command, args)
+        command = _usual_name(command)
+        if [command, *args] != words:
+            found = _which(command, cwd, path)
+    if found:
+        return replace(stdio, command=found, args=tuple(args))
+    if program := _unexecutable(_located(command, cwd), path):
         raise _failed(
             server,
             FailureKind.PERMISSION,
@@ -153,7 +173,44 @@ def find_program(server: ServerName, stdio: StdioTransport, env: Mapping[str, st
             hint="make it executable (`chmod +x`), or name its interpreter as `command`",
             detail=f"it is {program}",
         )
-    raise _not_found(server, stdio.command, path)
+    raise _not_found(server, command, path)
+
+
+def _with_home(stdio: StdioTransport) -> StdioTransport:
+    """The transport with the home folder for `~`, where a path of this machine can stand."""
+    args, name = stdio.args, program_name(stdio.command)
+    last = 0 if name in _REMOTE else len(args)
+    if is_container_client(name):  # what follows the image is read in the container
+        run = read_run(args)
+        last = run.end if run else 0
+    return replace(
+        stdio,
+        command=os.path.expanduser(stdio.command),  # noqa: PTH111 - a bare name must stay one
+        args=(*map(_expanded, args[:last]), *args[last:]),
+        cwd=stdio.cwd and os.path.expanduser(stdio.cwd),  # noqa: PTH111 - as above
+    )
+
+
+def _expanded(word: str) -> str:
+    is_path = word == "~" or word.startswith(("~/", "~\\"))
+    return os.path.expanduser(word) if is_path else word  # noqa: PTH111 - that of `pathlib` raises
+
+
+def _usual_name(command: str) -> str:
+    """The name that a program of Windows has here; its path if that may be any program."""
+    name = program_name(command)
+    is_usual = name in PACKAGE_RUNNERS or name in INSTALL_HINTS
+    return name if is_usual or command.lower().startswith(f"{name}.") else command
+
+
+def _which(command: str, cwd: str | None, path: str) -> str | None:
+    return shutil.which(_located(command, cwd), path=path)
+
+
+def _located(command: str, cwd: str | None) -> str:
+    """The absolute path of a command that is a path; `server` is a name, `./server` is none."""
+    is_path = os.path.dirname(command)  # noqa: PTH120 - see above
+    return str(Path(cwd or ".").absolute() / command) if is_path else command
 
 
 def _failed(
@@ -184,15 +241,16 @@ def _unexecutable(command: str, path: str) -> str | None:
 
 
 def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:
-    name = Path(command).name
-    if os.path.dirname(command):  # noqa: PTH120 - see above
+    name = re.split(r"[/\\]", command)[-1]
+    if name != command:
+        system = ", which is one of Windows" if "\\" in command and os.sep == "/" else ""
         reason, detail = (
-            f"there is no program {name!r} at the path in its entry",
+            f"there is no program {name!r} at the path in its entry{system}",
             f"the path is {command}",
         )
         path_hint = f"correct `command` of server {server!r}"
     else:
         reason, detail = f"program {command!r} is not on the PATH", f"PATH is {path}"
         path_hint = "install it, or give its full path as `command`"
-    hint = INSTALL_HINTS.get(name.removesuffix(".exe"), path_hint)
+    hint = INSTALL_HINTS.get(program_name(name), path_hint)
     return _failed(server, FailureKind.NOT_FOUND, reason, hint=hint, detail=detail)

@@ -30,8 +30,8 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.stdio.executable import (
     child_environment,
     environment_hint,
-    find_program,
     is_harmless,
+    on_this_machine,
 )
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
@@ -259,7 +259,8 @@ async def open_pipe_transport(  # noqa: PLR0913 - each by its name
     """
     env = child_environment(environ, stdio.env, pass_env)
     _redact_inherited(env, stdio.env)
-    command = [find_program(server, stdio, env), *stdio.args]
+    stdio = on_this_machine(server, stdio, env)
+    command = [stdio.command, *stdio.args]
     launch = Launch(command, env, stdio.cwd)
     if confine is not None:  # it may try a program, and makes folders
         launch = await anyio.to_thread.run_sync(confine, stdio, command, env)

@@ -133,10 +133,15 @@ async def test_no_shell_reads_a_command(command: str, tmp_path) -> None:
 
 
 @pytest.mark.requirement("UPS-21")
-async def test_arguments_and_the_working_directory_arrive_as_they_are(tmp_path) -> None:
+async def test_arguments_and_the_working_directory_arrive_as_they_are(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
     server = fault_server()
     assert isinstance(server.transport, StdioTransport)
-    server = replace(server, transport=replace(server.transport, cwd=str(tmp_path)))
+    words = ("/d", "/c", server.transport.command, *server.transport.args)
+    written = replace(server.transport, command="cmd", args=words, cwd=f"~/{tmp_path.name}")
+    server = replace(server, transport=written)
 
     async with upstreams() as opened:
         where = await call(opened, server, "cwd")

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.requirement("OWN-35")
         ("bunx mail@1.0.0", "mail@1.0.0"),
         ("bun x --bun mail", "mail"),
         ("cmd /c npx -y mail", "mail"),
+        (r"C:\Windows\System32\cmd.exe /d /s /C npx.cmd -y mail", "mail"),
+        ("cmd /k npx -y mail", ""),
         (r"C:\node\npx.CMD -y mail", "mail"),
         ("uvx mcp-mail==1.2", "mcp-mail@1.2"),
         ("uvx mcp-mail@1.2 --port 80", "mcp-mail@1.2"),

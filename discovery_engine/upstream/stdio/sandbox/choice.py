@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
+from discovery_engine.config.command_words import program_name
 from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
@@ -43,7 +43,7 @@ def choose(
     if is_container:
         raise SandboxError(
             server,
-            f"the sandbox {kind!r} cannot confine what {Path(command).name} starts",
+            f"the sandbox {kind!r} cannot confine what {program_name(command)} starts",
             hint="write `sandbox: docker`, or `auto`",
         )
     if kind == "docker":
@@ -68,4 +68,4 @@ def choose(
 
 
 def is_container_client(command: str) -> bool:
-    return Path(command).name.removesuffix(".exe") in CONTAINER_CLIENTS
+    return program_name(command) in CONTAINER_CLIENTS

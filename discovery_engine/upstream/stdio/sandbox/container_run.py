@@ -64,7 +64,8 @@ class ContainerRun(NamedTuple):
     before: int
     """How many arguments stand before its options."""
     options: tuple[RunOption, ...]
-    has_image: bool
+    end: int
+    """How many stand before its image."""
 
 
 def read_run(args: Sequence[str]) -> ContainerRun | None:
@@ -78,7 +79,7 @@ def read_run(args: Sequence[str]) -> ContainerRun | None:
     if at >= len(args) or args[at] != "run":
         return None
     options, end = _read_options(args, at + 1)
-    return ContainerRun(at + 1, tuple(options), end < len(args))
+    return ContainerRun(at + 1, tuple(options), end)
 
 
 def confined_run(
@@ -90,7 +91,7 @@ def confined_run(
         SandboxError: If it is not `run`, or has an option that leads out of the container.
     """
     run = read_run(args)
-    if run is None or not run.has_image:
+    if run is None or run.end >= len(args):
         raise SandboxError(
             server,
             "only a command that is `docker run` with an image can be confined",

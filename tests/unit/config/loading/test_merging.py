@@ -70,6 +70,7 @@ def test_a_taken_name_gets_the_source_behind_it() -> None:
     ("first", "second"),
     [
         pytest.param(started("a", "npx", "x"), started("b", "npx", "x"), id="command"),
+        pytest.param(started("a", "npx", "x"), started("b", "cmd", "/c", "npx", "x"), id="Windows"),
         pytest.param(started("a", "npx", "${X}"), started("b", "npx", "value"), id="resolved"),
         pytest.param(
             started("a", "npx", "${Y:-value}"), started("b", "npx", "${X}"), id="resolved default"
