@@ -26,7 +26,7 @@ from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.engine.core import EngineCore, Environment
 from discovery_engine.engine.engine import Engine
-from discovery_engine.errors import NeedsAuthError
+from discovery_engine.errors import UpstreamError
 from discovery_engine.events import EventBus
 from discovery_engine.runtime.call_record import CallRecorder
 from discovery_engine.runtime.catalog_state import CatalogState
@@ -225,8 +225,8 @@ def _listing(
         claimed_only=worker,
     )
 
-    async def on_needs_auth(server: ServerSettings, error: NeedsAuthError) -> None:
-        await lister.note_missing_login(server, error)
+    async def on_tried(server: ServerSettings, error: UpstreamError | None) -> None:
+        await lister.note_tried(server, error)
 
     call_log = CallLog(
         environment.data, environment.scope, lambda: state.view.settings, clock=clock
@@ -239,7 +239,7 @@ def _listing(
         secrets,
         RateLimits(clock),
         recorder=_recorder(record),
-        on_needs_auth=on_needs_auth,
+        on_tried=on_tried,
         server_recorder=server_recorder,
     )
     registered = RegisteredServers(store, environment.variables)

@@ -453,7 +453,7 @@ class Engine(ScopedEngine):
         await self._core.configuration.reload()
 
     async def apply_decisions(self) -> None:
-        """Apply what the owner decided, had written for tools, and other gateways listed meanwhile.
+        """Apply decisions, what was written for tools, and what other processes found of servers.
 
         No-op if nothing.
 
@@ -461,8 +461,13 @@ class Engine(ScopedEngine):
             ConfigurationError: If a lock file that is needed cannot be used any more.
         """
         await self._core.configuration.apply_decisions()
-        if doubtful := await self._core.state.apply_shared_parts():
-            await self._core.lister.refresh(doubtful, max_wait=0.0)  # goes on in the background
+        await self._core.configuration.complete()
+        shared = await self._core.state.apply_shared_parts()
+        for part in shared.adopted:
+            if not part.failure:
+                self._core.upstreams.note_answer(part.server)
+        if shared.doubtful:  # goes on in the background
+            await self._core.lister.refresh(shared.doubtful, max_wait=0.0)
 
     async def _apply_requests(self) -> None:
         await self._core.state.apply_requests()

@@ -78,6 +78,7 @@ class OutcomeUnknownError(UpstreamError):
     code = "TOOL_OUTCOME_UNKNOWN"
 
     def __init__(self, server: str, tool: str, reason: str) -> None:
+        self.reason = reason
         super().__init__(
             server,
             f"server {server!r} went away during {tool!r} ({reason}): "

@@ -132,8 +132,8 @@ class SnapshotStore(Protocol):
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         """What other processes saved of servers since this registry last loaded or asked.
 
-        It may have some that this registry saved itself. Of a registry that is a file only what
-        workers saved with a claim.
+        It may have some that this registry saved itself. Of a registry that is a file only new
+        listings and failures.
         """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:

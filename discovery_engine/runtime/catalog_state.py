@@ -25,7 +25,14 @@ from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
-from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged, RequestsWritten
+from discovery_engine.events import (
+    CatalogChanged,
+    EventBus,
+    OfferingsChanged,
+    RequestsWritten,
+    ServerConnected,
+    ServerFailed,
+)
 from discovery_engine.fleet.refresh_job import ClaimLostError
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.snapshot import Snapshot
@@ -35,7 +42,7 @@ from discovery_engine.runtime.ingestion.ingestor import Ingestor
 from discovery_engine.runtime.ingestion.listing_result import ListingResult, parse_listing
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.runtime.ingestion.server_parts import part_from_result
-from discovery_engine.runtime.ingestion.shared_parts import shared_parts
+from discovery_engine.runtime.ingestion.shared_parts import SharedParts, shared_parts
 from discovery_engine.runtime.ingestion.unchanged_part import UnchangedParts
 from discovery_engine.runtime.restore import newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
@@ -297,23 +304,33 @@ class CatalogState:
             await self._replace_settings(self.view.settings, self._known)
             return self._in_effect != before
 
-    async def apply_shared_parts(self) -> tuple[ServerName, ...]:
-        """Adopt what other gateways listed meanwhile; no-op if nothing.
-
-        Returns the servers to list once more: something is held back here that others have not
-        seen.
-        """
+    async def apply_shared_parts(self) -> SharedParts:
+        """Adopt what other processes found of servers meanwhile; no-op if nothing."""
         if not self.is_complete:
-            return ()
+            return SharedParts([], [])
         async with self._changing():
-            found = await self._store.changed_parts(self.view.settings)
+            before = self.view
+            found = await self._store.changed_parts(before.settings)
             if not found:
-                return ()
-            work = partial(shared_parts, found, self.view.catalog, self._ingestor)
-            shared = await anyio.to_thread.run_sync(work)
+                return SharedParts([], [])
+            shared = await anyio.to_thread.run_sync(self._shared, found)
             if shared.adopted:
-                await self._replace_catalog(self.view.catalog.with_parts(shared.adopted))
-            return tuple(shared.doubtful)
+                await self._replace_catalog(before.catalog.with_parts(shared.adopted))
+            for part in shared.adopted:
+                if part.failure != before.catalog.part(part.server).failure:
+                    self._events.publish(_event_of(part))
+            return shared
+
+    def _shared(self, found: Collection[ServerPart]) -> SharedParts:
+        settings = self.view.settings
+        named = Catalog.of(part for part in found if part.server in settings.by_name)
+        return shared_parts(
+            found,
+            self.view.catalog,
+            self._ingestor,
+            fail_alike=self._store.is_of_this_machine,
+            mended=newly_configured(settings, named, self._secrets),
+        )
 
     @property
     def _known(self) -> Snapshot:
@@ -482,6 +499,13 @@ def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:
         and stored.decided == trust.decisions.number
         and stored.catalog.parts.keys() == settings.by_name.keys()
     )
+
+
+def _event_of(part: ServerPart) -> ServerConnected | ServerFailed:
+    """What another process found of a server."""
+    if part.failure:
+        return ServerFailed(part.server, part.failure.code, part.failure.message)
+    return ServerConnected(part.server, len(part.entries), len(part.dropped))
 
 
 def _dumped(source: SearcherSource) -> bytes | None:

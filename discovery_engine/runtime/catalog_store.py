@@ -62,6 +62,11 @@ class CatalogStore:
             self._searched = key, SearchSynchronization(store, key)
         return self._searched[1]
 
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether all who use the registry start and reach servers from here."""
+        return self._registry.gateways is None
+
     async def load(self, settings: Settings) -> tuple[Snapshot | None, bytes | None]:
         """The last snapshot under settings like these, and its search index.
 
@@ -75,7 +80,7 @@ class CatalogStore:
         return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
 
     async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:
-        """What workers and other gateways listed since; none if it cannot be read."""
+        """What other processes found of servers since; none if it cannot be read."""
         key = catalog_key_of(settings)
         try:
             return await anyio.to_thread.run_sync(self._registry.changed_parts, key)

@@ -6,8 +6,8 @@ anything else reads them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.errors import NeedsAuthError, UpstreamError, UpstreamProtocolError
+from discovery_engine.errors import UpstreamError, UpstreamProtocolError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.rpc.validity import received
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.task import TaskMethod
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
-OnNeedsAuth: TypeAlias = Callable[[ServerSettings, NeedsAuthError], Awaitable[None]]
+OnTried: TypeAlias = Callable[[ServerSettings, UpstreamError | None], Awaitable[None]]
+"""Called after a request to a server, with its error, or None if it was answered."""
 
 _WORDS = ("statusMessage", "error")
 """Members of a task's state that are errors of the server, or like them."""
@@ -60,12 +61,12 @@ class LazyUpstreams:
         secrets: SecretResolver,
         rates: RateLimits | None = None,
         recorder: Recorder | None = None,
-        on_needs_auth: OnNeedsAuth | None = None,
+        on_tried: OnTried | None = None,
         server_recorder: ServerRecorder | None = None,
     ) -> None:
-        """`on_needs_auth` is awaited when a request fails because of the login of its server."""
+        """`on_tried` is awaited after each request but those that list."""
         self._server_recorder = server_recorder
-        self._on_needs_auth = on_needs_auth
+        self._on_tried = on_tried
         self._tasks = tasks
         self._open_upstreams = open_upstreams
         self._secrets = secrets
@@ -94,12 +95,8 @@ class LazyUpstreams:
 
     async def ping(self, server: ServerSettings) -> float:
         """As `Upstreams.ping`."""
-        redactor = await self._redactor_of(server)
-        try:
-            return await (await self._opened()).ping(server)
-        except UpstreamError as error:
-            redactor.redact_error(error)
-            raise
+        async with self._asking(server) as upstreams:
+            return await upstreams.ping(server)
 
     async def send(
         self,
@@ -120,26 +117,23 @@ class LazyUpstreams:
         """
         if self._rates and continuation is None:
             self._rates.take(CallQuota.of_server(server), quota)
-        redactor = await self._redactor_of(server)
         try:
-            upstreams = await self._opened()
-            result = await upstreams.send(
-                server,
-                request,
-                caller=caller,
-                continuation=continuation,
-                on_progress=on_progress,
-                observer=observer,
-            )
-        except UpstreamError as error:
-            redactor = await self._renewed(server, redactor)
-            redactor.redact_error(error)
-            if self._recorder and isinstance(error, UpstreamProtocolError):
+            async with self._asking(server) as upstreams:
+                result = await upstreams.send(
+                    server,
+                    request,
+                    caller=caller,
+                    continuation=continuation,
+                    on_progress=on_progress,
+                    observer=observer,
+                )
+        except UpstreamProtocolError as error:
+            if self._recorder:
+                redactor = await self._redactor_of(server)
                 await self._recorder.record(server.name, request, error, redactor)
-            if self._on_needs_auth and isinstance(error, NeedsAuthError):
-                await self._on_needs_auth(server, error)
             raise
         if self._recorder:
+            redactor = await self._redactor_of(server)
             await self._recorder.record(server.name, request, result, redactor)
         return await received(request.method, result, uri=request.params.get("uri", ""))
 
@@ -153,12 +147,8 @@ class LazyUpstreams:
     ) -> JSONObject:
         """As `Upstreams.ask_task`; the words of the server are redacted as those of an error."""
         redactor = await self._redactor_of(server)
-        try:
-            upstreams = await self._opened()
+        async with self._asking(server) as upstreams:
             answer = await upstreams.ask_task(server, task, method, caller, responses)
-        except UpstreamError as error:
-            redactor.redact_error(error)
-            raise
         if "result" in answer:
             answer = {**answer, "result": await received(CALL_TOOL, answer["result"])}
         return answer | {
@@ -171,12 +161,8 @@ class LazyUpstreams:
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
         """As `Upstreams.watch`."""
-        redactor = await self._redactor_of(server)
-        try:
-            await (await self._opened()).watch(server, uri)
-        except UpstreamError as error:
-            redactor.redact_error(error)
-            raise
+        async with self._asking(server) as upstreams:
+            await upstreams.watch(server, uri)
 
     def unwatch(self, server: ServerName, uri: str) -> None:
         """As `Upstreams.unwatch`; no-op before the first use."""
@@ -225,6 +211,12 @@ class LazyUpstreams:
         if self._upstreams:
             self._upstreams.reset_backoff(server)
 
+    def note_answer(self, server: ServerName) -> None:
+        """Use a server again that is down here: it has answered another process."""
+        history = self._upstreams.histories.get(server) if self._upstreams else None
+        if history and not history.is_ready:
+            history.record_success()
+
     def contacted(self) -> set[ServerName]:
         """The servers used so far."""
         return set(self._upstreams.histories) if self._upstreams else set()
@@ -260,6 +252,20 @@ class LazyUpstreams:
             name: _redacted_info(info, self._redactors.get(name, _SHARES_NOTHINGS)[1])
             for name, info in states.items()
         }
+
+    @asynccontextmanager
+    async def _asking(self, server: ServerSettings) -> AsyncIterator[Upstreams]:
+        """Make one request of a server in the block; its error is redacted."""
+        redactor = await self._redactor_of(server)
+        try:
+            yield await self._opened()
+        except UpstreamError as error:
+            (await self._renewed(server, redactor)).redact_error(error)
+            if self._on_tried:
+                await self._on_tried(server, error)
+            raise
+        if self._on_tried:
+            await self._on_tried(server, None)
 
     async def _opened(self) -> Upstreams:
         if self._upstreams is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,6 +19,8 @@ from msgspec import Struct
 from discovery_engine.errors import (
     FailureKind,
     NeedsAuthError,
+    NeedsConfigError,
+    OutcomeUnknownError,
     RegistryError,
     ServerStartingError,
     UnavailableError,
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TENDED_FOR = 60.0  # seconds until a gateway looks again whether workers list a server
+_RECOVERY_WAIT = 2.0  # seconds that a call which shows that its server is back waits for its list
+_DISPROVED = frozenset({UnavailableError.code, NeedsAuthError.code, NeedsConfigError.code})
+"""The codes of failures that end once the server answers anything."""
+_NOT_TRIED = (FailureKind.BUSY, FailureKind.SCOPE, FailureKind.UNTRUSTED)
 _QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whatever the queue
 
 
@@ -183,12 +189,34 @@ class ServerLister:
             self._on_applied(result)
         return outcome
 
-    async def note_missing_login(self, server: ServerSettings, error: NeedsAuthError) -> None:
-        """Show in lists, also of other processes, what a request has shown of a login."""
+    async def note_tried(self, server: ServerSettings, error: UpstreamError | None) -> None:
+        """Show in lists, also of other processes, what a request has shown of its server.
+
+        One that answers although it was down is listed, for at most `_RECOVERY_WAIT` seconds.
+        """
         failure = self._view.catalog.part(server.name).failure
-        is_known = failure is not None and failure.code == error.code
-        if error.kind is FailureKind.AUTH and not is_known:
-            await self._apply(server, error)
+        if error is None:
+            if failure is not None and failure.code in _DISPROVED:
+                with suppress(UpstreamError):
+                    await self.list_server(server.name, max_wait=_RECOVERY_WAIT)
+            return
+        known = failure and (failure.code, failure.message)
+        down = self._outage(server.name, error)
+        if down and known != (down.code, down.message):
+            await self._apply(server, down)
+
+    def _outage(self, name: ServerName, error: UpstreamError) -> UnavailableError | None:
+        """Why a server is down since a request failed; None if it is not, or was not tried."""
+        live = self._upstreams.live(name)
+        is_down = live is not None and (live.state.is_down or live.state is ServerState.NEEDS_AUTH)
+        if live and isinstance(error, OutcomeUnknownError):
+            error = UnavailableError(
+                name, FailureKind.LOST, error.reason, stderr=live.stderr, detail=error.detail
+            )
+        if not isinstance(error, UnavailableError) or isinstance(error.__cause__, UpstreamError):
+            return None
+        is_tried = is_down and error.kind not in _NOT_TRIED
+        return error if is_tried or error.kind is FailureKind.NEEDS_CONFIG else None
 
     def seconds_until_due(self) -> float:
         """Seconds until the next server is due; 0 or less if one is, infinite if none will be."""

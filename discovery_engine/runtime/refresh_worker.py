@@ -338,7 +338,7 @@ class RefreshWorker:
             await self._engine.configuration.apply_decisions()
         except ConfigurationError as error:
             logger.warning("The configuration stays as it was:\n%s", error)
-        if doubtful := await self._engine.state.apply_shared_parts():
+        if doubtful := (await self._engine.state.apply_shared_parts()).doubtful:
             await self._hasten(doubtful)
         basis = self._view.settings, self._engine.state.trust_store.trust.refused
         is_known = basis[0] is self._planned[0] and basis[1] == self._planned[1]

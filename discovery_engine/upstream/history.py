@@ -72,6 +72,11 @@ class ServerHistory:
         return self._state
 
     @property
+    def is_ready(self) -> bool:
+        """Whether a session is open."""
+        return self._ready > 0
+
+    @property
     def reason(self) -> str:
         """Why it is in that state; may be empty."""
         if self.is_in_doubt:

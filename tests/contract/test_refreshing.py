@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
 from discovery_engine.errors import (
     ConfigurationError,
+    UpstreamError,
 )
 from discovery_engine.events import (
     CatalogChanged,
@@ -23,8 +27,10 @@ from discovery_engine.events import (
     ServerDiscovering,
     ServerFailed,
 )
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState
+from discovery_engine.view.view import View
 from tests.engines import (
     Changing,
     Folder,
@@ -369,4 +375,61 @@ async def test_a_running_gateway_serves_what_another_process_refreshed(folder: F
             await command.refresh(["told"])
 
         await eventually(lambda: shown(gateway) == ["told:ping", "told:pong"])
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("HEA-41")
+async def test_all_processes_agree_on_what_the_last_try_of_a_server_has_shown(
+    folder: Folder,
+) -> None:
+    told = Told.beside(folder.path, make_definition("ping", "Answer at once."))
+    database = folder.path / "database"
+    start = ('[ -e "$0" ] || { echo no database >&2; exit 3; }; exec "$@"', str(database))
+    server = program("told", "/bin/sh", "-c", *start, *told.command)
+    folder.write(replace(server, transport=replace(server.transport, env={"TOKEN": "${TOKEN}"})))
+    environ = {**os.environ, "TOKEN": "t"}
+    database.touch()
+
+    async def execute(engine: Engine) -> None:
+        with suppress(UpstreamError):
+            await engine.execute("told", "ping", {})
+
+    def shown(view: View | None) -> tuple[bool, str, str]:
+        assert view
+        server = summary(view, "told")
+        return server.is_healthy, server.reason, server.stderr
+
+    def stored() -> tuple[bool, str, str]:
+        return shown(stored_view(folder.config, data_dir=folder.data, environ=environ))
+
+    async with folder.open(environ=environ) as command:
+        await command.refresh()
+    async with folder.open(environ=environ) as gateway, open_task_group() as tasks:
+        tasks.start_soon(gateway.run_maintenance)
+        for is_up, tries, is_gateway in (
+            (False, Engine.refresh, False),
+            (True, execute, False),
+            (False, execute, False),
+            (True, Engine.probe, False),
+            (False, Engine.probe, False),
+            (True, Engine.refresh, False),
+            (False, execute, True),
+            (True, execute, False),
+            (False, Engine.refresh, False),
+            (True, Engine.probe, True),
+        ):
+            database.touch() if is_up else database.unlink()
+            async with folder.open(environ=environ) as command:
+                engine = gateway if is_gateway else command
+                await tries(engine)
+                expected = shown(engine.view)
+
+            assert expected == (True, "", "") if is_up else not expected[0] and expected[2]
+            assert stored() == expected, tries
+            await eventually(lambda: shown(gateway.view) == expected)  # noqa: B023
+        async with folder.open() as lacking:
+            await lacking.refresh()
+            assert summary(lacking.view, "told").state is ServerState.NEEDS_CONFIG
+        await gateway.apply_decisions()
+        assert shown(gateway.view) == expected
         tasks.cancel_scope.cancel()

@@ -175,8 +175,8 @@ class SqliteRegistry(
             events.note_listings(new[name] for name in kept)
             judged = decided if is_known else None
             snapshot_tables.save_parts(db, scope, kept, revision, judged)
-            if not keep_newer:
-                for name in kept:
+            for name in kept:
+                if not keep_newer or new[name].failure:
                     snapshot_tables.mark_saved(db, scope, name)
 
         self._save(scope, save)

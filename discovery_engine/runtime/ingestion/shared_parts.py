@@ -1,8 +1,8 @@
-"""What other gateways listed, adopted by this one under its own rules and decisions."""
+"""What other processes found of servers, adopted by this one under its own rules and decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from discovery_engine.rules.rule import FOR_REVIEW, Verdict
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Catalog, ServerPart
+    from discovery_engine.catalog import Catalog, Failure, ServerPart
     from discovery_engine.runtime.ingestion.ingestor import Ingestor
     from discovery_engine.tools.model import ServerName
 
@@ -23,29 +23,52 @@ class SharedParts(NamedTuple):
     """Servers of which something is held back here that the other gateway has not seen."""
 
 
-def shared_parts(found: Iterable[ServerPart], catalog: Catalog, ingestor: Ingestor) -> SharedParts:
-    """Judge what other gateways listed; one that reaches a server in another way is ignored.
+def shared_parts(
+    found: Iterable[ServerPart],
+    catalog: Catalog,
+    ingestor: Ingestor,
+    *,
+    fail_alike: bool,
+    mended: Collection[ServerName],
+) -> SharedParts:
+    """Judge what other processes listed; one that reaches a server in another way is ignored.
 
     What is held back here is never released by another's listing, which may be older, whatever the
     clocks say: the server has to be listed once more.
+
+    Args:
+        found: What was saved of servers.
+        catalog: The present one.
+        ingestor: Of the present settings.
+        fail_alike: Whether failures are adopted, too: whether a server can be reached from here is
+            not for another machine to say.
+        mended: Servers that failed because of values which this process has.
     """
     servers = ingestor.rulebook.settings.by_name
     shared = SharedParts([], [])
     for part in found:
         server, known = servers.get(part.server), catalog.part(part.server)
-        if server is None or part.listed_at is None:
+        if server is None or part.connection != connection_fingerprint(server):
             continue
-        if part.connection != connection_fingerprint(server):
-            continue
-        tools = [entry.tool for entry in part.entries]
-        others = [entry.offering for entry in part.offerings]
-        # Whether a server can be reached from here is not for another machine to say.
-        made = replace(ingestor.make_part(server, part, tools, others), failure=known.failure)
+        made = known
+        if part.listed_at is not None:
+            tools = [entry.tool for entry in part.entries]
+            others = [entry.offering for entry in part.offerings]
+            made = ingestor.make_part(server, part, tools, others)
+        adopts = fail_alike and not _is_newer(known.failure, part)
+        failure = None if part.server in mended else part.failure
+        made = replace(made, failure=failure if adopts else known.failure)
         if _held_back(known) & _shown(made):
             shared.doubtful.append(part.server)
         elif made != known:
             shared.adopted.append(made)
     return shared
+
+
+def _is_newer(failure: Failure | None, part: ServerPart) -> bool:
+    """Whether a failure came after what is saved, and could not be saved because of that."""
+    tried_at = part.failure.at if part.failure else part.listed_at
+    return failure is not None and failure.at > (tried_at or 0.0)
 
 
 def _held_back(part: ServerPart) -> set[str | None]:
