@@ -54,7 +54,7 @@ class ServerRecorder:
     def record_message(self, server: ServerName, method: str, params: JSONObject | None) -> None:
         """A notification of a server, or its `ping`."""
         kind: EntryKind = "ping" if method == "ping" else "notification"
-        is_recorded = self._record(server, kind, method[:_METHOD], lambda: params)
+        is_recorded = self._record(server, kind, method[:_METHOD], lambda: _shown(method, params))
         if is_recorded and self._events.wants(ServerNotification):
             # Only who shows what servers write loads what redacts it.
             from discovery_engine.runtime.server_notifications import (  # noqa: PLC0415
@@ -88,3 +88,12 @@ class ServerRecorder:
         outcome = "ok" if kind == "ping" else ""
         entry = LogEntry(self._log.now(), kind, server, method, outcome, by="program")
         self._log.record(entry, result=result)
+
+
+def _shown(method: str, params: JSONObject | None) -> JSONValue:
+    """What a notification contains; a log message is a line with its level and its logger."""
+    text = params.get("data") if params and method == "notifications/message" else None
+    if params is None or not isinstance(text, str):
+        return params
+    names = (params.get(name) for name in ("level", "logger"))
+    return ": ".join([*(name for name in names if isinstance(name, str)), text])

@@ -103,11 +103,6 @@ class CallsInFlight:
     def is_empty(self) -> bool:
         return not self._calls
 
-    @property
-    def want_messages(self) -> bool:
-        """Whether a client wants the server's log messages."""
-        return any(call.client.log_level for call in self._calls)
-
     def answer(self, method: str, params: JSONObject) -> RequestAnswer:
         """The answer to a request of the server, at once or as work to be done."""
         if method == "ping":

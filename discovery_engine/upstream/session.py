@@ -330,11 +330,7 @@ class Session:
         self, resolved: StdioTransport | RemoteTransport, strategy: ConnectStrategy
     ) -> AbstractAsyncContextManager[Transport]:
         callbacks = SessionCallbacks(
-            self._lose,
-            self._on_fault,
-            self._on_notification,
-            self._answer,
-            lambda: self.calls.want_messages,
+            self._lose, self._on_fault, self._on_notification, self._answer
         )
         return open_transport(self.server, resolved, strategy.kind, self._context, callbacks)
 

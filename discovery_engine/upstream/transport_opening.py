@@ -73,7 +73,6 @@ class SessionCallbacks(NamedTuple):
     on_fault: OnFault
     on_notification: OnNotification
     on_request: OnRequest
-    wants_messages: Callable[[], bool]
 
 
 def open_transport(

@@ -616,14 +616,16 @@ async def test_progress_and_notifications_of_a_server_are_entries(folder: Folder
     async with folder.open() as engine:
         await engine.execute("steps", "echo", {}, on_progress=on_progress)
         await engine.execute("news", "echo", {})
-        await eventually_logged(engine.call_log, "notification", 50)
+        await eventually_logged(engine.call_log, "notification", 51)
         entries = await engine.call_log.entries(limit=1000)
 
     assert told == [1, 2, 3]
     progress = [one for one in entries if one.kind == "progress"]
     assert [one.result["progress"] for one in progress] == [1, 2, 3]
     assert {one.tool for one in progress} == {"echo"}
-    notified = kinds_of(entries, "notification")
+    [logged] = [one for one in entries if one.tool == "notifications/message"]
+    assert (logged.server, logged.result) == ("steps", "warning: steps: all done, password=••••")
+    notified = [one for one in kinds_of(entries, "notification") if one[1] != logged.tool]
     assert notified == [("notification", "notifications/tools/list_changed", "")] * 50
 
 

@@ -55,7 +55,7 @@ MODES = {
     "stderr_flood": "writes a megabyte to stderr before every answer",
     "stubborn": "ignores the end of its input and SIGTERM",
     "list_changed": "a call says a hundred times that its tools have changed",
-    "progress": "a call tells its progress three times",
+    "progress": "a call tells its progress three times, then logs a password",
     "awaits_file": "a call tells of its progress until the file that it names is there",
     "tool_error": "the tool itself fails",
     "refuses_call": "answers calls with a JSON-RPC error",
@@ -269,6 +269,8 @@ class Server:
         for step in range(1, 4):
             told = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
             notify("notifications/progress", told)
+        log = {"level": "warning", "logger": "steps", "data": "all done, password=hunter2-hunter2"}
+        notify("notifications/message", log)
         answer_text(message, "done")
 
     def call_awaits_file(self, message: Message, name: str) -> None:

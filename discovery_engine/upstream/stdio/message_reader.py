@@ -44,6 +44,7 @@ _BYTES = 4096  # cost as much to read as a line
 _FORWARDED = (
     "notifications/cancelled",
     "notifications/elicitation/complete",
+    "notifications/message",
     "notifications/progress",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
@@ -69,7 +70,6 @@ class MessageReader:
         *,
         on_end: Callable[[], None],
         on_request: OnRequest = lambda _request: True,
-        wants_messages: Callable[[], bool] = lambda: False,
         on_fault: OnFault = lambda _reason, _times: None,
         limit: int = LINE_LIMIT,
     ) -> None:
@@ -78,7 +78,6 @@ class MessageReader:
         self._scheduler = scheduler
         self._on_end = on_end
         self._on_request = on_request
-        self._wants_messages = wants_messages
         self._on_fault = on_fault
         self._limit = limit
         self._framer = Framer(limit)
@@ -196,9 +195,7 @@ class MessageReader:
                     self._drop(line)
                 return is_ours
             case Notification(method):
-                is_forwarded = method in _FORWARDED or (
-                    method == "notifications/message" and self._wants_messages()
-                )
+                is_forwarded = method in _FORWARDED
                 self._quota.spend(_PASSED_ON if is_forwarded else _LINE)
                 return is_forwarded
             case Request():

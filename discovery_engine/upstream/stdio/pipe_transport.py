@@ -69,8 +69,6 @@ class StdioCallbacks(NamedTuple):
     on_fault: OnFault
     on_notification: OnNotification
     on_request: OnRequest
-    wants_messages: Callable[[], bool]
-    """Whether log messages of the program are passed on at this moment."""
     on_stderr: OnLines
     """Called with the stderr lines of the program."""
 
@@ -103,7 +101,6 @@ class PipeTransport(Transport):
             scheduler,
             on_end=self._lose,
             on_request=self._requests.accept,
-            wants_messages=callbacks.wants_messages,
             on_fault=callbacks.on_fault,
             limit=limit,
         )

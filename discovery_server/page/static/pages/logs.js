@@ -46,7 +46,7 @@ export function Logs({ rest, query }) {
       <tbody>${log.entries.map((entry) => html`<tr key=${entry.id}>
         <td class="when">${moment(entry.at)}</td>
         <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}>${nameOf(entry)}</a>${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
-          ${!entry.outcome && typeof entry.result === "string" && html`<span class="excerpt">${entry.result.slice(0, 200)}</span>`}</th>
+          ${!entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>
         <td class="word">${entry.outcome && entry.by}</td></tr>`)}</tbody></table>`}
@@ -111,6 +111,10 @@ function joined(known, newest, hasOlder) {
   const isWhole = known?.some((entry) => entry.id === last);
   if (rest.length && isWhole) return { entries: [...newest, ...rest], hasOlder };
   return { entries: newest, hasOlder: newest.length === PAGE };
+}
+
+function excerptOf(result) {
+  return (typeof result === "string" ? result : JSON.stringify(result)).slice(0, 200);
 }
 
 /** The filters as the API takes them. */

@@ -122,13 +122,14 @@ async def test_a_request_is_answered_here_and_a_refusal_to_answer_is_its_fault()
 
 async def test_what_nobody_listens_to_is_left_out_and_is_no_garbage() -> None:
     kinds = (
+        "message",
         "tools/list_changed",
         "resources/list_changed",
         "resources/updated",
         "elicitation/complete",
     )
     heard = ["notifications/progress", *(f"notifications/{kind}" for kind in kinds)]
-    unheard = ["notifications/message", "n"]
+    unheard = ["notifications/unknown", "n"]
     reader, _ = reader_of(b"".join(line(method=method) for method in [*heard, *unheard]))
 
     found = await messages(reader)
