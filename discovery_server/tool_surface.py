@@ -94,6 +94,8 @@ class MetaSurface:
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:  # noqa: ARG002
         """As `ToolSurface`; there is one page."""
+        if params.get("cursor") is not None:
+            raise _invalid_cursor()
         return self._listed
 
     def call(self, name: str, arguments: JSONObject) -> Call:
@@ -223,7 +225,7 @@ def _page(definitions: Definitions, params: JSONObject, version: str) -> JSONObj
     begin = 0
     if (cursor := params.get("cursor")) is not None:
         if cursor not in tools:
-            raise RpcError(INVALID_PARAMS, "the cursor is not valid any more: list from the start")
+            raise _invalid_cursor()
         begin = names.index(cursor) + 1
     page: list[str] = []
     size = 0
@@ -236,6 +238,10 @@ def _page(definitions: Definitions, params: JSONObject, version: str) -> JSONObj
     if begin + len(page) < len(names):
         result["nextCursor"] = page[-1]
     return result | _CHANGING if version in MODERN_VERSIONS else result
+
+
+def _invalid_cursor() -> RpcError:
+    return RpcError(INVALID_PARAMS, "the cursor is not valid any more: list from the start")
 
 
 def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:

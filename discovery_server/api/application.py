@@ -294,11 +294,13 @@ async def _body(request: Request) -> Any:
             parts.append(part)
     except ClientDisconnect:  # no client is left to read the answer
         raise RequestError(400, "the body is incomplete", hint="send it again") from None
+    if not size:
+        return {}
     if kind != "application/json":
         text = f"the body was sent as {kind!r}" if kind else "the kind of the body is not named"
         raise RequestError(415, text, hint="send JSON, with `Content-Type: application/json`")
     try:
-        value = msgspec.json.decode(b"".join(parts)) if size else {}
+        value = msgspec.json.decode(b"".join(parts))
     except (ValueError, RecursionError):
         hint = 'send a JSON object such as {"name": "value"}'
         raise RequestError(400, "the body is not JSON, or nests too deeply", hint=hint) from None

@@ -226,6 +226,21 @@ async def test_the_next_step_of_a_program_is_a_route_that_exists(folder: Folder)
     assert "the owner of the configuration decides" in of_reader.json()["hint"]
 
 
+@pytest.mark.requirement("API-6")
+async def test_a_post_without_a_body_needs_no_kind_of_it(folder: Folder) -> None:
+    kinds: list[dict[str, str]] = [{}, {"content-type": "application/x-www-form-urlencoded"}]
+    outcomes = {}
+    async with served(folder) as api:
+        for headers in kinds:
+            for action in ("disable", "enable", "ping"):
+                done = await api.ask(f"/servers/good/{action}", "POST", headers=headers)
+                outcomes[action, *headers.values()] = done.status_code
+        needed = await api.ask("/servers/plan", "POST")
+
+    assert set(outcomes.values()) == {200}, outcomes
+    assert (needed.status_code, needed.json()["message"]) == (422, "field `name` is missing")
+
+
 @pytest.mark.requirement("API-5")
 async def test_each_refused_body_and_method_has_a_next_step(folder: Folder) -> None:
     kind = {"content-type": "application/json"}

@@ -281,6 +281,22 @@ async def test_long_list_is_read_page_by_page(folder: Folder, era: str) -> None:
     assert refused["error"]["code"] == -32602
 
 
+@pytest.mark.requirement("MOD-6")
+async def test_a_cursor_of_no_list_is_refused_in_every_mode(folder: Folder) -> None:
+    outcomes = {}
+    for mode in ("meta", "direct", "dynamic"):
+        tools = {mode: numbered(3)}
+        async with opened(folder, tools, server={"mode": mode}) as engine:
+            for era in ("legacy", "modern"):
+                async with client_of(Gateway(engine), era) as client:
+                    for cursor in ("invented", "", "execute_tool0"):
+                        refused = await client.asked("tools/list", cursor=cursor)
+                        code = refused.get("error", {}).get("code")
+                        outcomes[mode, era, cursor] = code
+
+    assert {at: code for at, code in outcomes.items() if code != -32602} == {}
+
+
 @pytest.mark.requirement("MOD-7")
 async def test_first_list_waits_for_servers_that_were_never_listed(folder: Folder) -> None:
     (folder.path / "hub").mkdir()
