@@ -136,7 +136,10 @@ class Npm:
         output = await self._run("view", "", (spec, *_FIELDS))
         answer = _document(output)
         if output.exit_code:
-            raise _view_failure(name, version, answer, output)
+            failure = _view_failure(name, version, answer, output)
+            if version and isinstance(failure, PackageNotFoundError):
+                await self.view(name)  # raises if the package is missing, not its version alone
+            raise failure
         if not _is_named(answer) or answer["name"] != name:
             raise PackageManagerError(f"npm returned no document of {name!r}")
         return _package(answer)
@@ -190,7 +193,7 @@ def _view_failure(
     if version:
         return PackageNotFoundError(
             f"npm has no version {version} of {name!r}; it may have been withdrawn",
-            hint=f"`npm view {name} versions` lists them, unless the name is misspelt",
+            hint=f"`npm view {name} versions` lists them",
         )
     return PackageNotFoundError(
         f"npm has no package {name!r}", hint="check the spelling in the server's own documentation"

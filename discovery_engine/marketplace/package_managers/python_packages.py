@@ -192,8 +192,8 @@ class PythonPackages:
         output = await pip.run(*options, "--use-feature=fast-deps", *words, timeout=self._timeout)
         if output.exit_code == _USAGE:  # a pip without that feature
             output = await pip.run(*options, *words, timeout=self._timeout)
-        if output.exit_code:
-            raise _pip_failure(name, version, output)
+        if output.exit_code:  # without any version it is the package that is missing
+            raise _pip_failure(name, version if versions else "", output)
         return _from_report(name, output, versions)
 
     async def _locked(self, uv: PackageProgram, name: str, version: str) -> Mapping[str, Any]:
@@ -266,7 +266,9 @@ def _pip_failure(
 def _uv_failure(
     name: str, version: str, output: ManagerOutput
 ) -> PackageManagerError | PackageNotFoundError:
-    if "was not found in the" in output.stderr or "there is no version of" in output.stderr:
+    if "was not found in the" in output.stderr:
+        return _not_found(name, "")
+    if "there is no version of" in output.stderr:
         return _not_found(name, version)
     return PackageManagerError(f"uv cannot look up {name!r}: {reason_of(output.stderr)}")
 

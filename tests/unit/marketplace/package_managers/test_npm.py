@@ -135,14 +135,25 @@ async def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
 async def test_a_package_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     absent = error("E404", "Not Found - GET https://npm.acme.example/files")
 
-    with pytest.raises(PackageNotFoundError, match="npm has no package 'files'"):
-        await npm(tmp_path, absent, code=1).view("files")
+    for version in ("", "1.0.0"):
+        with pytest.raises(PackageNotFoundError, match="npm has no package 'files'"):
+            await npm(tmp_path, absent, code=1).view("files", version)
 
 
 @pytest.mark.requirement("MKT-44")
 async def test_a_version_that_is_not_there_is_told_from_its_package(tmp_path: Path) -> None:
+    program = tmp_path / "npm"
+    program.write_text(
+        f"""#!/bin/sh
+        case "$*" in
+        *files@latest*) echo '{json.dumps(DOCUMENT | {"name": "files"})}' ;;
+        *) echo '{error("E404", "so what")}'; exit 1 ;;
+        esac"""
+    )
+    program.chmod(0o755)
+
     with pytest.raises(PackageNotFoundError) as caught:
-        await npm(tmp_path, error("E404", "so what"), code=1).view("files", "9.9.9")
+        await Npm(os.environ | {"PATH": str(tmp_path)}).view("files", "9.9.9")
 
     assert caught.value.message == (
         "npm has no version 9.9.9 of 'files'; it may have been withdrawn"

@@ -185,8 +185,9 @@ async def test_what_is_not_there_is_a_clear_error(index: PackageIndex, tmp_path:
     index.add_wheel("acme-time", "1.0.0")
     lookup = packages(index, tmp_path)
 
-    with pytest.raises(PackageNotFoundError, match="there is no Python package 'acme-tine'"):
-        await lookup.view("acme-tine")
+    for version in ("", "1.0.0"):
+        with pytest.raises(PackageNotFoundError, match="there is no Python package 'acme-tine'"):
+            await lookup.view("acme-tine", version)
     with pytest.raises(PackageNotFoundError) as caught:
         await lookup.view("acme-time", "9.9")
     assert caught.value.message == "the Python package 'acme-time' has no version 9.9 with a wheel"
