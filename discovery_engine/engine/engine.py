@@ -16,6 +16,7 @@ from discovery_engine.engine.core import EngineCore
 from discovery_engine.engine.scoped_engine import ScopedEngine
 from discovery_engine.runtime import first_answer
 from discovery_engine.runtime.current_view import CurrentView
+from discovery_engine.runtime.gateway_reports import observations
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.maintenance import run_maintenance
 from discovery_engine.runtime.prober import USUAL_WAIT, ProbeResult
@@ -346,11 +347,22 @@ class Engine(ScopedEngine):
         """A report of every configured server, in the order of names.
 
         Args:
-            observed: What `gateways.observations` read of running gateways; the worst counts.
+            observed: What running gateways have observed, as `elsewhere` returns it; the worst
+                counts.
         """
         states = self._core.upstreams.states()
         reports = health(self.view, states, now=self._environment.clock(), observed=observed)
         return await self.servers.with_packages(reports)
+
+    async def elsewhere(self) -> Mapping[ServerName, Sequence[Observation]]:
+        """What other gateways that run now have observed of servers, the worst first."""
+        environment, own = self._environment, os.getpid()
+        found = await anyio.to_thread.run_sync(observations, environment.data, environment.scope)
+        return {
+            name: others
+            for name, seen in found.items()
+            if (others := [one for one in seen if one.gateway != own])
+        }
 
     async def probe(
         self, servers: Iterable[str] | None = None, *, max_wait: float = USUAL_WAIT

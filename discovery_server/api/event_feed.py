@@ -25,7 +25,7 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.json_forms.server_form import server_form
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
-from discovery_server.api.feed_sources import follow_log, follow_requests
+from discovery_server.api.feed_sources import follow_gateways, follow_log, follow_requests
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
@@ -73,7 +73,7 @@ class EventFeed:
         await self._wanted.wait()  # without a subscriber a call publishes nothing
         async with open_task_group() as tasks:
             tasks.start_soon(self._run_announced)
-            for follow in (follow_log, follow_requests):
+            for follow in (follow_log, follow_gateways, follow_requests):
                 tasks.start_soon(follow, self._engine, self.announce, self._wait_for_client)
             with self._engine.subscribe() as events:
                 async for first in events:

@@ -4,6 +4,7 @@
     {"type": "log_entries_skipped", "count": 300}
     {"type": "request_made", "id": "5f…", "action": "install", "name": "files", …}
     {"type": "request_decided", "id": "5f…", "action": "install", "state": "failed", …}
+    {"type": "server_state_changed", "server": "maps", "state": "degraded", "reason": "…"}
 
 Agents' gateways over stdio are processes of their own: what their clients do is in no event of this
 one. Entries have neither arguments nor results, requests not what is given with them.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LOG_INTERVAL = 0.5  # seconds
+_GATEWAYS_INTERVAL = 1.0  # seconds
 _REQUESTS_INTERVAL = 2.0  # seconds; a look takes 5 ms
 _MOST_ENTRIES = 100  # at once; a reader of more sees how many there were
 _NOT_SENT = frozenset({"arguments", "result"})
@@ -78,6 +80,26 @@ async def follow_requests(engine: Engine, announce: Announce, wanted: Wanted) ->
                     announce(_request_form(kind, one))
             known = {one.id: one.state for one in found}
         await anyio.sleep(_REQUESTS_INTERVAL)
+
+
+async def follow_gateways(engine: Engine, announce: Announce, wanted: Wanted) -> None:
+    """Announce the states of servers as other gateways find them, until cancelled.
+
+    `wanted` is as for `follow_log`.
+    """
+    known = await engine.elsewhere()
+    while True:
+        await wanted()
+        found = await engine.elsewhere()
+        changed = {
+            name for name in found.keys() | known.keys() if found.get(name) != known.get(name)
+        }
+        for one in await engine.health(found) if changed else ():
+            if one.name in changed:
+                form = {"server": one.name, "state": one.state.value, "reason": one.reason}
+                announce({"type": "server_state_changed", **form})
+        known = found
+        await anyio.sleep(_GATEWAYS_INTERVAL)
 
 
 def _change(before: str | None, now: str) -> str:

@@ -123,12 +123,16 @@ async def server(request: ApiRequest[Nothing]) -> JSONObject:
 
 async def server_health(request: ApiRequest[Nothing]) -> JSONObject:
     named = request.engine.view.server(request.path["server"]).name
-    report = next(one for one in await request.owner.health() if one.name == named)
+    report = next(one for one in await _health(request) if one.name == named)
     return health_form(report, next_command(report))
 
 
+async def _health(request: ApiRequest[Any]) -> Sequence[ServerReport]:
+    return await request.owner.health(await request.owner.elsewhere())
+
+
 async def health(request: ApiRequest[PageQuery]) -> ServerPage:
-    asked, found = request.asked, await request.owner.health()
+    asked, found = request.asked, await _health(request)
     shown, cursor = page(found, lambda one: (one.name,), asked.cursor, asked.limit)
     return ServerPage([health_form(one, next_command(one)) for one in shown], cursor)
 

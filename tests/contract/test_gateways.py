@@ -13,14 +13,18 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.engine import open_engine
 from discovery_engine.runtime.gateway_reports import observations, open_status_file
 from discovery_engine.view.status import Observation
+from discovery_server.api.feed_sources import follow_gateways
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.rows import rows
-from tests.servers.programs import HERE
+from tests.servers.programs import HERE, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -113,16 +117,23 @@ async def test_what_a_running_gateway_calls_sick_is_never_told_as_well(
     code_after: int,
 ) -> None:
     home = configured(tmp_path, forked, *words)
+    config, data, announced = tmp_path / "discovery.yaml", tmp_path / "data", list[JSONObject]()
 
-    with gateway(home) as opened:
-        for tool in calls:
-            opened.call(f"sick:{tool}")
-        [said] = await until_said(home, 1, status)
-        health, doctor, listed = home("health"), home("doctor"), home("list", "--status")
-        pid = opened.process.pid
+    async with open_engine(config, data_dir=data) as page, open_task_group() as tasks:
+        tasks.start_soon(follow_gateways, page, announced.append, checkpoint)
+        with gateway(home) as opened:
+            for tool in calls:
+                opened.call(f"sick:{tool}")
+            [said] = await until_said(home, 1, status)
+            await eventually(lambda: status in [one["state"] for one in announced])
+            [shown] = await page.health(await page.elsewhere())
+            health, doctor, listed = home("health"), home("doctor"), home("list", "--status")
+            pid = opened.process.pid
+        tasks.cancel_scope.cancel()
     after = home("health")
 
     assert said["pid"] == pid
+    assert (shown.state.value, f"process {pid}" in shown.reason) == (status, True)
     for done in (health, doctor, listed):
         [line] = [line for line in done.out.splitlines() if "sick " in line]
         assert line.startswith("✗")

@@ -217,11 +217,14 @@ def call(opened: Opened, tool: str, **arguments: Any) -> None:
     )
 
 
-@pytest.mark.requirement("PAGE-10")
-def test_calls_appear_in_the_log_as_they_happen_and_open_in_full(
+@pytest.mark.requirement("PAGE-10", "PAGE-31", "HEA-41")
+def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
     home: Home, chromium: Browser
 ) -> None:
-    write(home)
+    program, database = fault_entry(), home.folder / "database"
+    start = ['test -e "$0" || exit 3; exec "$@"', str(database), program["command"]]
+    home.write({"good": {"command": "/bin/sh", "args": ["-c", *start, *program["args"]]}})
+    database.touch()
     with gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
         opened.go("logs")
@@ -241,6 +244,15 @@ def test_calls_appear_in_the_log_as_they_happen_and_open_in_full(
         expect(page.get_by_role("dialog", name="good:echo")).to_contain_text("<b>first</b>")
         page.keyboard.press("Escape")
         expect(page).to_have_url(f"{served.origin}/#/logs?text=first")
+        opened.go("")
+        database.unlink()
+        command = [sys.executable, "-m", "discovery_cli", "execute", "good:echo", "text=elsewhere"]
+        failed = subprocess.run(command, env=home.environ, check=False, capture_output=True)
+        assert failed.returncode
+        calls = page.get_by_role("region", name="Last calls")
+        expect(calls.get_by_text("SERVER_CONNECTION_ERROR")).to_be_visible()
+        ill = page.get_by_role("region", name="Needs attention")
+        expect(ill.locator("li", has=page.get_by_role("link", name="good"))).to_be_visible()
 
 
 @pytest.mark.requirement("PAGE-10")

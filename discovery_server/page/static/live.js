@@ -9,7 +9,7 @@ export const connection = signal("connecting");
 export const servers = signal([]);
 /** @type {import("@preact/signals").Signal<any>} */
 export const status = signal(null);
-/** The last calls, the newest first. @type {import("@preact/signals").Signal<any[]>} */
+/** The last calls of all processes, the newest first. @type {import("@preact/signals").Signal<any[]>} */
 export const calls = signal([]);
 /** Grows with each change of the catalog. */
 export const revision = signal(0);
@@ -19,6 +19,7 @@ export const reloads = signal(0);
 export const reconnections = signal(0);
 
 const KEPT_CALLS = 200;
+const CALL_KINDS = new Set(["call", "resource-read", "prompt-get"]);
 const FIRST_WAIT = 500; // milliseconds
 const LONGEST_WAIT = 15_000;
 const SETTLED = 300; // milliseconds in which changes are gathered before the servers are asked for
@@ -41,6 +42,9 @@ export function follow(follow) {
   followers.add(follow);
   return () => followers.delete(follow);
 }
+
+/** Whether an event is a call. Those of other processes are in the log alone. @param {any} event */
+export const isCall = (event) => event.type === "log_entry" && CALL_KINDS.has(event.kind);
 
 /** Connect, and again whenever the connection is lost. */
 export function connect() {
@@ -76,9 +80,7 @@ function receive(frame) {
     return;
   }
   for (const event of frame.events) {
-    if (event.type === "tool_called") {
-      calls.value = [{ ...event, at: Date.now() }, ...calls.value].slice(0, KEPT_CALLS);
-    }
+    if (isCall(event)) calls.value = [event, ...calls.value].slice(0, KEPT_CALLS);
     if (event.type === "catalog_changed") revision.value = event.revision;
     if (event.type === "configuration_reloaded") reloads.value += 1;
     if (OF_SERVERS.has(event.type)) askSoon();

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, remove } from "../api.js";
 import { html } from "../html.js";
-import { follow, reconnections, servers } from "../live.js";
+import { follow, isCall, reconnections, servers } from "../live.js";
 import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
 
 const KINDS = ["call", "resource-read", "prompt-get", "question", "progress", "notification", "ping", "stderr"];
@@ -88,8 +88,8 @@ function useLog(chosen, isPaused) {
     setMissed(0);
     read();
     const unfollow = follow((event) => {
-      if (event.type !== "tool_called") return;
-      if (paused.current) setMissed((count) => count + 1);
+      if (!event.type.startsWith("log_entr")) return; // also `log_entries_skipped`
+      if (paused.current) setMissed((count) => count + Number(isCall(event)));
       else timer ||= setTimeout(read, GATHERED);
     });
     return () => { isOver = true; clearTimeout(timer); unfollow(); };

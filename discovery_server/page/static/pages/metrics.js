@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api.js";
 import { Timeline } from "../chart.js";
 import { html } from "../html.js";
-import { follow } from "../live.js";
+import { follow, isCall } from "../live.js";
 import { address, ago, Confirmed, counted, Empty, moment, Problem, took, useLoaded } from "../ui.js";
 
 const GATHERED = 1_000; // milliseconds in which calls are gathered before they are counted again
@@ -87,7 +87,7 @@ function useCalls(gathered = GATHERED) {
   useEffect(() => {
     let timer = 0;
     const unfollow = follow((event) => {
-      if (event.type === "tool_called") timer ||= setTimeout(() => { timer = 0; grow(); }, gathered);
+      if (isCall(event)) timer ||= setTimeout(() => { timer = 0; grow(); }, gathered);
     });
     return () => { clearTimeout(timer); unfollow(); };
   }, []);

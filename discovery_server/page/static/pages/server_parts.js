@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
-import { follow, reloads, revision, servers } from "../live.js";
+import { follow, isCall, reloads, revision, servers } from "../live.js";
 import { ChangedServer, RemovedServer } from "../server_entry.js";
 import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
 
@@ -117,7 +117,7 @@ export function ServerMetrics({ server }) {
   const [found, error] = useLoaded((signal) => get("/metrics", { server }, signal), [server], [turn]);
   useEffect(() => {
     let timer = 0;
-    const unfollow = follow((event) => { if (event.type === "tool_called" && event.server === server) timer ||= setTimeout(() => { timer = 0; setTurn((count) => count + 1); }, 1000); });
+    const unfollow = follow((event) => { if (isCall(event) && event.server === server) timer ||= setTimeout(() => { timer = 0; setTurn((count) => count + 1); }, 1000); });
     return () => { clearTimeout(timer); unfollow(); };
   }, [server]);
   const [own] = found?.servers || [];
