@@ -133,7 +133,7 @@ class Offering(Struct, frozen=True, gc=False):
         arguments = self.definition.get("arguments")
         if self.kind is not OfferingKind.PROMPT or not isinstance(arguments, list):
             return ()
-        found = [_parameter(one) for one in arguments if isinstance(one, dict)]
+        found = [_parameter(one) for one in arguments if isinstance(one, dict) and one.get("name")]
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
 
 

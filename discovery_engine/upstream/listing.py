@@ -35,6 +35,7 @@ _MAX_SECONDS = 60.0
 _MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones stay under a tenth
 _MAX_DEPTH = 32
 _NODES = 2000  # per turn of the event loop: a fraction of a millisecond
+_TEXTS = ("title", "description", "mimeType")
 _BATCH = 100  # tools per turn of the event loop: some 3 ms
 _MAX_TTL = 10**12  # milliseconds; an integer may be larger than any float
 _NAME_SHOWN = 100  # characters
@@ -179,7 +180,7 @@ async def split(
         if reason is None and definition[identifier] in good:
             reason = f"an earlier {noun} has the same {identifier}"
         if reason is None:
-            good[definition[identifier]] = definition
+            good[definition[identifier]] = _with_texts(definition)
         else:
             dropped.append(DroppedTool(_shown_name(definition, identifier, position), reason))
     return tuple(good.values()), tuple(dropped)
@@ -206,9 +207,13 @@ def fault_of(definition: JSONValue) -> str | None:
         return "it is not an object"
     if not isinstance(definition.get("name"), str) or not definition["name"].strip():
         return "its name is not a non-empty string"
-    if not isinstance(definition.get("description"), str | None):
-        return "its description is not a string"
     return fault_of_size(definition)
+
+
+def _with_texts(definition: JSONObject) -> JSONObject:
+    """The definition without the optional texts that are no text."""
+    odd = [name for name in _TEXTS if not isinstance(definition.get(name), str | None)]
+    return {k: v for k, v in definition.items() if k not in odd} if odd else definition
 
 
 def depth_of(value: JSONValue, *, limit: int) -> int:

@@ -33,7 +33,6 @@ FetchList: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
 
 _MESSAGE_LENGTH = 200  # characters of a server's message
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_TEXTS = ("title", "description", "mimeType")
 
 logger = logging.getLogger(__name__)
 
@@ -105,32 +104,17 @@ def fault_of_offering(
     for member in sorted(required):
         if not isinstance(definition.get(member), str) or not definition[member].strip():
             return f"its {member} is not a non-empty string"
-    for member in _TEXTS:
-        if not isinstance(definition.get(member), str | None):
-            return f"its {member} is not a string"
     if (key := decision_key(kind, definition[kind.wire.identifier])) in tools:
         return f"a tool is called {key!r}"
-    of_kind = _fault_of_prompt if kind is OfferingKind.PROMPT else _fault_of_address
-    return of_kind(definition, kind.wire.identifier) or fault_of_size(definition)
+    return _fault_of_identifier(kind, definition) or fault_of_size(definition)
 
 
-def _fault_of_address(definition: JSONObject, member: str) -> str | None:
-    address = definition[member]
-    if len(address) > URI_LENGTH:
-        return f"its {member} is longer than {URI_LENGTH} characters"
-    if not (address.startswith("{") or _SCHEME.match(address)):
+def _fault_of_identifier(kind: OfferingKind, definition: JSONObject) -> str | None:
+    member = kind.wire.identifier
+    identifier, is_prompt = definition[member], kind is OfferingKind.PROMPT
+    limit = PROMPT_NAME_LENGTH if is_prompt else URI_LENGTH
+    if len(identifier) > limit:
+        return f"its {member} is longer than {limit} characters"
+    if not (is_prompt or identifier.startswith("{") or _SCHEME.match(identifier)):
         return f"its {member} has no scheme"
-    return None
-
-
-def _fault_of_prompt(definition: JSONObject, member: str) -> str | None:
-    if len(definition[member]) > PROMPT_NAME_LENGTH:
-        return f"its {member} is longer than {PROMPT_NAME_LENGTH} characters"
-    arguments = definition.get("arguments")
-    if arguments is None:
-        return None
-    if not isinstance(arguments, list):
-        return "its arguments are not a list"
-    if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in arguments):
-        return "an argument has no name"
     return None

@@ -17,7 +17,7 @@ from tests.unit.server.sdk_client import connected
 
 NOTICE = "told: 3 definitions are unusable and left out; `discovery health told` shows why"
 UNUSABLE: list[JSONObject] = [
-    make_definition("wordy", description=["in", "a", "list"]),
+    make_definition("wordy", notes="x" * 70_000),
     {"name": "", "inputSchema": {"type": "object"}},
     make_definition("large", description="x" * 70_000),
 ]
@@ -53,7 +53,7 @@ def test_what_cannot_be_used_is_a_problem_on_every_surface_of_the_owner(
     assert [words for words in ("refresh told", "list", "tools") if NOTICE not in said[words]] == []
     unmarked = [words for words in codes if words[:5] != "tools" and "✗" not in said[words]]
     assert unmarked == []
-    assert "wordy (its description is not a string)" in said["health told"]
+    assert "wordy (it is larger than 64 KiB)" in said["health told"]
     assert [len(one["dropped"]) for one in (refreshed, listed["told"], listed["demo"])] == [3, 3, 0]
 
 

@@ -43,13 +43,13 @@ async def test_a_malformed_tool_costs_itself_alone(era: str) -> None:
     async with upstreams() as opened:
         listing = await opened.list_tools(fault_server("bad_tools", era=era))
 
-    assert [tool["name"] for tool in listing.tools] == ["first", "last"]
-    assert listing.tools[1]["vendor"] == {"kept": True}
+    assert [tool["name"] for tool in listing.tools] == ["first", "odd_description", "last"]
+    assert "description" not in listing.tools[1]
+    assert listing.tools[2]["vendor"] == {"kept": True}
     assert {tool.name: tool.reason for tool in listing.dropped} == {
         "#2": "its name is not a non-empty string",
         "#3": "its name is not a non-empty string",
         "#4": "it is not an object",
-        "odd_description": "its description is not a string",
         "too_big": "it is larger than 64 KiB",
         "first": "an earlier tool has the same name",
     }

@@ -94,9 +94,15 @@ async def test_a_kind_that_cannot_be_listed_costs_no_other(
     assert all(listing.offerings[one].definitions for one in failures)
 
 
+ODD = {"title": 7, "description": ["text"], "mimeType": {}}
+
+
 @pytest.mark.requirement("RES-2")
-async def test_a_bad_definition_costs_only_itself(tmp_path: Path) -> None:
-    good = resource("file:///a")
+async def test_a_bad_definition_costs_only_itself_and_an_odd_text_only_the_text(
+    tmp_path: Path,
+) -> None:
+    good, odd = resource("file:///a"), resource("file:///odd")
+    untitled = {name: text for name, text in odd.items() if name not in ODD}
     world = World(tmp_path / "world.json").offer(
         resources=[
             7,
@@ -104,31 +110,29 @@ async def test_a_bad_definition_costs_only_itself(tmp_path: Path) -> None:
             {"uri": "file:///unnamed"},
             resource("readme", "no scheme"),
             resource("file:///long/" + "x" * 1100),
-            resource("file:///odd", description=["text"]),
+            odd | ODD,
             resource("file:///big", vendor="x" * 70_000),
             good,
             resource("file:///a", "again"),
         ],
-        prompts=[prompt("p" * 300), {"name": "odd", "arguments": [{}]}, prompt("good")],
+        prompts=[prompt("p" * 300), {"name": "odd", "arguments": [{}, 7]} | ODD, prompt("good")],
     )
 
     listing = await listed(world)
 
-    assert listing.offerings[RESOURCE].definitions == (good,)
+    assert listing.offerings[RESOURCE].definitions == (untitled, good)
     assert [one.reason for one in listing.offerings[RESOURCE].dropped] == [
         "it is not an object",
         "its uri is not a non-empty string",
         "its name is not a non-empty string",
         "its uri has no scheme",
         "its uri is longer than 1024 characters",
-        "its description is not a string",
         "it is larger than 64 KiB",
         "an earlier resource has the same uri",
     ]
-    assert identifiers(listing, PROMPT) == ["good"]
+    assert identifiers(listing, PROMPT) == ["odd", "good"]
     assert [one.reason for one in listing.offerings[PROMPT].dropped] == [
         "its name is longer than 256 characters",
-        "an argument has no name",
     ]
 
 
