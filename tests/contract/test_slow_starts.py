@@ -166,7 +166,7 @@ async def test_a_first_answer_waits_for_a_server_that_takes_its_time(
     [
         ("list_mcp_servers", {}, "slow (0 tools) starting"),
         ("search_tools", {"query": "echo"}, "No tool is known yet.\nNote: slow: starting, "),
-        ("list_tools", {"server": "slow"}, "slow: 0 tools\nNote: slow: starting, "),
+        ("list_tools", {"server": "slow"}, "slow: its tools are not known\nNote: slow: starting, "),
         ("get_tool_details", {"tool": "slow:echo"}, "SERVER_STARTING: server 'slow' is starting, "),
     ],
 )

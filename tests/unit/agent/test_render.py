@@ -211,12 +211,26 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
     assert [tool["enabled"] for tool in fields_of(result)["tools"]] == [True, False, True]
 
 
+AS_USUAL = (WIDELY, Detail.SIGNATURE)
+
+
+@pytest.mark.requirement("MET-11")
 def test_list_of_no_tools_shows_why() -> None:
-    notice = Notice("SERVER_STARTING", "time: not yet", subject="time")
+    notes = {
+        ("SERVER_STARTING", "time"): "its tools are not known",
+        ("SERVER_UNAVAILABLE", "time"): "its tools are not known",
+        ("SERVER_UNAVAILABLE", "other"): "0 tools",
+        ("TOOL_WITHHELD", "time"): "0 tools",
+    }
 
-    result = tools_result(ToolList("time", (), (notice,)), WIDELY, Detail.SIGNATURE)
+    heads = {
+        key: tools_result(ToolList("time", (), (Notice(key[0], "why", subject=key[1]),)), *AS_USUAL)
+        for key in notes
+    }
 
-    assert text_of(result) == "time: 0 tools\nNote: time: not yet"
+    assert {key: text_of(head) for key, head in heads.items()} == {
+        key: f"time: {words}\nNote: why" for key, words in notes.items()
+    }
 
 
 @pytest.mark.requirement("MET-7", "MET-8")
