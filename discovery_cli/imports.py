@@ -68,4 +68,6 @@ def _about(candidate: ImportCandidate) -> str:
     entry = serialize_server_redacted(candidate.server)
     reached = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
     off = "" if candidate.server.enabled else " (disabled)"
-    return f"{' '.join(reached)}{off}, from {candidate.server.source}"
+    origin = candidate.original.origin.file if candidate.original else ""
+    whose = f"{origin}, in place of that entry" if origin else candidate.server.source
+    return f"{' '.join(reached)}{off}, from {whose}"

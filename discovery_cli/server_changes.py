@@ -20,6 +20,20 @@ def show_diff(output: Output, plan: ServerPlan) -> None:
         output.line(line, _STYLES.get(line[:1], "plain"))
 
 
+def show_copy(output: Output, plan: ServerPlan) -> None:
+    """How a server of another client's file becomes the owner's; nothing for other changes."""
+    if plan.original is None:
+        return
+    client, file = plan.original.origin.client or plan.original.source, plan.original.origin.file
+    output.say(f"{plan.name} is copied from {file} into {place_of(plan)}, which has precedence:")
+    show_diff(output, plan)
+    say_secrets(output, plan)
+    if plan.changes:
+        output.say(f"changed from what {client} has:")
+    for line in plan.changes.splitlines():
+        output.line(line, _STYLES.get(line[:1], "plain"))
+
+
 def say_secrets(output: Output, plan: ServerPlan) -> None:
     """What of the entry is kept encrypted instead; no value is shown."""
     for name in plan.secrets:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.server_changes import place_of, say_obstacle, show_diff
+from discovery_cli.server_changes import place_of, say_obstacle, show_copy, show_diff
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -28,6 +28,8 @@ def switch(
     invocation: Invocation, server: str, *, is_wanted: bool, to: Place | None, dry_run: bool
 ) -> ExitCode:
     """Switch a server on or off, and report what became of it."""
+    from discovery_engine.json_forms.server_plan_form import copy_form
+
     output = invocation.output
 
     async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, ServerReport, bool]:
@@ -38,11 +40,14 @@ def switch(
 
     plan, report, has_database = invocation.run(plan_and_apply)
     if output.as_json:
-        output.answer(_form(plan, report, is_wanted=is_wanted, dry_run=dry_run))
+        form = _form(plan, report, is_wanted=is_wanted, dry_run=dry_run)
+        output.answer(form | copy_form(plan))
         return ExitCode.OK
     word = "on" if is_wanted else "off"
+    show_copy(output, plan)
     if dry_run:
-        show_diff(output, plan)
+        if not plan.original:
+            show_diff(output, plan)
         output.say(f"{place_of(plan)} was not changed")
     elif plan.is_empty:
         output.say(f"{plan.name} is {word} already")

@@ -24,6 +24,7 @@ def command(invocation: Invocation, *, server: str, to: Place | None, dry_run: b
 
     A server of discovery.yaml is switched in the file of this machine, which no other switch
     undoes; with `--to registry` in the registry, for all machines that share it, and in no file.
-    Any other server is switched in the registry, so that the file of its own client stays as it is.
+    A registered server is switched in the registry. One of another client's file is copied into
+    discovery.yaml, with its secrets stored, and is off there; that file stays as it is.
     """
     return switch(invocation, server, is_wanted=False, to=to, dry_run=dry_run)

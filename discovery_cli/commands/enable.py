@@ -22,7 +22,9 @@ from discovery_cli.server_switching import Place, switch
 def command(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
     """Switch a server on; it is started when it is needed. Also called `activate`.
 
-    A server of discovery.yaml is switched in the file, any other in the registry. What fails stays
-    switched on, and is tried again.
+    A server of discovery.yaml is switched in the file, a registered one in the registry. One of
+    another client's file is copied into discovery.yaml, with its secrets stored, and used in place
+    of that entry; with `--to registry` it stays where it is. What fails stays switched on, and is
+    tried again.
     """
     return switch(invocation, server, is_wanted=True, to=to, dry_run=dry_run)

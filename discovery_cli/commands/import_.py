@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+from msgspec.structs import replace
 
 from discovery_cli.command_group import did_you_mean
 from discovery_cli.exit_codes import ExitCode
@@ -19,9 +20,11 @@ from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
-    from discovery_engine.config.editing.import_plan import ImportPlan
-    from discovery_engine.config.settings import Source
+    from discovery_engine.config.editing.import_plan import ImportPlan, Stores
+    from discovery_engine.config.settings import Settings, Source
     from discovery_engine.config.sources import SourceResult
+
+_STORES: Mapping[str, Stores] = {"store": "all", "ask": "live", "keep": "none"}
 
 
 @click.command("import")
@@ -58,29 +61,29 @@ def command(
 
     Existing entries are kept. Secrets are replaced by references: to stored secrets, if you agree
     or say --secrets store, else to variables. The client's file stays as it is. Nothing is
-    started. If no server of the given files can be used the exit code is 2.
+    started. A server that is in force from its client's file is copied with its secrets stored, and
+    the copy is used in its place. If no server of the given files can be used the exit code is 2.
     """
     from discovery_cli import client_files, imports
     from discovery_cli.secret_access import stored_values
     from discovery_engine.config.editing.import_plan import plan_import
-    from discovery_engine.config.loading.loader import load_settings
 
     output = invocation.output
     imported = client_files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
     _require(only, imported)
     target = _target(invocation)
-    existing = load_settings(str(target)).servers if target.exists() else ()
-    plan_with = partial(plan_import, imported, existing, only, stored_values(invocation))
-    plan = plan_with(is_stored=secrets == "store")
+    settings = _in_force(invocation, target)
+    plan_with = partial(plan_import, imported, settings, only, stored_values(invocation))
+    plan = plan_with(stores=_STORES[secrets])
     if not output.as_json:
         imports.show_plan(output, plan)
     if secrets == "ask" and plan.has_literals:
         asks = client_files.may_ask() and not (yes or dry_run or output.as_json)
-        plan = _agreed(output, plan, plan_with(is_stored=True), asks=asks)
+        plan = _agreed(output, plan, plan_with(stores="all"), asks=asks)
     writes = bool(plan.servers) and not dry_run
     if writes := writes and client_files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
         with _stored(invocation, plan):
-            _write(invocation, target, plan)
+            _write(invocation, target, plan, settings)
         imports.say_variables(output, plan)
     if output.as_json:
         output.answer({"path": str(target), "written": writes, **imports.plan_form(plan)})
@@ -104,14 +107,31 @@ def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]])
             raise click.UsageError(f"there is no server {name!r} to import{question}")
 
 
-def _write(invocation: Invocation, target: Path, plan: ImportPlan) -> None:
+def _in_force(invocation: Invocation, target: Path) -> Settings:
+    """What the file and its sources have, as the owner switched it."""
+    from discovery_engine.config.loading.loader import load_settings
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.runtime.registered_servers import with_registered
+
+    if not target.exists():
+        return Settings()
+    settings = load_settings(str(target))
+    settings = with_registered(settings, data_dir=invocation.data_dir, environ=os.environ)
+    in_files = tuple(server for server in settings.servers if not server.is_registered)
+    return replace(settings, servers=in_files)
+
+
+def _write(invocation: Invocation, target: Path, plan: ImportPlan, settings: Settings) -> None:
     from discovery_engine.config.editing.edit import add_servers
-    from discovery_engine.owner.approvals import approve_file
+    from discovery_engine.owner.approvals import approve_file, taking_over_in_file
 
     servers = [candidate.server for candidate in plan.servers]
-    add_servers(target, servers, plan.rules).apply()
-    named = [server.name for server in servers if not server.is_untrusted_origin]
     at, data_dir = invocation.clock(), invocation.data_dir
+    edit = add_servers(target, servers, plan.rules)
+    originals = [one.original for one in plan.servers if one.original]
+    with taking_over_in_file(originals, settings, environ=os.environ, data_dir=data_dir, at=at):
+        edit.apply()
+    named = [server.name for server in servers if not server.is_untrusted_origin]
     approve_file(target, only=named, environ=os.environ, data_dir=data_dir, at=at)
 
 

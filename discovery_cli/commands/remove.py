@@ -28,7 +28,7 @@ def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) ->
     file is removed there; `discovery disable` switches it off here.
     """
     from discovery_cli.client_files import confirm
-    from discovery_cli.server_changes import place_of, say_kept_secrets, show_diff
+    from discovery_cli.server_changes import place_of, say_kept_secrets, say_warnings, show_diff
     from discovery_engine.json_forms.server_plan_form import server_plan_form
 
     output = invocation.output
@@ -38,6 +38,7 @@ def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) ->
         installed = await engine.installer.find(plan.name)
         if not output.as_json:
             show_diff(output, plan)
+            say_warnings(output, plan)
         with_package = f", with its copy of {installed.current.pin}" if installed else ""
         question = f"Remove {plan.name!r} from {place_of(plan)}{with_package}?"
         agreed = not dry_run and confirm(question, yes=yes)

@@ -164,6 +164,8 @@ class ServerSettings(SettingsSection, frozen=True):
     """As `server.roots`, for this server; empty for no roots, None follows that one."""
     trust: Annotated[TrustPolicy | None, NOT_OPEN] = None
     """None follows the settings' own."""
+    replaces: Annotated[str, UNTRUSTED] = ""
+    """The source whose server of this name it takes the place of."""
     is_untrusted_origin: Annotated[bool, INTERNAL] = False
     """Another person may have written its entry: it is not started before the owner approves it."""
     bound_to: Annotated[str, INTERNAL] = ""
@@ -197,6 +199,11 @@ class ServerSettings(SettingsSection, frozen=True):
     def may_run_commands(self) -> bool:
         """Whether `${command:…}` counts: only in the owner's own file, or what a program passes."""
         return not self.is_untrusted_origin and self.source == OWN_SOURCE
+
+    @property
+    def is_sourced(self) -> bool:
+        """Whether it stands in another client's file."""
+        return self.source not in (OWN_SOURCE, REGISTRY)
 
     @property
     def is_registered(self) -> bool:

@@ -24,13 +24,24 @@ def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
         "diff": plan.diff,
         "secrets": list(plan.secrets),
         "warnings": list(plan.warnings),
+        **copy_form(plan),
     }
+
+
+def copy_form(plan: ServerPlan) -> JSONObject:
+    """Of a server that is copied from another client's file: which, and what is changed."""
+    if plan.original is None:
+        return {}
+    origin = plan.original.origin
+    source = {"source": plan.original.source, "client": origin.client, "path": origin.file}
+    return {"copied_from": source, "changes": plan.changes}
 
 
 def shown_plan_form(plan: ServerPlan, settings: Settings) -> JSONObject:
     """A plan under these settings, for those who read no file: without secrets of the file."""
     form = server_plan_form(plan, is_written=False)
-    return form | {"verb": plan.verb, "diff": shown_diff(plan.diff, settings)}
+    hidden = {key: shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
+    return form | {"verb": plan.verb} | hidden
 
 
 def sync_plan_form(plan: SyncPlan, *, is_written: bool) -> JSONObject:

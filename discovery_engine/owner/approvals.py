@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,14 @@ from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.owner.candidates import Candidate, approval_of, candidates
 from discovery_engine.owner.engine_protocol import EngineProtocol, decide
 from discovery_engine.runtime.restore import open_registry_or_fallback
+from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
-from discovery_engine.trust.server_identity import known_as
+from discovery_engine.trust.server_identity import known_as, switched_as
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.events import EventBus
-    from discovery_engine.runtime.trust_store import TrustStore
+    from discovery_engine.registry.protocols import ServerStore
 
 
 class Approvals:
@@ -121,3 +124,52 @@ def approve_file(
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
         scope, *_ = decision_scopes(settings.path, settings.name)
         registry.approve(scope, approvals, at=at)
+
+
+@contextmanager
+def taking_over(
+    trust: TrustStore,
+    store: ServerStore,
+    settings: Settings,
+    originals: Sequence[ServerSettings],
+    *,
+    at: float,
+) -> Iterator[None]:
+    """A block that writes copies of servers of clients' files: what was decided of these stays.
+
+    What was accepted of one is accepted of its copy, before this can be listed. Its switch, which
+    is in the entry of the copy, goes afterwards, so that what is off stays off.
+
+    Raises:
+        RegistryError: If that cannot be remembered.
+    """
+    for server in originals:
+        trust.accept_as(settings, known_as(server, settings.path), server.name)
+    yield
+    keys = [switched_as(server, settings.path) for server in originals if server.switch]
+    for scope in decision_scopes(settings.path, settings.name) if keys else ():
+        store.set_switches(scope, dict.fromkeys(keys), at=at)
+
+
+@contextmanager
+def taking_over_in_file(
+    originals: Sequence[ServerSettings],
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    data_dir: str | Path | None,
+    at: float,
+) -> Iterator[None]:
+    """As `taking_over`, where no engine is open.
+
+    Raises:
+        RegistryError: As `taking_over`.
+    """
+    if not originals:
+        yield
+        return
+    secrets = EnvironmentResolver(environ)
+    with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
+        trust = TrustStore(registry, secrets=secrets, environ=environ, clock=lambda: at)
+        with taking_over(trust, registry, settings, originals, at=at):
+            yield

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from discovery_engine.config.editing.import_entries import SkippedServer, import_entry
+from discovery_engine.config.editing.import_entries import (
+    NOT_STORABLE,
+    SkippedServer,
+    import_entry,
+)
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.secrets.stored_values import SecretText
 
@@ -28,6 +32,5 @@ def store_literals(server: ServerSettings) -> StoredLiterals:
         return StoredLiterals(server, problem=as_it_is.reason if as_it_is.is_secret else "")
     candidate = import_entry(server, is_stored=True)
     if isinstance(candidate, SkippedServer) or candidate.variables:
-        problem = "it has a secret that cannot be stored, for instance one of several lines"
-        return StoredLiterals(server, problem=problem)
+        return StoredLiterals(server, problem=NOT_STORABLE)
     return StoredLiterals(candidate.server, candidate.secrets)

@@ -31,6 +31,7 @@ from discovery_engine.owner.server_plans import (
     ServerPlan,
     Target,
     parsed_entry,
+    plan_copy,
     plan_in_file,
     plan_registration,
     plan_removal,
@@ -261,11 +262,12 @@ class OwnedServers:
     ) -> ServerPlan:
         """Another entry for a server; of a registered one, also another version of its package.
 
-        `source` is that of one in a file.
+        One of another client's file is copied into the file in use, with that entry. `source` is
+        that of one in a file.
 
         Raises:
             ServerNotFoundError: If there is no such server.
-            ConfigurationError: If it stands in another client's file, or the entry is invalid.
+            ConfigurationError: If the entry is invalid, or the file cannot be edited.
         """
         settings = await self._settings()
         server = self._host.view.server_settings(name)
@@ -275,12 +277,14 @@ class OwnedServers:
             return await self._warned(
                 partial(plan_update_in_file, settings, server.name, entry, source)
             )
+        if server.is_sourced:
+            changed = parsed_entry(server.name, entry)
+            return await self._warned(partial(plan_copy, settings, "update", server, changed))
         known = await self._registrations()
         if not (record := _record(server, known)):
-            message = f"{name!r} stands in no registry, but in {server.source}"
-            raise refusal(server.origin, message)
-        changed = record.followed_by(entry, package, at=self._clock())
-        return await self._planned(settings, known, NewServer(changed))
+            raise refusal("the registry", f"{name!r} was removed in the meantime")
+        following = record.followed_by(entry, package, at=self._clock())
+        return await self._planned(settings, known, NewServer(following))
 
     async def plan_change(self, name: str, changes: JSONObject) -> ServerPlan:
         """As `plan_update`, with a JSON Merge Patch of the entry that the server has.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.settings import REGISTRY
 from discovery_engine.errors import RegistryError
-from discovery_engine.owner.approvals import approve_file
+from discovery_engine.owner.approvals import approve_file, taking_over
 from discovery_engine.owner.candidates import approval_of
 from discovery_engine.owner.server_plans import ServerPlan, refusal
 
@@ -67,8 +67,11 @@ class PlanWriter:
                 self._store.set_switches(one, dict.fromkeys(switches), at=self._clock())
         for plan in plans:
             if plan.edit:
-                plan.edit.apply()
-            if plan.edit and plan.verb in ("add", "update"):
+                originals = [plan.original] if plan.original else []
+                at = self._clock()
+                with taking_over(self._trust, self._store, settings, originals, at=at):
+                    plan.edit.apply()
+            if plan.edit and (plan.original or plan.verb in ("add", "update")):
                 self._approve_in_file(settings, plan.edit.path, plan.name)
         if saved := [plan.saved for plan in plans if plan.saved]:
             self._approve(settings, [one.server for one in plans if one.saved and one.server])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import ndiff
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -14,6 +15,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.config.editing import edit as editing
+from discovery_engine.config.editing.import_entries import (
+    ImportCandidate,
+    SkippedServer,
+    own_copy,
+)
 from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.files.location import FILE_NAME
 from discovery_engine.config.loading.parsing import parse_settings
@@ -35,6 +41,7 @@ Target: TypeAlias = Literal["file", "registry"]
 Verb: TypeAlias = Literal["add", "update", "remove", "enable", "disable"]
 
 _HERE = "the registry"
+_KEPT = "`discovery import --secrets keep` copies it, with variables in place of its secrets"
 
 
 class ServerPlan(Struct, frozen=True):
@@ -48,6 +55,10 @@ class ServerPlan(Struct, frozen=True):
     """Empty if nothing is to be changed."""
     server: ServerSettings | None = None
     """A server that is added or updated, as it will be in force."""
+    original: ServerSettings | None = None
+    """A server of another client's file, whose place its copy in the file takes."""
+    changes: str = ""
+    """What the copy has otherwise, as a diff of the entries."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Secrets of its entry, by the names under which they are to be stored."""
     edit: Edit | None = None
@@ -93,6 +104,43 @@ def plan_update_in_file(
     return ServerPlan(
         "update", name, "file", edit.diff(), found.server, secrets=found.values, edit=edit
     )
+
+
+def plan_copy(
+    settings: Settings, verb: Verb, server: ServerSettings, changed: ServerSettings
+) -> ServerPlan:
+    """A server of another client's file as one of the file in use, with another entry.
+
+    Raises:
+        ConfigurationError: If the entry has a secret that cannot be stored, or the file does not
+            load.
+    """
+    taken = own_copy(settings, server, changed=changed)
+    if isinstance(taken, SkippedServer):
+        raise refusal(server.origin, f"{server.name!r} cannot be copied: {taken.reason}", _KEPT)
+    edit = editing.add_servers(Path(_file(settings)), [taken.server], taken.rules)
+    as_it_is = own_copy(settings, server)
+    before = as_it_is.server if isinstance(as_it_is, ImportCandidate) else None
+    return ServerPlan(
+        verb,
+        server.name,
+        "file",
+        edit.diff(),
+        taken.server,
+        original=server,
+        changes=_changes(before, taken.server),
+        secrets=taken.secrets,
+        edit=edit,
+    )
+
+
+def _changes(before: ServerSettings | None, after: ServerSettings) -> str:
+    """A diff of the entries, without the lines that stay."""
+    old, new = (
+        block({one.name: serialize_server(one)}).splitlines(keepends=True) if one else []
+        for one in (before, after)
+    )
+    return "".join(one[0] + one[2:] for one in ndiff(old, new) if one.startswith(("- ", "+ ")))
 
 
 def refuse_commands(name: str, entry: JSONObject) -> None:
@@ -225,7 +273,11 @@ def plan_removal(settings: Settings, server: ServerSettings, known: Registration
         hint = f"remove it there, or `discovery disable {server.name}`"
         raise refusal(place, f"{server.name!r} comes from this file of {server.source}", hint)
     edit = editing.remove_server(Path(_file(settings)), name)
-    return ServerPlan("remove", name, "file", edit.diff(), edit=edit, switches=switches)
+    again = f"the entry of {server.replaces}, from which it was made, is used again if it is there"
+    warnings = (again,) if server.replaces else ()
+    return ServerPlan(
+        "remove", name, "file", edit.diff(), edit=edit, switches=switches, warnings=warnings
+    )
 
 
 def plan_removal_of_duplicate(name: str, known: Registrations) -> ServerPlan | None:
@@ -257,9 +309,13 @@ def plan_switch(
     verb: Verb = "enable" if is_wanted else "disable"
     key = switched_as(server, settings.path)
     is_own = server.source == OWN_SOURCE
-    if to == "file" and not is_own:
+    if to == "file" and not (is_own or _may_be_copied(server)):
         raise refusal(server.name, f"it stands in no file of yours, but in {server.source}")
     in_file = is_own and to != "registry"
+    if to != "registry" and settings.path and _may_be_copied(server):
+        if server.enabled is is_wanted:
+            return ServerPlan(verb, server.name, "file")
+        return plan_copy(settings, verb, server, replace(server, enabled=is_wanted))
     if server.enabled is is_wanted and not (is_wanted and server.switch == "off"):
         return ServerPlan(verb, server.name, "file" if in_file else "registry")
     if server.switch == "off" and is_wanted:
@@ -272,6 +328,11 @@ def plan_switch(
         hint = f"`discovery enable {server.name}` changes it there"
         raise refusal(_file(settings), f"{server.name!r} has `enabled: false` in the file", hint)
     return _switched(verb, server, {key: is_wanted})
+
+
+def _may_be_copied(server: ServerSettings) -> bool:
+    """Whether it can be copied unseen: what runs of a copy is approved by that."""
+    return server.is_sourced and not server.is_untrusted_origin and server.problem is None
 
 
 def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:

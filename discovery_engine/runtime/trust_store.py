@@ -257,6 +257,16 @@ class TrustStore:
         """
         return self._store.accept(_scopes(settings)[0], found, at=self._clock(), if_new=if_new)
 
+    def accept_as(self, settings: Settings, before: str, after: str) -> None:
+        """Have what was accepted of a server count for another one, by their keys in decisions.
+
+        Raises:
+            RegistryError: If it cannot be remembered.
+        """
+        known = self.history(settings, before) if before != after else ()
+        if known:
+            self.accept(settings, [replace(one, server=after) for one in known])
+
     def acknowledge_loss(self, settings: Settings) -> None:
         """Take it as the owner's word that tools may be accepted by being seen again.
 

@@ -12,6 +12,7 @@ from discovery_engine.json_forms.install_form import request_plan_form
 from discovery_engine.json_forms.plan_digest import require_shown, with_digest
 from discovery_engine.json_forms.request_form import request_form
 from discovery_engine.json_forms.server_form import server_form
+from discovery_engine.json_forms.server_plan_form import shown_plan_form
 from discovery_engine.owner.agent_requests import RequestPlan, written_entry
 from discovery_engine.registry.request_records import AgentRequest
 from discovery_server.api.route import ApiRequest, ApiRoute, Digest, Nothing, SecretValues, Values
@@ -55,13 +56,21 @@ class SecretDeleted(Struct, frozen=True):
 
 
 async def enable_server(request: ApiRequest[Nothing]) -> JSONObject:
-    plan = await request.owner.servers.enable(request.path["server"])
-    return server_form(request.owner.view.server(plan.name))
+    return await _switched(request, is_wanted=True)
 
 
 async def disable_server(request: ApiRequest[Nothing]) -> JSONObject:
-    plan = await request.owner.servers.disable(request.path["server"])
-    return server_form(request.owner.view.server(plan.name))
+    return await _switched(request, is_wanted=False)
+
+
+async def _switched(request: ApiRequest[Nothing], *, is_wanted: bool) -> JSONObject:
+    """The server afterwards; of one that stood in another client's file also its copy."""
+    servers = request.owner.servers
+    plan = await servers.plan_switch(request.path["server"], is_wanted=is_wanted)
+    shown = shown_plan_form(plan, request.owner.settings)
+    await servers.apply(plan)
+    form = server_form(request.owner.view.server(plan.name))
+    return form | {"copy": shown} if plan.original else form
 
 
 async def agent_requests(request: ApiRequest[RequestsQuery]) -> AgentRequests:

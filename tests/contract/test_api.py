@@ -281,7 +281,7 @@ async def test_a_call_stands_in_the_log_and_in_the_counts(folder: Folder) -> Non
     assert cleared["cleared"] >= 1
 
 
-@pytest.mark.requirement("API-16")
+@pytest.mark.requirement("API-16", "OWN-24")
 async def test_the_owner_switches_servers_and_decides_over_the_api(folder: Folder) -> None:
     async with served(folder) as api:
         off = (await api.ask("/servers/other/disable", "POST", json={})).json()
@@ -290,7 +290,15 @@ async def test_the_owner_switches_servers_and_decides_over_the_api(folder: Folde
         [waiting] = (await api.get("/requests", state="waiting"))["requests"]
         declined = await api.ask(f"/requests/{asked.id}/decline", "POST", json={"reason": "no"})
         unknown = await api.ask("/requests/nobody/accept", "POST", json={})
+        theirs = folder.path / "cursor.json"
+        theirs.write_text(json.dumps({"mcpServers": {"theirs": {"command": "true"}}}))
+        folder.write(good(), sources=[{"type": "cursor", "path": str(theirs)}])
+        await api.engine.reload()
+        copied = (await api.ask("/servers/theirs/disable", "POST", json={})).json()
 
+    assert (copied["status"], copied["source"]) == ("disabled", "discovery.yaml")
+    assert copied["copy"]["copied_from"]["path"] == str(theirs)
+    assert copied["copy"]["changes"] == "+  enabled: false\n"
     assert (off["status"], on["status"] == "disabled") == ("disabled", False)
     assert waiting["id"] == asked.id
     assert declined.json()["state"] == "declined"

@@ -106,6 +106,30 @@ def test_secrets_of_a_clients_file_are_stored_and_referred_to(discovery: Discove
     assert not any(one in done.out + done.err for one in ALL)
 
 
+@pytest.mark.requirement("OWN-24", "SEC-20", "SEC-23")
+def test_a_server_in_force_is_copied_with_its_secrets_and_takes_its_place(
+    discovery: Discovery,
+) -> None:
+    source = {"type": "custom", "path": "mcp.json"}
+    (discovery.home / "discovery.yaml").write_text(f"sources: [{json.dumps(source)}]\n", "utf-8")
+    before = discovery("list", "--json").json["servers"]
+
+    done = imported(discovery, "--yes")
+    once = files(discovery)
+    imported(discovery, "--yes")
+
+    assert files(discovery) == once
+    assert f"{discovery.home / 'mcp.json'}, in place of that entry" in done.out
+    assert "pem it has a secret that cannot be stored" in " ".join(done.out.split())
+    assert "--secrets store" not in done.err
+    assert entries(discovery)["git"]["env"]["GIT_TOKEN"] == "${secret:git/GIT_TOKEN}"
+    assert stored(discovery)["argued/token"] == FLAG
+    after = discovery("list", "--json").json["servers"]
+    assert [one["name"] for one in after] == [one["name"] for one in before]
+    own = {one["name"] for one in after if one["source"] == "discovery.yaml"}
+    assert own == {"argued", "git", "web"}
+
+
 def files(discovery: Discovery) -> tuple[str, dict[str, str | None]]:
     return (discovery.home / "discovery.yaml").read_text("utf-8"), stored(discovery)
 

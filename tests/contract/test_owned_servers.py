@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
@@ -704,36 +705,115 @@ async def test_a_switch_is_in_force_although_the_file_is_broken_by_then(
         assert names(engine) == ["mine", "post"]
 
 
-@pytest.mark.requirement("OWN-11", "OWN-14")
-async def test_a_server_of_another_source_is_switched_in_the_registry_alone(
+TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def clients_files(folder: Folder, told: Told) -> dict[str, bytes]:
+    """Two clients with the same server; the configuration has them as sources, and comments."""
+    post = {**started(told), "env": {"MAIL_TOKEN": TOKEN}}
+    idle = {"command": "true", "disabled": True}
+    theirs = {
+        "gemini": {"mcpServers": {"post": {**post, "excludeTools": ["wipe"]}, "idle": idle}},
+        "cursor": {"mcpServers": {"post": post, "other": {**post, "env": {"MAIL_TOKEN": "x"}}}},
+    }
+    files = {str(folder.path / f"{name}.json"): json.dumps(one) for name, one in theirs.items()}
+    for file, text in files.items():
+        Path(file).write_text(text)
+    folder.config.write_text(TEXT.format(*files))
+    return {file: text.encode() for file, text in files.items()}
+
+
+def read(files: Iterable[str]) -> dict[str, bytes]:
+    return {file: Path(file).read_bytes() for file in files}
+
+
+TEXT = """# mine
+sources:
+  - {{type: gemini-cli, path: {0}}}
+  - {{type: cursor, path: {1}}}  # theirs
+servers: {{}}
+toolRules:
+  - pattern: "*"  # all of them
+    tags: [any]
+"""
+
+
+@pytest.mark.requirement("OWN-14", "OWN-24", "CFG-37", "SEC-20")
+async def test_a_server_of_a_clients_file_becomes_an_own_one_once_it_is_switched(
     folder: Folder, told: Told
 ) -> None:
-    command, *args = told.command
-    entry_on = {"command": command, "args": args}
-    theirs = {"mcpServers": {"post": entry_on, "idle": {"command": "true", "disabled": True}}}
-    file = folder.path / "cursor.json"
-    file.write_text(json.dumps(theirs))
-    before = file.read_bytes()
-    folder.write(sources=[{"type": "cursor", "path": str(file)}])
+    told.says(TOOL, make_definition("wipe", "Wipe the mailbox."))
+    files = clients_files(folder, told)
     async with folder.open() as engine:
-        assert (await engine.servers.disable("post")).where == "registry"
+        await engine.refresh(["post"])
+        plan = await engine.servers.plan_switch("post", is_wanted=False)
+        assert (plan.where, plan.changes) == ("file", "+  enabled: false\n")
+        assert plan.original is not None
+        assert plan.original.origin.file in files
+        assert TOKEN not in plan.diff
+
+        await engine.servers.apply(plan)
+        assert names(engine) == ["idle", "other", "post"]
+        assert (await engine.servers.get("post")).source == "discovery.yaml"
         assert state(engine, "post") is ServerState.DISABLED
+        assert engine.secrets.get("post/MAIL_TOKEN") == TOKEN
+        await engine.servers.enable("post")
         await engine.servers.enable("idle")
         assert state(engine, "idle") is not ServerState.DISABLED
-        with pytest.raises(ConfigurationError, match=r"cursor\.json"):
-            await engine.servers.remove("post")
-        with pytest.raises(ConfigurationError, match="stands in no file of yours"):
-            await engine.servers.enable("post", to="file")
-        folder.write(
-            program("post", "true", "of the file"), sources=[{"type": "cursor", "path": str(file)}]
-        )
-        await engine.reload()
-        assert state(engine, "post@cursor") is ServerState.DISABLED
-        assert state(engine, "post") is not ServerState.DISABLED
-        await engine.servers.enable("post@cursor")
-        assert state(engine, "post@cursor") is not ServerState.DISABLED
+        await engine.refresh(["post"])
+        assert [hit.entry.tool.name for hit in engine.view.search("mail").hits] == ["mail"]
+        assert names(engine) == ["idle", "other", "post"]
 
-    assert file.read_bytes() == before
+    text = folder.config.read_text()
+    assert "# mine" in text
+    assert "# theirs" in text
+    assert '  - pattern: "*"  # all of them\n' in text
+    assert TOKEN not in text
+    assert read(files) == files
+
+
+@pytest.mark.requirement("OWN-14")
+async def test_with_the_registry_as_its_place_a_server_stays_in_its_clients_file(
+    folder: Folder, told: Told
+) -> None:
+    clients_files(folder, told)
+    before = folder.config.read_bytes()
+    async with folder.open() as engine:
+        assert (await engine.servers.disable("post", to="registry")).where == "registry"
+        assert state(engine, "post") is ServerState.DISABLED
+        with pytest.raises(ConfigurationError, match=r"gemini\.json"):
+            await engine.servers.remove("post")
+        assert folder.config.read_bytes() == before
+
+        await engine.servers.enable("post")
+        assert (await engine.servers.get("post")).source == "discovery.yaml"
+        removed = await engine.servers.remove("post")
+        assert "gemini-cli" in removed.warnings[0]
+        assert (await engine.servers.get("post")).source == "gemini-cli"
+        assert state(engine, "post") is not ServerState.DISABLED
+
+
+@pytest.mark.requirement("OWN-24", "TRU-16")
+async def test_a_server_of_a_clients_file_becomes_an_own_one_once_it_is_changed(
+    folder: Folder, told: Told
+) -> None:
+    clients_files(folder, told)
+    async with folder.open() as engine:
+        await engine.refresh(["post"])
+        told.says(make_definition("mail", "Send a mail to us, too."))
+        await engine.refresh(["post"])
+        plan = await engine.servers.plan_change("post", {"tags": ["work"], "args": None})
+        assert "+    - work" in plan.changes
+        await engine.servers.apply(plan)
+        own = await engine.servers.get("post")
+        assert (own.source, own.tags) == ("discovery.yaml", ("work",))
+
+        await engine.servers.apply(await engine.servers.plan_change("post", started(told)))
+        await engine.refresh(["post"])
+
+        assert (await engine.review.changes(["post"]))["post"]
+        assert not engine.view.search("mail").hits
+        assert names(engine) == ["idle", "other", "post"]
 
 
 @pytest.mark.requirement("OWN-12")

@@ -14,7 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.config.redaction import hide_secrets_in_args, hide_secrets_in_url
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
+)
+from discovery_engine.config.sources.tool_lists import literal_pattern
+from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
@@ -27,6 +34,8 @@ from discovery_engine.secrets.references import (
 from discovery_engine.secrets.stored_values import SecretText, refusal_of
 from discovery_engine.secrets.values import is_secret
 
+NOT_STORABLE = "it has a secret that cannot be stored, for instance one of several lines"
+
 _ASSIGNED = re.compile(r"(?P<name>\w[\w.-]*)=$")
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
 
@@ -37,6 +46,10 @@ class ImportCandidate(Struct, frozen=True):
     """The variables to set, since secrets are not copied."""
     secrets: Mapping[str, SecretText] = {}
     """The secrets to store, by the names that the entry refers to."""
+    original: ServerSettings | None = None
+    """The server in force whose place it takes; None if it is another one."""
+    rules: tuple[Rule, ...] = ()
+    """Those of clients' files that apply to the original."""
 
     @property
     def is_seen(self) -> bool:
@@ -80,6 +93,44 @@ def import_entry(
     return ImportCandidate(
         replace(server, transport=taken), tuple(dict.fromkeys(found.variables)), found.secrets
     )
+
+
+def own_copy(
+    settings: Settings,
+    server: ServerSettings,
+    *,
+    changed: ServerSettings | None = None,
+    is_stored: bool = True,
+) -> ImportCandidate | SkippedServer:
+    """A server of a client's file as an entry of `discovery.yaml` that takes its place.
+
+    Args:
+        settings: Those in force.
+        server: One of them, from another client's file.
+        changed: As the entry is to be; None for what the client's file has.
+        is_stored: As for `import_entry`.
+    """
+    entry = replace(changed or server, name=server.name, replaces=server.source)
+    taken = import_entry(_without_default_sandbox(entry, server), is_stored=is_stored)
+    if isinstance(taken, SkippedServer):
+        return taken
+    if is_stored and taken.variables:  # it would wait for these, and has its secrets now
+        return SkippedServer(server.name, NOT_STORABLE)
+    about = (literal_pattern(server.name),)
+    rules = tuple(
+        rule
+        for rule in settings.tool_rules
+        if rule.servers == about and rule.origin.file not in ("", settings.path)
+    )
+    return replace(taken, original=server, rules=rules)
+
+
+def _without_default_sandbox(entry: ServerSettings, server: ServerSettings) -> ServerSettings:
+    """The entry without the sandbox that the server has of `server.sandbox`, not of its file."""
+    match entry.transport, server.transport:
+        case StdioTransport() as stdio, StdioTransport(sandbox=sandbox) if stdio.sandbox == sandbox:
+            return replace(entry, transport=replace(stdio, sandbox=None))
+    return entry
 
 
 class _References:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -11,10 +12,11 @@ from discovery_engine.config.editing.import_entries import (
     ImportCandidate,
     SkippedServer,
     import_entry,
+    own_copy,
 )
 from discovery_engine.config.editing.known_servers import KnownServers
 from discovery_engine.config.loading.merging import unique_name
-from discovery_engine.config.settings import ServerSettings
+from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
@@ -22,12 +24,24 @@ from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.secrets.stored_values import SecretText
 from discovery_engine.tools.model import ServerName
 
+Stores: TypeAlias = Literal["all", "live", "none"]
+"""Whose secrets are stored: those of all servers, of those in force, or of none."""
+
 
 class ImportPlan(Struct):
     servers: list[ImportCandidate] = field(default_factory=list)
     skipped: list[SkippedServer] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, candidate: ImportCandidate | SkippedServer, name: str) -> bool:
+        """Add what became of the server of a name; whether it is imported."""
+        if isinstance(candidate, SkippedServer):
+            self.skipped.append(replace(candidate, name=name))
+            return False
+        self.servers.append(candidate)
+        self.rules += candidate.rules
+        return True
 
     @property
     def names(self) -> set[ServerName]:
@@ -56,22 +70,29 @@ class ImportPlan(Struct):
 
 def plan_import(
     found: Sequence[tuple[str, SourceResult]],
-    existing: Iterable[ServerSettings],
+    settings: Settings,
     only: Sequence[str],
     secrets: SecretResolver,
     *,
-    is_stored: bool = False,
+    stores: Stores = "live",
 ) -> ImportPlan:
     """Plan the import of each client's servers; `only` names the wanted ones, if not all.
 
-    Entries are compared with the values that `secrets` gives to their references. With `is_stored`
-    their secrets are to be stored; see `import_entry`.
+    One that is in force from its client's file is copied as it is in force, and takes its place.
+
+    Args:
+        found: What the files of clients have.
+        settings: Those in force.
+        only: The wanted servers; all if there are none.
+        secrets: What gives the values with which entries are compared.
+        stores: Whose secrets are to be stored, see `import_entry`: those of servers in force have
+            to be, for these to go on as they are.
     """
     plan = ImportPlan()
-    known = KnownServers(existing, secrets)
+    known = KnownServers(settings.servers, secrets)
     known.claim([server for _, imported in found for server in imported.servers])
     for client, imported in found:
-        _add_client(plan, client, imported, known, only, is_stored=is_stored)
+        _add_client(plan, client, imported, known, only, settings=settings, stores=stores)
     return plan
 
 
@@ -82,12 +103,17 @@ def _add_client(
     known: KnownServers,
     only: Sequence[str],
     *,
-    is_stored: bool,
+    settings: Settings,
+    stores: Stores,
 ) -> None:
     names: dict[ServerName, ServerName] = {}
     twins: dict[ServerName, ServerName] = {}
     for server in imported.servers:
         if only and server.name not in only:
+            continue
+        live = known.live(client, server)
+        if live and live.name not in plan.names:
+            plan.add(own_copy(settings, live, is_stored=stores != "none"), live.name)
             continue
         if (same := known.same_as(server)) is not None:
             reason = f"it is there already, as {same!r}"
@@ -96,13 +122,9 @@ def _add_client(
             continue
         name = unique_name(server.name, client, known.names)
         renamed = replace(server, name=name, source=client)  # secrets are kept for that name
-        candidate = import_entry(renamed, is_stored=is_stored)
-        if isinstance(candidate, SkippedServer):
-            plan.skipped.append(replace(candidate, name=server.name))
-        else:
+        if plan.add(import_entry(renamed, is_stored=stores == "all"), server.name):
             known.add(server, name)
             names[server.name] = name
-            plan.servers.append(candidate)
     others = frozenset(server.name for server in imported.servers) - names.keys()
     plan.rules += imported.without(others).renamed(names).tool_rules
     plan.rules += imported.restrictions(twins)

@@ -21,6 +21,7 @@ class KnownServers:
         self._by_endpoint: dict[Endpoint, ServerName] = {}
         for server in self._by_name.values():
             self._by_endpoint.setdefault(self._endpoint(server), server.name)
+        self._sourced = [one for one in self._by_name.values() if one.is_sourced]
         self.names = {name.casefold() for name in self._by_name}
 
     def claim(self, found: Iterable[ServerSettings]) -> None:
@@ -38,6 +39,17 @@ class KnownServers:
         if (same := self._by_endpoint.get(self._endpoint(server))) is not None:
             return same
         return next((one.name for one in self._by_name.values() if _is_copy(one, server)), None)
+
+    def live(self, client: str, server: ServerSettings) -> ServerSettings | None:
+        """The server in force that stands in a client's file as this one; None if none does."""
+        same = self.same_as(server)
+        exact = (
+            one
+            for one in self._sourced
+            if (one.source, one.origin.file) == (client, server.origin.file)
+            and (one.renamed_from or one.name) == server.name
+        )
+        return next(exact, None) or next((one for one in self._sourced if one.name == same), None)
 
     def add(self, server: ServerSettings, name: ServerName) -> None:
         self._by_endpoint[self._endpoint(server)] = name

@@ -1,7 +1,8 @@
 """The owner's own servers and those of all sources, merged: no name and no server twice.
 
 `discovery.yaml` always wins, and an earlier source wins over a later one. A server whose name is
-taken is renamed; a second entry of the same server is skipped.
+taken is renamed; a second entry of the same server is skipped. An own entry that `replaces` the one
+of a source takes its place, whatever either says.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretRe
     known = _ServerIndex(secrets)
     known.add_own([one for one in settings.servers if one.source == OWN_SOURCE])
     known.add([one for one in settings.servers if one.source != OWN_SOURCE])
-    for result in results:
+    for found in results:
+        result = known.without_replaced(found)
         fresh, duplicates, restrictions = known.without_duplicates(result)
         named, renamings = known.with_unique_names(fresh)
         known.add(named.servers)
@@ -60,6 +62,8 @@ class _ServerIndex:
         self._secrets = secrets
         self._names: set[str] = set()
         self._own: set[ServerName] = set()
+        self._copies: dict[tuple[str, str], ServerSettings] = {}
+        """Own servers that replace one of a source that was not found yet, by source and name."""
         self._switched_off: dict[Endpoint, ServerName] = {}
         """By the owner, whatever the values of another entry are."""
         self._servers: dict[tuple[Endpoint, _Values, bool], ServerName] = {}
@@ -68,7 +72,10 @@ class _ServerIndex:
     def add_own(self, servers: Iterable[ServerSettings]) -> None:
         for server in servers:
             self._own.add(server.name)
-            if not server.enabled and (endpoint := self._endpoint(server)):
+            if server.replaces:
+                self._copies[server.replaces, server.name.casefold()] = server
+                self._add_twin(server, server.name)
+            elif not server.enabled and (endpoint := self._endpoint(server)):
                 self._switched_off.setdefault(endpoint, server.name)
         self.add(servers)
 
@@ -78,6 +85,26 @@ class _ServerIndex:
             if endpoint := self._endpoint(server):
                 key = (endpoint, self._values(server), server.enabled)
                 self._servers.setdefault(key, server.name)
+
+    def _add_twin(self, server: ServerSettings, name: ServerName) -> None:
+        """Have entries with the same values left out as those of a server, enabled or not."""
+        if endpoint := self._endpoint(server):
+            for enabled in (True, False):
+                self._servers.setdefault((endpoint, self._values(server), enabled), name)
+
+    def without_replaced(self, result: SourceResult) -> SourceResult:
+        """The servers of a source, without those that an own one replaces.
+
+        Which one that is depends on what it would be called without its copy.
+        """
+        gone = set()
+        for server in result.servers:
+            own = {name for source, name in self._copies if source == server.source}
+            name = unique_name(server.name, server.source, self._names - own)
+            if copy := self._copies.pop((server.source, name.casefold()), None):
+                self._add_twin(server, copy.name)
+                gone.add(server.name)
+        return result.without(frozenset(gone))
 
     def without_duplicates(
         self, result: SourceResult

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.model.enrich_section import EnrichSection
 from discovery_engine.config.model.field_types import (
     Flag,
@@ -35,7 +34,12 @@ from discovery_engine.config.model.rules import (
 from discovery_engine.config.model.search_section import SearchSection
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.serve_section import ServeSection
-from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
+from discovery_engine.config.model.server import (
+    NamedServerEntry,
+    ServerEntry,
+    SourceType,
+    source_types,
+)
 from discovery_engine.config.model.views import ViewEntry, ViewName
 from discovery_engine.config.model.webhooks_section import (
     MOST_WEBHOOKS,
@@ -47,28 +51,13 @@ from discovery_engine.config.settings import Settings, TrustPolicy
 _DEFAULTS = Settings()
 
 
-def _source_types() -> tuple[str, ...]:
-    # The table of clients is long to read, and most configurations name none.
-    from discovery_engine.config.sources import SOURCE_TYPES  # noqa: PLC0415
-
-    return SOURCE_TYPES
-
-
-def _known_type(text: str) -> str:
-    known = _source_types()
-    if text in known:
-        return text
-    hint = did_you_mean(text, known, otherwise=f"known are {', '.join(known)}")
-    raise custom_error(f"no such type of source: {text!r}", hint=hint)
-
-
 class SourceEntry(Section):
     """A client's file whose servers are used as well."""
 
-    type: Annotated[Word, AfterValidator(_known_type)] = Field(
+    type: SourceType = Field(
         description="Which client's file it is, or `custom` for any list of servers.",
         examples=["cursor"],
-        json_schema_extra=lambda schema: schema.update(enum=list(_source_types())),
+        json_schema_extra=lambda schema: schema.update(enum=list(source_types())),
     )
     path: Word = Field(
         default="",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
 from discovery_engine._util.json import JSONValue
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.key_redaction import NAME_LIKE
 from discovery_engine.config.model.field_types import (
     Count,
@@ -54,6 +55,24 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
 _STARTED = ("args", "env", "cwd", "sandbox")
 _REACHED = ("headers", "oauth")
+
+
+def source_types() -> tuple[str, ...]:
+    # The table of clients is long to read, and most configurations name none.
+    from discovery_engine.config.sources import SOURCE_TYPES  # noqa: PLC0415
+
+    return SOURCE_TYPES
+
+
+def _known_type(text: str) -> str:
+    known = source_types()
+    if text in known:
+        return text
+    hint = did_you_mean(text, known, otherwise=f"known are {', '.join(known)}")
+    raise custom_error(f"no such type of source: {text!r}", hint=hint)
+
+
+SourceType: TypeAlias = Annotated[Word, AfterValidator(_known_type)]
 
 
 def validate_name(name: str) -> str:
@@ -286,6 +305,13 @@ class ServerEntry(Section):
         default=None,
         description="As `trust` of the whole file, for this server's tools alone.",
         examples=["quarantine"],
+    )
+    replaces: SourceType = Field(
+        default=_DEFAULTS.replaces,
+        description="The source whose server of this name is not used, since this entry was made"
+        " of it; written when a server of a client's file is changed, switched or imported.",
+        examples=["cursor"],
+        json_schema_extra=lambda schema: schema.update(enum=list(source_types())),
     )
 
     @model_validator(mode="after")

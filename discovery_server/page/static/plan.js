@@ -10,6 +10,7 @@ export function Plan({ plan }) {
   const warnings = [...(plan.warnings || []), ...(plan.notes || []), ...(plan.findings || []).map((one) => one.message)];
   const facts = [
     plan.where && ["As", `${plan.name}, in the ${plan.where}`],
+    plan.copied_from && ["Copied from", html`<code>${plan.copied_from.path}</code>, which stays as it is`],
     !plan.url && plan.package?.identifier && ["Package", [plan.package.type, plan.package.identifier, plan.package.version].filter(Boolean).join(" ")],
     plan.package?.integrity && ["Integrity", html`<code>${plan.package.integrity}</code>`],
     plan.cwd && ["Folder", html`<code>${plan.cwd}</code>`],
@@ -24,6 +25,7 @@ export function Plan({ plan }) {
     ${warnings.length > 0 && html`<h4>Warnings</h4><ul class="warnings">${warnings.map((text) => html`<li key=${text}><${Prose} text=${text} /></li>`)}</ul>`}
     ${plan.prerequisites?.filter((one) => one.problem).map((one) => html`<p class="notice" key=${one.program}><${Prose} text=${one.problem} /> <${Prose} text=${one.hint} /></p>`)}
     ${plan.diff && html`<${Diff} text=${plan.diff} />`}
+    ${plan.changes && html`<h4>Changed from what ${plan.copied_from.client || plan.copied_from.source} has</h4><${Diff} text=${plan.changes} />`}
     ${!runs && !plan.diff && html`<${Others} plan=${plan} />`}`;
 }
 

@@ -4,7 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { all, get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { revision, servers } from "../live.js";
-import { grants } from "../plan.js";
+import { grants, Plan } from "../plan.js";
 import { ago, Confirmed, counted, Drawer, Empty, Fact, moment, Problem, Prose, State, took, useAction, useLoaded, withWords } from "../ui.js";
 import { Prompts, Resources } from "./server_offerings.js";
 import { Configuration, Events, Export, Review, Secrets, ServerMetrics, Stderr } from "./server_parts.js";
@@ -33,7 +33,7 @@ function StateTab({ server: name }) {
   const [turned, setTurned] = useState(0);
   const [health, error] = useLoaded((signal) => get(`${path}/health`, {}, signal), [name], [revision.value, servers.value, turned]);
   const again = () => setTurned((count) => count + 1);
-  const [turn, isTurning, turnError] = useAction(async () => { await post(`${path}/${health.wanted ? "disable" : "enable"}`); again(); });
+  const [turn, isTurning, turnError, turnedTo] = useAction(async () => { const answer = await post(`${path}/${health.wanted ? "disable" : "enable"}`); again(); return answer; });
   const before = useRef(/** @type {string | null} */ (null)); // the reason before the last try
   const tried = (ask) => async () => {
     before.current = health.reason;
@@ -59,6 +59,7 @@ function StateTab({ server: name }) {
         <a href="#/logs?${new URLSearchParams({ server: name })}">Its log</a>
       </div>
       <${Problem} error=${turnError} />
+      ${turnedTo?.copy && html`<p role="status">It is a server of your own now.</p><${Plan} plan=${turnedTo.copy} />`}
       ${listError && html`<${Failed} health=${health} before=${before.current} message=${listError.message}><${Problem} error=${listError} /><//>`}
       ${checkError && html`<${Failed} health=${health} before=${before.current} message=${checkError.message}><${Problem} error=${checkError} /><//>`}
       ${report && (report.success ? html`<p role="status">It has ${counted(report.tool_count, "tool")}.</p>`

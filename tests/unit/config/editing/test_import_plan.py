@@ -12,6 +12,7 @@ from discovery_engine.config.settings import (
     OAuthSettings,
     RemoteTransport,
     ServerSettings,
+    Settings,
     StdioTransport,
 )
 from discovery_engine.config.sources import SourceResult
@@ -144,7 +145,7 @@ def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
         ("zed", SourceResult(servers=(stdio("again"), other))),
     ]
 
-    plan = plan_import(found, existing=(), only=(), secrets=NO_SECRETS)
+    plan = plan_import(found, Settings(), only=(), secrets=NO_SECRETS)
 
     assert [one.server.name for one in plan.servers] == ["git", "web", "GIT@zed"]
     assert plan.skipped == [
@@ -159,7 +160,10 @@ def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
     ]
 
     plan = plan_import(
-        [("zed", SourceResult(servers=(remote(),)))], existing, only=(), secrets=NO_SECRETS
+        [("zed", SourceResult(servers=(remote(),)))],
+        Settings(servers=tuple(existing)),
+        only=(),
+        secrets=NO_SECRETS,
     )
 
     assert [one.server.name for one in plan.servers] == ["web@zed-2"]
@@ -170,7 +174,7 @@ def test_rules_follow_the_servers_that_are_taken() -> None:
     imported = SourceResult(
         servers=(stdio(), remote()), tool_rules=rules, skipped=(("odd", "no name"),)
     )
-    existing = [make_server("git", transport=StdioTransport("mine"))]
+    existing = Settings(servers=(make_server("git", transport=StdioTransport("mine")),))
 
     plan = plan_import([("zed", imported)], existing, only=("git",), secrets=NO_SECRETS)
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.loading.merging import merge
 from discovery_engine.config.settings import (
+    OWN_SOURCE,
     InputFile,
     RemoteTransport,
     ServerSettings,
@@ -63,6 +64,42 @@ def test_a_taken_name_gets_the_source_behind_it() -> None:
         "servers.git",
         "servers.Git",
     ]
+
+
+@pytest.mark.requirement("CFG-37")
+@rows(
+    ("own", "left"),
+    [
+        pytest.param(replace(started("git", "mine"), replaces="cursor"), ["git@zed"], id="first"),
+        pytest.param(replace(started("git@zed", "x"), replaces="zed"), ["git"], id="renamed"),
+        pytest.param(
+            replace(started("git", "mine", source="zed"), replaces="zed"),
+            ["git@cursor"],
+            id="of a later source",
+        ),
+        pytest.param(started("git", "mine"), ["git@cursor", "git@zed"], id="no copy"),
+        pytest.param(
+            replace(started("git", "mine"), replaces="cursor", enabled=False),
+            ["git@zed"],
+            id="switched off",
+        ),
+    ],
+)
+def test_an_own_server_takes_the_place_of_what_it_was_copied_from(
+    own: ServerSettings, left: list[str]
+) -> None:
+    own = replace(own, source=OWN_SOURCE)
+    sources = [
+        SourceResult((started("git", "a"),), (Rule(("x",), servers=("git",), enabled=False),)),
+        SourceResult((started("git", "b", source="zed"), started("twin", "a", source="zed"))),
+    ]
+
+    merged = merge(Settings(servers=(own,)), sources, NO_SECRETS)
+
+    assert names(merged) == [own.name, *left]
+    rules = [rule.servers for rule in merged.tool_rules]
+    first = [name for name in left if name in ("git", "git@cursor")]
+    assert rules == [(name,) for name in first]
 
 
 @pytest.mark.requirement("CFG-31")
