@@ -408,6 +408,7 @@ class SyncEngine(SyncScopedEngine):
     restart = verb(Engine.restart)
     enrich = verb(Engine.enrich)
     health = verb(Engine.health)
+    elsewhere = verb(Engine.elsewhere)
     reload = verb(Engine.reload)
     forget = verb(Engine.forget)
     reindex = verb(Engine.reindex)

@@ -90,6 +90,7 @@ async def test_changed_sources_count_after_a_reload(
     assert same
 
 
+@pytest.mark.packages
 @pytest.mark.anyio
 @pytest.mark.requirement("MKT-46", "MKT-48")
 async def test_a_python_package_that_only_its_name_finds_joins_the_others(

@@ -200,7 +200,6 @@ async def our_client(writer: PipeWriter, reader: PipeReader) -> AsyncIterator[Ou
         lambda *_: None,
         lambda _: None,
         CallsInFlight(ServerName("s"), lambda _: QuestionSettings(), FairScheduler()).answer,
-        lambda: False,
         lambda _: None,
     )
     transport = PipeTransport(

@@ -23,7 +23,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.runtime.health import health
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
-from discovery_engine.upstream.stdio.executable import find_program
+from discovery_engine.upstream.stdio.executable import on_this_machine
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import View
 from tests.factories import (
@@ -42,7 +42,7 @@ NOWHERE = Origin("")
 def find_error(command: str) -> UnavailableError:
     """Why a program cannot be found."""
     with pytest.raises(UnavailableError) as caught:
-        find_program(ServerName("git"), StdioTransport(command), {"PATH": "/nowhere"})
+        on_this_machine(ServerName("git"), StdioTransport(command), {"PATH": "/nowhere"})
     return caught.value
 
 

@@ -28,7 +28,6 @@ async def transport() -> AsyncIterator[PipeTransport]:
         lambda *_: None,
         lambda _: None,
         CallsInFlight(ServerName("s"), lambda _: QuestionSettings(), FairScheduler()).answer,
-        lambda: False,
         lambda _: None,
     )
     program = await start_program(["/bin/sh", "-c", "exit 3"], env=dict(os.environ), cwd=None)

@@ -51,7 +51,6 @@ async def test_an_answer_that_is_still_parsed_is_not_lost_with_the_stdin_of_its_
         lambda *_: None,
         lambda _: None,
         CallsInFlight(ServerName("s"), lambda _: QuestionSettings(), FairScheduler()).answer,
-        lambda: False,
         lambda _: None,
     )
     scheduler, first, second = HeldScheduler(), [], []

@@ -103,7 +103,7 @@ async def test_what_an_answer_leaves_out_stays_as_it_was() -> None:
         httpx2.Response(200, content=b"<html>"),
         httpx2.Response(200, content=b"\xff"),
         httpx2.Response(200, json=[]),
-        httpx2.Response(200, json={"access_token": 1}),
+        httpx2.Response(200, json={"access_token": {"token": "a"}}),
         httpx2.Response(200, json={"access_token": "a", "token_type": "mac"}),
         httpx2.Response(200, json={"access_token": "a\r\nX-Injected: b"}),
         httpx2.Response(200, json={"access_token": "ä"}),
