@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine import limits
+from discovery_engine.search.ranking.confidence import UNSURE_CONFIDENCE
 from discovery_engine.view import notices
 from discovery_engine.view.scoped_catalog import ScopedCatalog
 from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.answer_notices import AnswerNotices
-
-
-_BESIDE_BETTER = 0.6
-"""The confidence in hits while a hidden tool fits better: less than a match needs."""
 
 
 class SearchMemo(Struct):
@@ -92,7 +89,7 @@ class ToolSearch(Struct, frozen=True):
         if has_hidden:
             better = runner.better_hits(answer, is_hidden, _both(asked, self.searcher.hidden))
         if better and answer.decision is Decision.MATCH:
-            answer = replace(answer, confidence=_BESIDE_BETTER)
+            answer = replace(answer, confidence=UNSURE_CONFIDENCE)
         first = [self.notices.hidden(hit.entry for hit in better)] if better else []
         if answer.decision is Decision.NONE:
             fitting: Sequence[Hit] = ()

@@ -57,10 +57,11 @@ _NAMED_CONFIDENCE = {
 # Of 59 tools with all words, 47 were right, and 3 were found for queries that nothing serves.
 _ALL_WORDS_CONFIDENCE = 0.6
 _TAG_CONFIDENCE = 0.5  # of a query that names all tags of the tool, and nothing else
-# Below what a match needs, by words and by a model. On servers that nothing was fitted to, 60 % of
-# the near misses were a match, and 80 % as an agent asks; most of their first tools did something
-# else. With this 25 % are, and 10 % of the served requests of agents are unsure.
-_OTHER_OPERATION_CONFIDENCE = 0.6
+# On servers that nothing was fitted to, 60 % of the near misses were a match, and 80 % as an agent
+# asks; most of their first tools did something else. With this 25 % are, and 10 % of the served
+# requests of agents are unsure.
+UNSURE_CONFIDENCE = 0.6
+"""Below what a match needs, by words and by a model."""
 _LEAST_FIT = 0.01
 _LEAST_IDF = 0.1
 _LEAST_LEAD = 0.05
@@ -158,7 +159,7 @@ def overall_confidence(
     name_match: NameMatchKind,
     tagged: float,
     has_all_words: bool,
-    does_another: bool = False,
+    does_another: bool,
 ) -> float:
     """The confidence of the model, raised for a query that is a name, a tag, or a few words.
 
@@ -176,7 +177,7 @@ def overall_confidence(
     by_all_words = _ALL_WORDS_CONFIDENCE if has_all_words else 0.0
     by_content = max(by_words, by_all_words)
     if does_another:
-        by_content = min(by_content, _OTHER_OPERATION_CONFIDENCE)
+        by_content = min(by_content, UNSURE_CONFIDENCE)
     return max(by_content, _NAMED_CONFIDENCE[name_match])
 
 

@@ -197,7 +197,9 @@ def test_tool_that_is_more_similar_is_more_probable(*, with_examples: bool) -> N
     ],
 )
 def test_name_speaks_for_itself(name_match: NameMatchKind, least: float) -> None:
-    found = overall_confidence(0.1, name_match=name_match, tagged=0.0, has_all_words=False)
+    found = overall_confidence(
+        0.1, name_match=name_match, tagged=0.0, has_all_words=False, does_another=False
+    )
 
     assert found == pytest.approx(least)
 
@@ -205,7 +207,11 @@ def test_name_speaks_for_itself(name_match: NameMatchKind, least: float) -> None
 @rows(("by_words", "least"), [(0.1, 0.6), (0.7, 0.7)])
 def test_tool_that_says_all_is_not_improbable(by_words: float, least: float) -> None:
     found = overall_confidence(
-        by_words, name_match=NameMatchKind.NONE, tagged=0.0, has_all_words=True
+        by_words,
+        name_match=NameMatchKind.NONE,
+        tagged=0.0,
+        has_all_words=True,
+        does_another=False,
     )
 
     assert found == pytest.approx(least)
@@ -217,9 +223,11 @@ def test_what_speaks_for_a_tool_only_adds(
 ) -> None:
     less, most = sorted((tagged, more))
 
-    found = overall_confidence(by_words, name_match=name_match, tagged=less, has_all_words=False)
+    found = overall_confidence(
+        by_words, name_match=name_match, tagged=less, has_all_words=False, does_another=False
+    )
 
     assert by_words - 1e-12 <= found <= 1
     assert found <= overall_confidence(
-        by_words, name_match=name_match, tagged=most, has_all_words=True
+        by_words, name_match=name_match, tagged=most, has_all_words=True, does_another=False
     )
