@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _INDENT = 4  # of what explains a hit
-_PATIENCE = 10.0  # seconds for a model to be loaded and new tools to get their vectors
+_PATIENCE = 10.0  # seconds for new tools to get their vectors by a model on this machine
 
 
 class Asked(TypedDict):
@@ -176,11 +176,13 @@ def _answer(
     invocation: Invocation, view: View, query: str, asked: Asked, view_name: str | None
 ) -> SearchAnswer:
     """From what is known, which is quick; by the engine only where an embedder is configured."""
-    if not view.settings.search.embeddings.is_on or view.searcher.is_tool_name(query):
+    embeddings = view.settings.search.embeddings
+    if not embeddings.is_on or view.searcher.is_tool_name(query):
         return view.search(query, **asked)
 
     async def search(engine: Engine) -> SearchAnswer:
-        await engine.wait_embedded(timeout=_PATIENCE)
+        patience = embeddings.timeout if embeddings.is_remote else _PATIENCE
+        await engine.wait_embedded(timeout=patience)
         shown = engine if view_name is None else engine.in_view(view_name)
         return await shown.search(query, **asked)
 

@@ -271,6 +271,11 @@ class EmbeddingsSettings(SettingsSection, frozen=True):
         return self.provider != "none"
 
     @property
+    def is_remote(self) -> bool:
+        """Whether texts are sent to an address."""
+        return self.provider in ("openai", "http")
+
+    @property
     def is_static(self) -> bool:
         """Whether vectors are sums of word vectors, which rank worse than a sentence model."""
         return self.provider == "static"

@@ -233,9 +233,11 @@ class ScopedEngine:
         return replace(answer, offerings=await anyio.to_thread.run_sync(search))
 
     async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
-        """Wait until all tools have vectors or none can be computed, at most `timeout` seconds."""
-        with anyio.move_on_after(timeout):
-            await self._core.semantic.wait_settled()
+        """Wait until all tools have vectors or none can be computed, at most `timeout` seconds.
+
+        The time in which a model is loaded does not count.
+        """
+        await self._core.semantic.wait_settled(timeout)
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never listed is listed first."""

@@ -58,6 +58,7 @@ _QUERIES_KEPT = 256
 _LONGEST_QUERY = 2_000  # characters that are embedded
 _FIRST_PAUSE = 1.0  # seconds of backoff after a failure of the embedder; doubled each time
 _LONGEST_PAUSE = 300.0
+_SLOW = "for a slow embedder raise `search.embeddings.timeout`"
 
 
 class EmbedderOpener(Protocol):
@@ -149,6 +150,8 @@ class SemanticSearch:
         self._done: Catalog | None = None
         """The catalog whose tools all have vectors, or can have none at present."""
         self._settled = anyio.Event()
+        self._loaded = anyio.Event()
+        """Set once the first embedder is loaded, or cannot be."""
         self._queries: LRUCache[str, _Query] = LRUCache(_QUERIES_KEPT)
         self._pause = 0.0
         self._retry_at = 0.0
@@ -171,13 +174,20 @@ class SemanticSearch:
                     self._fail(EmbeddingError(f"search by meaning failed: {error}"))
                     await self._next_change(events, self._pause)
 
-    async def wait_settled(self) -> None:
-        """Wait until every tool has a vector, or none can be computed at present."""
-        while self._view().settings.search.embeddings.is_on:
-            # A listing without changes creates a new catalog but no event.
-            if self._done is not None and not self._done.diff(self._view().catalog):
-                return
-            await self._settled.wait()
+    async def wait_settled(self, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+        """Wait until every tool has a vector, or none can be computed at present.
+
+        At most `timeout` seconds; the time in which the embedder is loaded does not count.
+        """
+        if not self._view().settings.search.embeddings.is_on:
+            return
+        await self._loaded.wait()
+        with anyio.move_on_after(timeout):
+            while self._view().settings.search.embeddings.is_on:
+                # A listing without changes creates a new catalog but no event.
+                if self._done is not None and not self._done.diff(self._view().catalog):
+                    return
+                await self._settled.wait()
 
     async def embed_anew(self) -> int:
         """Embed all tools, in place of the stored vectors; returns how many have a vector then.
@@ -210,7 +220,9 @@ class SemanticSearch:
 
     async def _vectors_of(self, query: str, view: View, timeout: float) -> _Query:  # noqa: ASYNC109 - raises an EmbeddingError
         if not view.vectors or self._embedder is None:
-            raise self._problem or EmbeddingError("the vectors of the tools are not there yet")
+            raise self._problem or EmbeddingError(
+                "the vectors of the tools are not there yet", hint=_SLOW
+            )
         if (known := self._queries.get(query)) is None:
             known = await self._embedded(query, self._embedder, timeout)
         if len(known[0]) != view.vectors.dimensions:
@@ -254,6 +266,7 @@ class SemanticSearch:
         async with self._open(
             wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir, data=self._data
         ) as embedder:
+            self._loaded.set()
             self._queries.clear()
             await embedder.embed([WARM_UP])
             if wanted.is_in_database and (search := self._store.search):
@@ -326,6 +339,7 @@ class SemanticSearch:
 
     def _settle(self, catalog: Catalog) -> None:
         self._done = catalog
+        self._loaded.set()
         self._settled.set()
         self._settled = anyio.Event()
 
@@ -359,7 +373,7 @@ async def query_vectors(
         if parts := split_clauses(text):
             clauses = await embedder.embed([*map(read, parts)])
     if not whole:
-        raise EmbeddingError(f"the embedder did not answer within {timeout:g} s")
+        raise EmbeddingError(f"the embedder did not answer within {timeout:g} s", hint=_SLOW)
     return (*whole, *clauses), not limit.cancelled_caught
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from discovery_engine.engine import open_engine
 from discovery_engine.runtime.reindex_report import ReindexReport
 from discovery_engine.runtime.semantic_search import WARM_UP
 from discovery_engine.search.embedders import EmbeddingError
+from tests.contract.discovery import Discovery
 from tests.contract.test_database_vectors import with_pgvector
 from tests.engines import Folder, good
+from tests.forked import Preloaded
 from tests.postgres import PostgresServer
 from tests.unit.search.embedders.test_http import served
 
@@ -59,6 +62,30 @@ async def test_an_address_where_nobody_is_costs_a_notice_and_no_answer(tmp_path:
     assert "cannot be reached" in notice.message
     assert answer.hits == words.hits
     assert replace(answer, notices=()) == replace(words, notices=())
+
+
+@pytest.mark.requirement("EMB-11")
+def test_a_search_of_the_command_line_waits_no_longer_for_an_address_than_timeout(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    is_over, is_in_time = threading.Event(), []
+
+    def answer(_: dict[str, Any]) -> tuple[int, bytes]:
+        is_in_time.append(is_over.wait(8))
+        return 500, b""
+
+    with served(answer) as (url, _):
+        discovery = Discovery(tmp_path, forked)
+        embeddings = json.dumps({"provider": "http", "url": url, "timeout": 0.01})
+        discovery.configure(rules=f"search: {{embeddings: {embeddings}}}")
+        discovery("list")
+        done = discovery("search", "say something")
+        is_over.set()
+
+    assert "demo:echo" in done.out
+    assert "found by words, not by meaning" in done.err
+    assert "raise `search.embeddings.timeout`" in done.err
+    assert all(is_in_time)
 
 
 @pytest.mark.requirement("EMB-12")

@@ -51,6 +51,8 @@ class Embedding:
     is_slow_with: frozenset[str] = frozenset()
     dimensions: int | None = 16
     opened: int = 0
+    loaded: anyio.Event | None = None
+    """Set once the model is loaded; None if there is nothing to load."""
 
     @property
     def model(self) -> str:
@@ -69,6 +71,8 @@ class Embedding:
     @asynccontextmanager
     async def open(self, settings: EmbeddingsSettings, **_: Any) -> AsyncIterator[Embedding]:
         self.opened += 1
+        if self.loaded:
+            await self.loaded.wait()
         yield self
 
 
@@ -87,7 +91,7 @@ class World:
 
     async def settled(self) -> None:
         with anyio.fail_after(60):
-            await self.meaning.wait_settled()
+            await self.meaning.wait_settled(60)
 
     async def until(self, count: int) -> None:
         await eventually(lambda: len(self.current.view.vectors or ()) == count)
@@ -410,6 +414,20 @@ async def test_before_there_are_vectors_a_query_is_answered_by_words() -> None:
 
         assert "not there yet" in reason(await world.meaning.embed_query("first"))
         assert await world.names("one") == ["one"]
+
+
+@pytest.mark.requirement("EMB-11")
+async def test_the_time_in_which_a_model_is_loaded_is_not_that_of_the_vectors() -> None:
+    embedder = Embedding(is_slow=True, loaded=anyio.Event())
+
+    async with running(embedder) as world:
+        await world.lists("one")
+        with anyio.move_on_after(0.01) as limit:
+            await world.meaning.wait_settled(timeout=0)
+        assert limit.cancelled_caught
+        embedder.loaded.set()
+        with anyio.fail_after(60):
+            await world.meaning.wait_settled(timeout=0)
 
 
 @pytest.mark.requirement("EMB-3")
