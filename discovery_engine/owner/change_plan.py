@@ -318,5 +318,5 @@ def _found(answer: SearchAnswer) -> tuple[str, ...]:
 def _unknown(view: View) -> Iterator[str]:
     for server in view.settings.servers:
         part = view.catalog.part(server.name)
-        if part.verdict.enabled and part.listed_at is None:
+        if part.verdict.enabled and part.listed_at is None and not server.problem:
             yield server.name

@@ -11,6 +11,7 @@ from msgspec import Struct
 from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.config.serve_settings import ViewLimits
 from discovery_engine.config.settings import Settings
+from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.scope import ScopedCatalogs, scope_or_nothing
 from discovery_engine.view.view import View
@@ -109,7 +110,10 @@ def server_changes(before: View, after: View) -> Iterator[ServerChange]:
     names = {*before.settings.by_name, *after.settings.by_name}
     for name in sorted(names):
         was, will = (_is_on(view, name) for view in (before, after))
-        if was != will:
+        had, has = (_problem(view, name) for view in (before, after))
+        if has and has != had:
+            yield ServerChange(name, f"cannot be used: {has}")
+        elif was != will:
             yield ServerChange(name, "appears" if will else "vanishes")
         elif will and (what := ", ".join(_differences(before, after, name))):
             yield ServerChange(name, what)
@@ -209,6 +213,12 @@ def _is_visible(entry: Entry | OfferingEntry | None) -> bool:
 def _is_on(view: View, name: str) -> bool:
     server = next((one for one in view.settings.servers if one.name == name), None)
     return server is not None and view.catalog.part(server.name).verdict.enabled
+
+
+def _problem(view: View, name: ServerName) -> str:
+    """Why its entry cannot be used, if so."""
+    server = view.settings.by_name.get(name)
+    return server.problem.sentence if server and server.problem else ""
 
 
 def _differences(before: View, after: View, name: str) -> Iterator[str]:

@@ -63,8 +63,8 @@ class Recorder:
 
         params = _redacted(shown_params(request), redact)
         if isinstance(answer, UpstreamProtocolError):
-            error = {"code": answer.rpc_code, "message": redact(answer.message)}
-            form: JSONObject = {"error": error}
+            message, code = answer.given
+            form: JSONObject = {"error": {"code": code, "message": redact(message)}}
         else:
             form = {"result": _redacted(answer, redact)}
         key = server, canonical_json([request.method, params])

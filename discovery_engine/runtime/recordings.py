@@ -52,7 +52,7 @@ class Exchange(Struct, frozen=True):
     method: str
     params: JSONObject
     answers: tuple[JSONObject, ...]
-    """Each has a `result`, or an `error` with `code` and `message`."""
+    """Each has a `result`, or an `error` with `message` and `code`, which may be null."""
 
 
 def shown_params(request: UpstreamRequest) -> JSONObject:

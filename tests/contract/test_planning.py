@@ -113,6 +113,17 @@ def test_servers_that_appear_and_vanish_are_listed_with_their_tools(folder: Path
 
 
 @pytest.mark.requirement("PLN-1")
+def test_an_entry_that_cannot_be_used_is_listed_with_what_is_wrong(folder: Path) -> None:
+    new = changed(folder, servers={"results": {}, "a b": {"command": "touch"}})
+
+    plan = planned(folder, new)
+
+    assert [one["name"] for one in plan["servers"]] == ["a b", "results"]
+    assert all(one["what"].startswith("cannot be used: ") for one in plan["servers"])
+    assert plan["unknown"] == []
+
+
+@pytest.mark.requirement("PLN-1")
 def test_an_edit_is_compared_with_what_was_last_in_force(folder: Path) -> None:
     content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
     (folder / "discovery.yaml").write_text(json.dumps({**content, "toolRules": []}), "utf-8")

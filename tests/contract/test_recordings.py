@@ -86,6 +86,18 @@ async def test_what_was_recorded_is_served_without_the_server(folder: Path) -> N
 
 
 @pytest.mark.requirement("REC-1")
+async def test_an_error_of_the_server_is_replayed_in_its_words(folder: Path) -> None:
+    said: list[str] = []
+    for opening in (recording, replaying):
+        async with opening(folder) as engine:
+            with pytest.raises(DiscoveryError) as refused:
+                await call(engine, "fail", error={"code": -5, "message": "not now"})
+            said.append(refused.value.message)
+
+    assert said == ["server 'results' answered error -5: \"not now\""] * 2
+
+
+@pytest.mark.requirement("REC-1")
 async def test_a_second_recording_changes_no_byte_and_files_are_private(folder: Path) -> None:
     recorded = []
     for _ in range(2):

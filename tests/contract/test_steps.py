@@ -64,6 +64,28 @@ async def test_a_part_of_one_result_becomes_an_argument_of_the_next(agent: Agent
     assert whole["content"][0]["text"] == "page 2"
 
 
+@pytest.mark.requirement("STP-6")
+async def test_a_result_of_which_nothing_is_selected_is_kept_and_its_shape_shown(
+    agent: Agent,
+) -> None:
+    steps = [
+        step("a", "rows", {"count": 3}, select="itmes"),
+        step("b", "rows", {"count": {"$from": "item"}}, forEach=[1, 2], select="items[1].name"),
+    ]
+
+    result = await agent("execute_steps", steps=steps)
+
+    shape = "{items: [3 of {id: number, name: string}], next: string}"
+    made = outcomes(result)
+    assert made["a"] == {"status": "ok", "note": "nothing is at itmes", "shape": shape}
+    assert made["b"]["selected"] == [None, "row 1"]
+    assert made["b"]["note"] == "nothing is at items[1].name"
+    whole = await agent(
+        "read_result", handle=fields(result)["handle"], path="a.structuredContent.next"
+    )
+    assert text_of(whole) == "page 2"
+
+
 @pytest.mark.requirement("STP-4")
 async def test_for_each_calls_once_for_each_item_in_its_order(agent: Agent) -> None:
     items = {"$from": "a", "path": "structuredContent.items"}
@@ -90,8 +112,12 @@ async def test_for_each_calls_once_for_each_item_in_its_order(agent: Agent) -> N
 
     made = outcomes(result)
     assert made["each"]["selected"] == [f"row {n}" for n in range(5)]
-    assert (made["each"]["calls"], made["each"]["of"]) == (5, 5)
-    assert made["wrong"] == {"status": "ok", "calls": 0, "of": 0}
+    assert {key: made["each"][key] for key in ("succeeded", "failed", "of")} == {
+        "succeeded": 5,
+        "failed": 0,
+        "of": 5,
+    }
+    assert made["wrong"] == {"status": "ok", "succeeded": 0, "failed": 0, "of": 0}
     assert made["last"]["selected"] == "row 4"
 
 
@@ -230,6 +256,7 @@ async def test_after_a_failure_nothing_more_is_begun_unless_asked_for(agent: Age
         "ok",
     ]
     assert gone_on["isError"]
+    assert fields(gone_on)["failed"] == ["a"]
 
 
 @pytest.mark.requirement("STP-4")
@@ -239,7 +266,9 @@ async def test_each_step_counts_against_the_limits_of_its_server(tmp_path: Path)
         answer = await agent("execute_steps", steps=[each], continueOnError=True)
 
         assert len(agent.sent) == 3
-    assert outcomes(answer)["a"]["error"].startswith("RATE_LIMITED: ")
+    made = outcomes(answer)["a"]
+    assert made["error"].startswith("RATE_LIMITED: ")
+    assert (made["succeeded"], made["failed"], made["of"]) == (3, 17, 20)
 
 
 @pytest.mark.requirement("STP-6")

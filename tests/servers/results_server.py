@@ -121,12 +121,15 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message or "method" not in message:
             continue
-        found = result_of(message["method"], message.get("params") or {})
+        params = message.get("params") or {}
+        found = result_of(message["method"], params)
         outcome = (
             {"error": {"code": -32601, "message": "Method not found"}}
             if found is None
             else {"result": found}
         )
+        if error := (params.get("arguments") or {}).get("error"):
+            outcome = {"error": error}
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
         sys.stdout.flush()
 

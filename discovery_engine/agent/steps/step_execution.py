@@ -17,7 +17,7 @@ from discovery_engine.agent.render.calls import result_text
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.results.json_cutting import json_text
 from discovery_engine.agent.results.presentation import shortened
-from discovery_engine.agent.results.query import QueryError
+from discovery_engine.agent.results.query import PathQuery, QueryError
 from discovery_engine.agent.results.selection import part_of, structure
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.agent.steps.call_steps import CallStep, read_steps
@@ -71,10 +71,13 @@ async def _check(engine: ScopedEngine, step: CallStep) -> None:
 def _answer(engine: ScopedEngine, outcomes: Sequence[StepOutcome], caller: Caller) -> JSONObject:
     whole = {outcome.step.id: outcome.value for outcome in outcomes if outcome.results}
     data, handle = encode_finite(whole)[:-1], None
-    if any(outcome.results and outcome.step.select is None for outcome in outcomes):
-        handle = engine.results.put(data, owner=caller.client_id, path="@")
     shown = {outcome.step.id: _shown(outcome) for outcome in outcomes}
-    failed = [one.step.id for one in outcomes if one.status is not StepStatus.OK]
+    selected = {
+        one.step.id for one in outcomes if one.step.select and "note" not in shown[one.step.id]
+    }
+    if whole.keys() - selected:
+        handle = engine.results.put(data, owner=caller.client_id, path="@")
+    failed = [one.step.id for one in outcomes if one.status is StepStatus.FAILED]
     content = [{"type": "text", "text": json_text(shown)}]
     if handle:
         note = f'Note: the results are kept: read_result {{"handle": "{handle}"}}, by step'
@@ -94,28 +97,42 @@ def _shown(outcome: StepOutcome) -> JSONObject:
     if outcome.reason:
         shown["reason"] = outcome.reason
     made = [result for result in outcome.results if result is not None]
-    if outcome.step.items is not None:
-        shown |= {"calls": len(made) + len(outcome.errors), "of": len(outcome.results)}
+    good = [result for result in made if not result.get("isError")]
     errors = [_error_text(error) for _, error in outcome.errors]
     errors += [result_text(result) for result in made if result.get("isError")]
+    if outcome.step.items is not None:
+        shown |= {"succeeded": len(good), "failed": len(errors), "of": len(outcome.results)}
     if errors:
         shown["error"] = errors[0]
-    parts = [_part(outcome.step, result) for result in made if not result.get("isError")]
-    if parts:
-        name = "shape" if outcome.step.select is None else "selected"
-        shown[name] = parts[0] if outcome.step.items is None or name == "shape" else parts
+    if good and (select := outcome.step.select):
+        shown |= _selected(outcome.step, select, good)
+    elif good:
+        shown["shape"] = shape(_value(good[0]))
     return shown
 
 
-def _part(step: CallStep, result: JSONObject) -> JSONValue:
-    """What was selected of a result; its shape if nothing was."""
+def _selected(step: CallStep, select: PathQuery, results: Sequence[JSONObject]) -> JSONObject:
+    """The part of each result; where nothing was selected, why, and the shape of the first such."""
+    parts: list[JSONValue] = []
+    missed: JSONObject = {}
+    for result in results:
+        part, why = None, f"nothing is at {select.expression}"
+        try:
+            part = part_of(result, _value(result), select)
+        except QueryError as error:
+            why = error.message
+        parts.append(part)
+        if part is None:
+            missed = missed or {"note": why, "shape": shape(_value(result))}
+    if step.items is not None:
+        return {"selected": parts, **missed}
+    return missed or {"selected": parts[0]}
+
+
+def _value(result: JSONObject) -> JSONValue:
+    """What is selected from, or described by its shape."""
     _, value = structure(result)
-    if step.select is None:
-        return shape(result_text(result) if value is None else value)
-    try:
-        return part_of(result, result_text(result) if value is None else value, step.select)
-    except QueryError as error:
-        return {"error": error.message}
+    return result_text(result) if value is None else value
 
 
 def _error_text(error: DiscoveryError) -> str:
