@@ -15,6 +15,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +63,24 @@ _costs: defaultdict[str, Counter[str]] = defaultdict(Counter)
 """Of all tests so far, by kind."""
 
 
+def thinned(values: Iterable[Any]) -> list[Any]:
+    """Values for `parametrize`, of which the first alone runs before a change lands."""
+    first, *others = values
+    return [first, *(_of_matrix(value) for value in others)]
+
+
+def _of_matrix(value: Any) -> Any:
+    if isinstance(value, type(pytest.param())):
+        return pytest.param(*value.values, marks=[*value.marks, pytest.mark.matrix], id=value.id)
+    row = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*row, marks=pytest.mark.matrix)
+
+
+def _is_landing(config: pytest.Config) -> bool:
+    """Whether it is the selection of `make test`."""
+    return str(config.option.markexpr).startswith("landing or not")
+
+
 def count(what: str) -> None:
     """Count one of `programs`, `databases` or `browsers` that the running test pays for."""
     _counts[what] += 1
@@ -74,6 +94,15 @@ def _count_start(event: str, _: tuple[Any, ...]) -> None:
 def kind_of(item: pytest.Item) -> str:
     """The first of `KINDS` that a test is of; `landing` if it is of none."""
     return next((kind for kind in KINDS if item.get_closest_marker(kind)), "landing")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of a kind without a story, which `make test` would collect for nothing."""
+    if not _is_landing(config) or collection_path.suffix != ".py":
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    is_of_kind = any(path.startswith(folder) for folder in _OF_PATHS)
+    return (is_of_kind and "mark.landing" not in collection_path.read_text("utf-8")) or None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -127,7 +156,7 @@ def pytest_terminal_summary(
         numbers = (*(costs[name] for name in columns), round(costs["milliseconds"] / 1000))
         terminalreporter.line(f"{kind:12}" + "".join(f"{number:>11,}" for number in numbers))
     total = sum(_costs.values(), Counter())
-    is_whole = config.option.markexpr.startswith("landing or not") and not config.option.keyword
+    is_whole = _is_landing(config) and not config.option.keyword
     if config.cache and is_whole and config.args == config.getini("testpaths"):
         record = {name: total[name] for name in columns}
         config.cache.set("discovery/costs", record)

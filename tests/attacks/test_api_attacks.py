@@ -300,6 +300,7 @@ async def test_no_page_of_another_opens_a_websocket(folder: Folder) -> None:
             assert '"type":"state"' in str(await socket.recv())
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-31")
 async def test_a_thousand_sockets_lock_nobody_out(folder: Folder) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

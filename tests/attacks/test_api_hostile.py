@@ -88,6 +88,7 @@ async def test_hostile_names_in_paths_are_unknown_names(folder: Folder) -> None:
                 await sent(api, route, filled(route, value), **body)
 
 
+@pytest.mark.thorough
 async def test_hostile_numbers_and_texts_in_queries_are_refused_or_fit(folder: Folder) -> None:
     async with served(folder) as api:
         for route in asked():
@@ -129,6 +130,7 @@ async def test_hostile_values_in_bodies_are_refused_with_the_reason(folder: Fold
                 assert status in (400, 422), (route, content)
 
 
+@pytest.mark.thorough
 async def test_hostile_values_in_an_entry_are_refused_or_planned(folder: Folder) -> None:
     keys = ("command", "args", "env", "url", "headers", "cwd", "tags", "timeouts", "sandbox", "x")
     async with served(folder) as api:

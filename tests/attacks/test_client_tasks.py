@@ -104,6 +104,7 @@ async def test_a_task_of_a_server_that_was_switched_off_does_not_exist(
     assert codes == [-32602] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-30")
 async def test_a_remote_server_that_was_switched_off_is_not_asked_for_its_task(
     tmp_path: Path,

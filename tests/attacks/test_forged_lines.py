@@ -8,6 +8,7 @@ from tests.attacks.conftest import Repository
 from tests.attacks.hostile_repository import is_forged, printed_lines
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("THR-6")
 def test_no_command_prints_a_forged_line(repository: Repository) -> None:
     printed = list(printed_lines(repository))

@@ -8,7 +8,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -168,22 +168,33 @@ async def test_a_cursor_is_a_value_of_one_parameter(tmp_path: Path, cursor: str)
 @pytest.mark.requirement("MKT-21", "MKT-12")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
 @pytest.mark.parametrize(
-    "answer",
+    "make_answer",
     [
-        pytest.param(WebAnswer(b'{"servers": [' + b" " * 65536, is_endless=True), id="endless"),
         pytest.param(
-            WebAnswer(gzip.compress(b"[" * 400 * MIB, 9), headers={"Content-Encoding": "gzip"}),
+            lambda: WebAnswer(b'{"servers": [' + b" " * 65536, is_endless=True), id="endless"
+        ),
+        pytest.param(
+            lambda: WebAnswer(
+                gzip.compress(b"[" * 400 * MIB, 9), headers={"Content-Encoding": "gzip"}
+            ),
             id="bomb",
         ),
-        pytest.param(WebAnswer(b"[" * 4 * MIB), id="depth"),
-        pytest.param(WebAnswer(b'{"servers":[' + b"{}," * MIB + b"{}]}"), id="many entries"),
+        pytest.param(lambda: WebAnswer(b"[" * 4 * MIB), id="depth"),
         pytest.param(
-            json_answer({"servers": [{"server": {"name": "a/b", "tools": [{}] * 300_000}}]}),
+            lambda: WebAnswer(b'{"servers":[' + b"{}," * MIB + b"{}]}"), id="many entries"
+        ),
+        pytest.param(
+            lambda: json_answer(
+                {"servers": [{"server": {"name": "a/b", "tools": [{}] * 300_000}}]}
+            ),
             id="many tools",
         ),
     ],
 )
-async def test_no_answer_takes_more_than_little_memory(tmp_path: Path, answer: WebAnswer) -> None:
+async def test_no_answer_takes_more_than_little_memory(
+    tmp_path: Path, make_answer: Callable[[], WebAnswer]
+) -> None:
+    answer = make_answer()
     with (
         registry_server(listed("com.acme/good")) as good,
         web_server(lambda _: answer) as bad,

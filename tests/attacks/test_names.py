@@ -19,13 +19,14 @@ from discovery_engine.view.addresses import AddressBook
 from tests.attacks.conftest import Repository
 from tests.engines import Folder
 from tests.factories import make_catalog, make_definition, make_part, make_tool
+from tests.kinds import thinned
 from tests.rows import rows
 from tests.servers.programs import text_of
 from tests.told import Told
 
 DISGUISES = [
-    "DELETE_all",
     "de\u200blete_all",
+    "DELETE_all",
     "\uff44\uff45\uff4c\uff45\uff54\uff45_all",
     "de\u00adlete_all",
     "\u2064delete_all",
@@ -37,7 +38,7 @@ CATALOGS = st.dictionaries(SERVERS, st.sets(TOOLS, min_size=1, max_size=4), min_
 
 
 @pytest.mark.requirement("RUL-20")
-@pytest.mark.parametrize("name", DISGUISES, ids=ascii)
+@pytest.mark.parametrize("name", thinned(DISGUISES), ids=ascii)
 def test_no_disguise_gets_a_tool_past_a_rule(repository: Repository, name: str) -> None:
     told = Told.beside(repository.home, make_definition(name), make_definition("honest"))
     command, *args = told.command

@@ -248,6 +248,7 @@ async def test_a_cut_is_labelled_and_leaves_valid_json(tmp_path: Path) -> None:
     assert text["text"].endswith("more characters]")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LOG-5")
 async def test_what_comes_while_too_much_waits_is_dropped_and_counted(tmp_path: Path) -> None:
     def kept() -> int:

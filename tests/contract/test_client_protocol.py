@@ -330,6 +330,7 @@ def is_known_difference(message: JSONObject, of_us: list[Any], of_the_sdk: list[
     return is_unserved and [code for _, code in of_us + of_the_sdk] == [-32601, -32602]
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(
     st.sampled_from([[], OPENED, [PROBE, ENVELOPED], [INITIALIZED]]),

@@ -45,6 +45,7 @@ from tests.engines import (
     tool_names,
 )
 from tests.factories import make_definition
+from tests.kinds import thinned
 from tests.servers.programs import (
     descendants,
     fault_server,
@@ -103,7 +104,7 @@ class TestOpening:
 
     @pytest.mark.requirement("LIB-1")
     @pytest.mark.requirement("UPS-81")
-    @pytest.mark.parametrize("era", ["modern", "legacy"])
+    @pytest.mark.parametrize("era", thinned(["modern", "legacy"]))
     async def test_the_sdk_is_not_loaded_for_a_local_server(self, folder: Folder, era: str) -> None:
         folder.write(fault_server(name="good", era=era))
 
@@ -111,6 +112,7 @@ class TestOpening:
 
         assert printed.splitlines() == ["[]", "[]"]
 
+    @pytest.mark.thorough
     @pytest.mark.requirement("LIB-1")
     async def test_the_sdk_is_loaded_for_a_remote_server_and_not_before(
         self, folder: Folder

@@ -15,6 +15,7 @@ from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
 from tests.engines import Changing, Folder, good, pid_of, tool_names
+from tests.kinds import thinned
 from tests.servers.programs import fault_server, text_of
 
 pytestmark = pytest.mark.anyio
@@ -186,7 +187,7 @@ async def test_what_begins_no_reference_is_a_problem_of_its_server_alone(folder:
 
 
 @pytest.mark.requirement("CFG-22")
-@pytest.mark.parametrize("kind", ["too long", "a folder", "no text", "missing"])
+@pytest.mark.parametrize("kind", thinned(["too long", "a folder", "no text", "missing"]))
 async def test_only_a_short_regular_file_of_text_is_read(folder: Folder, kind: str) -> None:
     secret = folder.path / "secret"
     if kind == "a folder":

@@ -247,6 +247,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-21")
 def test_an_import_that_is_killed_leaves_no_reference_without_its_secret(
     discovery: Discovery,

@@ -38,6 +38,7 @@ from tests.contract.damages import (
 )
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
+from tests.kinds import thinned
 from tests.unit.registry import decider
 from tests.unit.trust.mutations import TOOL
 
@@ -72,7 +73,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("REG-20", "REG-21")
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", thinned(DAMAGES))
 @pytest.mark.parametrize("copies", COPIES)
 def test_one_copy_gives_back_what_the_other_lost_and_the_loss_of_both_shows(
     folder: Path, copies: tuple[str, ...], damage: Callable[[Path], None]
@@ -92,6 +93,7 @@ def test_one_copy_gives_back_what_the_other_lost_and_the_loss_of_both_shows(
     assert found(folder) == after
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-20", "REG-21")
 @pytest.mark.parametrize("copies", COPIES)
 def test_wherever_a_copy_is_cut_off_nothing_is_forgotten_in_silence(
@@ -349,7 +351,7 @@ def tools(numbers: Iterable[int]) -> set[str]:
 
 
 @pytest.mark.requirement("REG-13", "REG-20")
-@pytest.mark.parametrize("lost", [DATABASE, JOURNAL, None])
+@pytest.mark.parametrize("lost", thinned([None, DATABASE, JOURNAL]))
 def test_no_kill_loses_a_decision_that_was_acknowledged(folder: Path, lost: str | None) -> None:
     chance = random.Random(7)
     kept: set[str] = set()
@@ -371,6 +373,7 @@ def test_no_kill_loses_a_decision_that_was_acknowledged(folder: Path, lost: str 
         assert kept <= {f"{n}{tool[1:]}" for n in ("a", "b") for tool in after.accepted.get(n, ())}
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REG-10", "REG-20")
 def test_processes_that_meet_a_damaged_registry_at_once_set_aside_nothing_good(
     folder: Path,
@@ -403,7 +406,7 @@ def home(tmp_path: Path, forked: Preloaded) -> AcceptedHome:
 
 
 @pytest.mark.requirement("REG-20", "TRU-16")
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", thinned(DAMAGES))
 def test_a_tool_that_changed_is_withheld_though_the_registry_was_damaged(
     home: AcceptedHome, damage: Callable[[Path], None]
 ) -> None:
@@ -422,7 +425,7 @@ def test_a_tool_that_changed_is_withheld_though_the_registry_was_damaged(
 
 
 @pytest.mark.requirement("REG-21", "REG-22", "TRU-19")
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", thinned(DAMAGES))
 def test_a_loss_of_both_copies_is_reported_everywhere_until_the_owner_has_reviewed(
     home: AcceptedHome, damage: Callable[[Path], None]
 ) -> None:

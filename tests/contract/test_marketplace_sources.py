@@ -679,6 +679,7 @@ async def test_a_process_that_is_killed_in_the_middle_is_gone_on_from_at_once(
     assert [query.get("cursor") for query in server.queries] == [None, "10", "10", "20"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MKT-18")
 async def test_several_processes_that_copy_and_search_at_once_agree(tmp_path: Path) -> None:
     with registry_server(*numbered(120), page_size=10) as server:

@@ -97,6 +97,7 @@ async def test_what_may_not_be_started_is_not_asked(folder: Folder) -> None:
             await engine.probe(["good"])
 
 
+@pytest.mark.thorough
 def test_a_person_sees_latencies_and_a_script_gets_the_fields(folder: Folder) -> None:
     fleet(folder)
     where = ["--config", str(folder.config), "--data-dir", str(folder.data)]

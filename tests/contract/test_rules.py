@@ -392,6 +392,7 @@ def test_rules_without_effect_are_found() -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("RUL-60")
 @given(rule_lists)
 def test_many_at_once_are_judged_as_one_by_one(rules: list[Rule]) -> None:

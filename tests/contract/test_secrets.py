@@ -350,6 +350,7 @@ def test_after_a_new_key_everything_is_read_and_the_old_key_is_gone(discovery: D
     assert before not in key.read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-8")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a child is ended at each of its lines")
 def test_a_change_of_the_key_may_end_at_any_line(tmp_path: Path) -> None:
@@ -476,6 +477,7 @@ def test_a_new_passphrase_takes_the_place_of_the_old_one(discovery: Discovery) -
     assert discovery("secrets", "list", **old).code == 6
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SEC-3")
 def test_more_than_the_store_may_hold_is_refused_and_what_it_holds_remains(tmp_path: Path) -> None:
     secrets = OwnerSecrets(EncryptedStore(tmp_path, {}))

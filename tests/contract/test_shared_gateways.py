@@ -60,6 +60,7 @@ def test_one_gateway_serves_http_and_another_one_when_it_is_killed(gateways: Gat
     assert all("result" in gateway.ask("tools/list", {}) for gateway in left)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-70", "SRV-71")
 async def test_whenever_a_leader_is_killed_one_other_leads_without_waiting_for_its_lease(
     tmp_path: Path,
@@ -106,6 +107,7 @@ def test_a_gateway_whose_client_leaves_hands_over(gateways: Gateways) -> None:
     assert gateways.ask().status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-72")
 def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(gateways: Gateways) -> None:
     for _ in range(2):
@@ -162,6 +164,7 @@ def test_the_token_stands_in_no_log_of_a_client(gateways: Gateways) -> None:
     assert "a-token-of" not in gateways.log()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-74")
 def test_without_a_registry_the_address_itself_decides(gateways: Gateways) -> None:
     (gateways.folder / "discovery.yaml").write_text("servers: {}\ncache: {enabled: false}\n")
@@ -178,6 +181,7 @@ def test_without_a_registry_the_address_itself_decides(gateways: Gateways) -> No
     assert gateways.log().count("it is tried again") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-71")
 def test_gateways_whose_registry_is_removed_choose_anew(gateways: Gateways) -> None:
     for _ in range(2):

@@ -29,6 +29,7 @@ from discovery_engine.view.status import ServerReport
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
 from tests.forked import Preloaded
+from tests.kinds import thinned
 from tests.servers.offerings import World, resource
 from tests.servers.programs import eventually, fault_server, text_of
 
@@ -109,6 +110,7 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
     assert download.starts == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MET-12")
 async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrote(
     folder: Folder, download: Download
@@ -163,12 +165,14 @@ async def test_a_first_answer_waits_for_a_server_that_takes_its_time(
 @pytest.mark.requirement("MET-12")
 @pytest.mark.parametrize(
     ("meta_tool", "arguments", "unknown"),
-    [
-        ("list_mcp_servers", {}, "slow (0 tools) starting"),
-        ("search_tools", {"query": "echo"}, "No tool is known yet.\nNote: slow: starting, "),
-        ("list_tools", {"server": "slow"}, "slow: its tools are not known\nNote: slow: starting, "),
-        ("get_tool_details", {"tool": "slow:echo"}, "SERVER_STARTING: server 'slow' is starting, "),
-    ],
+    thinned(
+        [
+            ("search_tools", {"query": "echo"}, "No tool is known yet.\nNote: slow: starting, "),
+            ("list_mcp_servers", {}, "slow (0 tools) starting"),
+            ("list_tools", {"server": "slow"}, "slow: its tools are not known\nNote: slow: start"),
+            ("get_tool_details", {"tool": "slow:echo"}, "SERVER_STARTING: server 'slow' is start"),
+        ]
+    ),
 )
 async def test_no_answer_waits_until_a_server_has_started(
     folder: Folder, download: Download, meta_tool: str, arguments: JSONObject, unknown: str
@@ -308,6 +312,7 @@ async def test_a_resource_that_no_server_has_is_unknown_although_one_is_still_st
             await engine.offerings.read_resource("x:/none", max_wait=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CLI-34")
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
 def test_ctrl_c_answers_with_what_is_known(

@@ -251,6 +251,7 @@ def test_a_toolset_is_that_of_the_engine_with_plain_calls(folder: Folder) -> Non
         assert engine.in_view("none").toolset(mode="select").available() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("LIB-93")
 def test_a_script_that_is_interrupted_leaves_no_server_behind(folder: Folder) -> None:
     folder.write(fault_server("awaits_file", name="w"))

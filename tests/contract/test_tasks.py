@@ -357,6 +357,7 @@ async def test_asking_for_a_task_takes_none_of_the_calls_of_a_minute(tmp_path: P
     assert "RATE_LIMITED" in text_of(refused)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-22", "TSK-25")
 async def test_a_client_that_asks_without_a_pause_does_not_flood_the_server(
     tmp_path: Path,
@@ -372,6 +373,7 @@ async def test_a_client_that_asks_without_a_pause_does_not_flood_the_server(
     assert 1 <= len(asked) <= seconds * 10 + 1
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-26")
 async def test_a_client_with_too_many_tasks_waits_for_the_next(tmp_path: Path) -> None:
     async with client_of(tmp_path, "endless", "works") as client:
@@ -383,6 +385,7 @@ async def test_a_client_with_too_many_tasks_waits_for_the_next(tmp_path: Path) -
     assert text_of(waited) == "{}"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-26")
 async def test_tasks_that_are_over_make_room(tmp_path: Path) -> None:
     async with client_of(tmp_path, "fails") as client:

@@ -99,6 +99,7 @@ def test_without_any_reservation_the_view_is_the_very_same() -> None:
     assert VisibleViews(lambda: whole).view(frozenset({"team:a"})) is whole
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SCP-6")
 def test_those_who_see_the_same_share_it_and_what_is_kept_is_bounded() -> None:
     whole = world(zoo={"visible_to": ("team:keepers",)})

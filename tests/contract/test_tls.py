@@ -233,6 +233,7 @@ async def test_connections_that_are_never_encrypted_count_and_give_way(tmp_path:
     assert ended == 16
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("API-36")
 async def test_a_long_answer_arrives_whole(tmp_path: Path) -> None:
     # 8 MiB, more than any buffer on the way

@@ -14,6 +14,7 @@ from discovery_engine._util.json import JSONObject
 from tests.contract.discovery import Discovery, Finished
 from tests.factories import make_definition
 from tests.forked import Preloaded
+from tests.kinds import thinned
 from tests.told import Told
 from tests.unit.trust.mutations import MUTATIONS, TOOL
 
@@ -88,7 +89,7 @@ def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home
 
 @pytest.mark.requirement("TRU-17")
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
-@pytest.mark.parametrize("typed", ["n\n", "\n", "no\ny\n", "\x04"], ids=repr)
+@pytest.mark.parametrize("typed", thinned(["n\n", "\n", "no\ny\n", "\x04"]), ids=repr)
 def test_at_a_terminal_nothing_is_accepted_without_a_yes(home: Home, typed: str) -> None:
     home.says(TYPE, OTHER)
 
@@ -116,6 +117,7 @@ def test_at_a_terminal_a_change_is_shown_asked_about_and_accepted_with_a_yes(hom
     assert home("review").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TRU-17")
 def test_no_other_command_accepts_a_change(home: Home) -> None:
     home.says(TYPE, OTHER)
@@ -159,7 +161,7 @@ def test_a_review_in_json_has_every_change_whole(home: Home) -> None:
 
 
 @pytest.mark.requirement("TRU-17")
-@pytest.mark.parametrize("name", ["other", "told:other"])
+@pytest.mark.parametrize("name", thinned(["other", "told:other"]))
 def test_one_tool_of_several_may_be_accepted(home: Home, name: str) -> None:
     home.says(TYPE, make_definition("other", "Psst."))
 

@@ -16,6 +16,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import FAULT_SERVER, found_by, text_of
+from tests.kinds import thinned
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -76,7 +77,7 @@ def pasted(said: str, key: str) -> JSONObject:
 
 
 @pytest.mark.requirement("CLI-40")
-@pytest.mark.parametrize("key", ["mcpServers", "servers"])
+@pytest.mark.parametrize("key", thinned(["mcpServers", "servers"]))
 async def test_the_printed_entry_works_wherever_a_client_starts_it(
     person: Person, key: str
 ) -> None:

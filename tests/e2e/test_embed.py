@@ -14,6 +14,7 @@ from tests.e2e.serving import ROOT
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.thorough
 def test_the_example_finds_a_tool_and_prints_the_time(quickstart: Shell) -> None:
     done = subprocess.run(
         [sys.executable, "examples/embed.py"],

@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.commands import Shell
 from tests.e2e.serving import Home, fault_entry
 from tests.forked import Preloaded
+from tests.kinds import thinned
 from tests.servers.programs import eventually
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE
 
@@ -105,7 +106,9 @@ def test_each_version_is_answered_from_memory_as_the_engine_answers_it(home: Hom
     assert [answered(home, opening(one)) for one in versions] == fresh
 
 
-@pytest.mark.parametrize("change", ["configuration", "decisions", "database", "request", "clear"])
+@pytest.mark.parametrize(
+    "change", thinned(["configuration", "decisions", "database", "request", "clear"])
+)
 def test_after_a_change_the_engine_answers(home: Home, change: str) -> None:
     answered(home, INITIALIZE, settled=True)
     assert is_answered_early(home, INITIALIZE)

@@ -234,6 +234,7 @@ def gateway_without(home: Home, *blocked: str) -> Iterator[subprocess.Popen[byte
             process.kill()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-1")
 async def test_without_the_parser_in_c_another_one_is_used(home: Home) -> None:
     home.write({"good": fault_entry()})
@@ -266,6 +267,7 @@ async def test_clients_over_http_are_served_without_the_sdk(home: Home) -> None:
     assert errors.decode().splitlines()[-1] == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-31", "SRV-32")
 async def test_half_requests_by_the_hundred_hold_up_nobody(home: Home) -> None:
     home.write({"good": fault_entry()})

@@ -19,6 +19,7 @@ from tests.e2e.test_serve_questions import (
     over_stdio,
     serve,
 )
+from tests.kinds import thinned
 
 pytestmark = [
     pytest.mark.anyio,
@@ -50,7 +51,7 @@ class Chooser(User):
         )
 
 
-@pytest.mark.parametrize("transport", [over_stdio, over_http])
+@pytest.mark.parametrize("transport", thinned([over_stdio, over_http]))
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 @pytest.mark.requirement("QST-2", "QST-10", "QST-42")
 async def test_choices_tools_and_addresses_reach_the_client_whole(
@@ -83,6 +84,7 @@ async def test_choices_tools_and_addresses_reach_the_client_whole(
     assert [(one["name"], one["input"]) for one in calls] == [("weather", {"city": "Paris"})]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 @pytest.mark.requirement("QST-1", "QST-41")
 async def test_a_client_without_tools_in_samples_is_not_asked_for_them(
@@ -103,6 +105,7 @@ async def test_a_client_without_tools_in_samples_is_not_asked_for_them(
     assert user.shown == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 @pytest.mark.requirement("QST-41", "QST-53")
 async def test_a_server_is_declared_the_roots_of_its_client_as_they_are(

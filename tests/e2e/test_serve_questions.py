@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.serving import Home, text_of
+from tests.kinds import thinned
 
 pytestmark = [
     pytest.mark.anyio,
@@ -106,7 +107,7 @@ async def execute(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.requirement("QST-2", "QST-4", "QST-10", "QST-13")
-@pytest.mark.parametrize("transport", [over_stdio, over_http])
+@pytest.mark.parametrize("transport", thinned([over_stdio, over_http]))
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 async def test_a_question_of_every_kind_reaches_the_user_and_its_answer_the_server(
     home: Home, user: User, transport: Any, client_era: str, server_era: str
@@ -172,7 +173,7 @@ async def test_several_rounds_and_several_questions_at_once(
 
 
 @pytest.mark.requirement("NTF-20", "NTF-21", "NTF-23")
-@pytest.mark.parametrize("transport", [over_stdio, over_http])
+@pytest.mark.parametrize("transport", thinned([over_stdio, over_http]))
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 async def test_log_messages_reach_the_client_of_the_call_with_the_servers_name(
     home: Home, user: User, transport: Any, client_era: str, server_era: str

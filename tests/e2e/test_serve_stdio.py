@@ -174,6 +174,7 @@ async def test_signal_ends_it_and_its_children(home: Home, number: signal.Signal
     await eventually(lambda: not is_running(child))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-3")
 async def test_a_second_signal_ends_it_at_once_and_its_children_soon(home: Home) -> None:
     home.write({"stubborn": fault_entry("stubborn")})

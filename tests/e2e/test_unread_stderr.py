@@ -21,6 +21,7 @@ import httpx2
 import pytest
 
 from tests.e2e.serving import Home, fault_entry, listening_at
+from tests.kinds import thinned
 from tests.servers.programs import eventually
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call
 
@@ -83,10 +84,14 @@ def close_stdin(process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.requirement("SRV-42")
 @pytest.mark.parametrize(
     ("tool", "end"),
-    [
-        pytest.param("good:echo", close_stdin, id="EOF"),
-        pytest.param(UNKNOWN, lambda process: process.send_signal(signal.SIGTERM), id="SIGTERM"),
-    ],
+    thinned(
+        [
+            pytest.param("good:echo", close_stdin, id="EOF"),
+            pytest.param(
+                UNKNOWN, lambda process: process.send_signal(signal.SIGTERM), id="SIGTERM"
+            ),
+        ]
+    ),
 )
 async def test_a_client_on_stdio_that_reads_no_stderr_is_answered_and_can_end_it(
     home: Home, tool: str, end: Callable[[subprocess.Popen[bytes]], None]
@@ -100,6 +105,7 @@ async def test_a_client_on_stdio_that_reads_no_stderr_is_answered_and_can_end_it
         assert await within(60, process.wait) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-42")
 async def test_clients_over_http_are_answered_while_nobody_reads_stderr(home: Home) -> None:
     async with gateway(home, "--http", "127.0.0.1:0") as process:
@@ -121,6 +127,7 @@ async def test_clients_over_http_are_answered_while_nobody_reads_stderr(home: Ho
         assert await within(60, process.wait) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-42")
 async def test_who_reads_late_reads_how_many_lines_are_missing_and_the_file_has_all(
     home: Home, monkeypatch: pytest.MonkeyPatch
@@ -156,6 +163,7 @@ def calls_in(log: Path) -> list[bytes]:
     return [line for line in log.read_bytes().splitlines() if b"event_log: Call of" in line]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("SRV-42")
 @pytest.mark.parametrize("kind", ["a named pipe", "stderr"])
 async def test_a_log_file_that_is_a_pipe_nobody_reads_holds_nothing_up(
@@ -180,7 +188,12 @@ async def test_a_log_file_that_is_a_pipe_nobody_reads_holds_nothing_up(
 @pytest.mark.requirement("SRV-42")
 @pytest.mark.parametrize(
     ("options", "code"),
-    [pytest.param((), 0, id="stdio"), pytest.param(("--http", "localhost:{port}"), 2, id="http")],
+    thinned(
+        [
+            pytest.param((), 0, id="stdio"),
+            pytest.param(("--http", "localhost:{port}"), 2, id="http"),
+        ]
+    ),
 )
 async def test_a_stderr_that_was_full_before_holds_up_neither_beginning_nor_end(
     home: Home, options: tuple[str, ...], code: int

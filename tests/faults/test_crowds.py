@@ -107,7 +107,7 @@ async def test_callers_of_an_address_who_go_away_leave_their_places_to_others() 
     assert (after.stats.users, after.stats.queued, after.state) == (0, 0, ServerState.READY)
 
 
-@pytest.mark.landing
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-22")
 async def test_a_server_that_dies_again_and_again_leaves_nothing_behind() -> None:
     now = 0.0

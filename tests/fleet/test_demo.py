@@ -13,7 +13,7 @@ from tests import postgres
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.landing
+@pytest.mark.thorough
 @pytest.mark.requirement("FLT-50")
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(postgres.missing()), reason=postgres.missing())

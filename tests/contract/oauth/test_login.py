@@ -492,6 +492,7 @@ async def test_a_logout_revokes_and_deletes(
         assert (again.deleted, again.revoked) == (0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-8")
 @pytest.mark.parametrize("revocation", [None, "http://127.0.0.1:9/revoke"])
 async def test_a_login_that_cannot_be_revoked_is_deleted_and_that_is_said(

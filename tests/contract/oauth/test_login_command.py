@@ -141,6 +141,7 @@ def test_the_command_ends_when_nobody_comes(terminal: Terminal) -> None:
     assert "it was not completed in the browser" in late.err
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-4")
 def test_an_interrupted_login_ends(world: OAuthWorld, tmp_path: Path) -> None:
     where = ["--config", str(world.config(tmp_path)), "--data-dir", str(tmp_path / "data")]
@@ -189,6 +190,7 @@ def leaks(secrets: Sequence[str], outputs: Mapping[str, bytes]) -> list[str]:
     return [name for name, data in outputs.items() if any(trace in data for trace in traces)]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-24", "HEA-15")
 @pytest.mark.anyio
 async def test_no_file_log_error_event_or_output_holds_a_part_of_a_token(

@@ -123,6 +123,7 @@ anyio.run(main, *sys.argv[1:4])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("AUT-12")
 async def test_two_processes_never_spend_one_refresh_token_twice(
     engine_of: OpenEngine, world: OAuthWorld, tmp_path: Path

@@ -20,6 +20,7 @@ from discovery_engine.errors import (
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import connection_fingerprint
+from tests.kinds import thinned
 from tests.servers.programs import (
     Eras,
     call,
@@ -385,7 +386,7 @@ async def test_an_address_is_greeted_once_for_a_listing_and_a_call(session: str)
     assert of_others == ("1" if session == "shared" else "2")
 
 
-@pytest.mark.parametrize("mode", ["sse", "sse_hangs"])
+@pytest.mark.parametrize("mode", thinned(["sse", "sse_hangs"]))
 @pytest.mark.requirement("UPS-10")
 async def test_auto_falls_back_to_sse_and_remembers_it(mode: str) -> None:
     with http_server(mode) as url:

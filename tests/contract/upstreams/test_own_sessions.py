@@ -66,6 +66,7 @@ async def test_all_servers_together_have_so_many_and_no_more() -> None:
     assert "server.maxOwnSessions" in refused.value.hint
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-68")
 async def test_clients_that_come_and_go_never_have_more_programs_than_places() -> None:
     stubborn = fault_server("stubborn", session="per_client", limits=Limits(sessions=2))

@@ -221,6 +221,7 @@ async def test_who_waits_for_a_server_takes_no_slot_from_the_others() -> None:
     assert answer == '{"text": "hi"}'
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("UPS-15")
 async def test_a_call_that_tells_of_its_progress_gets_more_time(tmp_path: Path) -> None:
     silent = fault_server("hang_call", name="silent", timeouts=Timeouts(call=0.3))

@@ -303,6 +303,7 @@ async def test_two_failures_in_a_row_do_not_end_a_task() -> None:
         assert text_of(await work(opened, task_server("hiccups"))) == "{}"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-4", "TSK-9")
 async def test_a_server_that_answers_no_request_for_its_task_is_given_up() -> None:
     server = task_server("silent", timeouts=Timeouts(call=1.0))
@@ -383,6 +384,7 @@ async def handed(opened: Upstreams, server: ServerSettings, tool: str, **given: 
     return opened.tasks.get(result["taskId"], owner="ann")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-22")
 async def test_a_remote_server_has_its_tasks_in_its_next_session_too() -> None:
     with http_server("http", program="tasks_http_server.py") as address:
@@ -425,6 +427,7 @@ async def test_an_idle_session_stays_open_for_a_task_that_was_handed_out() -> No
         await eventually(lambda: "tasks" not in opened.sessions())
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("TSK-22")
 async def test_a_remote_server_that_is_gone_is_not_tried_at_each_request_for_its_task() -> None:
     async with upstreams() as opened:

@@ -22,16 +22,18 @@ from tests.unit.test_errors import ERRORS
 PACKAGES = (discovery_engine, discovery_server, discovery_cli)
 FAMILY = {code.partition("_")[0] for code in CODES if "_" in code}
 CODE = re.compile(rf"(?:{'|'.join(sorted(FAMILY))})_[A-Z_]+")
+QUOTED = re.compile(r'"[A-Z_]{3,}"')
 NAMES = {"SOURCE_TYPES"}  # of variables, in an `__all__`
 CAUGHT_ONLY = {"DISCOVERY_ERROR", "NOT_FOUND", "DISABLED"}
 
 
 def constants() -> Iterator[str]:
-    """Every text that the product writes down, but for the table itself and variables' names."""
+    """The texts of files that write down one like a code, but for the table itself."""
     for package in PACKAGES:
         for file in Path(package.__path__[0]).rglob("*.py"):
-            if str(file) != codes.__file__:
-                for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            text = file.read_text("utf-8")
+            if str(file) != codes.__file__ and QUOTED.search(text):
+                for node in ast.walk(ast.parse(text)):
                     if isinstance(node, ast.Constant) and isinstance(node.value, str):
                         yield node.value
 

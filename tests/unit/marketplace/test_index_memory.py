@@ -23,6 +23,7 @@ def entries() -> Iterator[IndexedEntry]:
         yield IndexedEntry(number, "a", [f"acme/server-{number}", f"server {number}"], terms)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("MKT-67")
 def test_what_an_index_is_made_of_is_never_held_as_a_whole() -> None:
     lexicon = entry_lexicon()

@@ -150,6 +150,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("OWN-23")
 def test_the_work_for_many_servers_grows_with_their_number(tmp_path: Path) -> None:
     settings = make_settings(path=PATH)

@@ -88,6 +88,7 @@ def test_harmless_mentions_are_no_finding(description: str, server: str) -> None
     assert scan(tool, Neighbours.of([tool, other])) == ()
 
 
+@pytest.mark.thorough
 def test_ten_thousand_names_are_compared() -> None:
     tools = [make_tool(f"get_record_{at}", f"server-{at % 50}") for at in range(10_000)]
     names = Names.of(tools)

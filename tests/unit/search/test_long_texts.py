@@ -42,6 +42,7 @@ def index(text: str) -> object:
     return build_searcher(make_catalog(make_part("a", tool)), SearchSettings())
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("REL-32")
 @rows("work", [search, index])
 @rows("text", TEXTS)

@@ -214,6 +214,7 @@ def test_a_question_that_nests_too_deeply_is_refused() -> None:
         presented("elicitation/create", form("m", requestedSchema=deep), MODERN)
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("QST-54")
 @rows("text", ["\u200b\u202ea", "\x1b[31mred ", "\tline\r\n", "words and words "])
 def test_a_long_question_is_cleaned_in_steps_to_the_same_text(

@@ -21,6 +21,7 @@ def calls_for(entries: int) -> int:
     return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("CFG-13")
 def test_a_file_of_one_line_takes_time_that_grows_with_its_length_only() -> None:
     calls_for(1)  # loads what is loaded once

@@ -78,6 +78,7 @@ def base(tmp_path: Path) -> Path:
     return base_in(tmp_path / "base")
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("EMB-32")
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot fork")
 @pytest.mark.parametrize("size", [0.1, 0.2], ids=["the same model", "another model"])
