@@ -43,11 +43,11 @@ ifneq ($(COVERAGE),)
 		--fail-under=$(LEAST_COVERED)
 endif
 
-newest: ## run every test with the newest releases of everything of Python, in a clone: .newest
+newest: ## run `make test` with the newest releases of everything of Python, in a clone: .newest
 	@rm -rf .newest
 	@git clone --quiet . .newest
 	@rm -rf .newest/constraints && : > .newest/constraints.txt
-	@$(MAKE) -C .newest test-all
+	@$(MAKE) -C .newest test
 
 constraints: $(READY) ## take the versions of the last `make newest` into constraints.txt
 	@$(BIN)/python scripts/constraints.py .newest
