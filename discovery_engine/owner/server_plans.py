@@ -309,10 +309,11 @@ def plan_switch(
     verb: Verb = "enable" if is_wanted else "disable"
     key = switched_as(server, settings.path)
     is_own = server.source == OWN_SOURCE
-    if to == "file" and not (is_own or _may_be_copied(server)):
+    may_be_copied = _may_be_copied(settings, server)
+    if to == "file" and not (is_own or may_be_copied):
         raise refusal(server.name, f"it stands in no file of yours, but in {server.source}")
     in_file = is_own and to != "registry"
-    if to != "registry" and settings.path and _may_be_copied(server):
+    if to != "registry" and settings.path and may_be_copied:
         if server.enabled is is_wanted:
             return ServerPlan(verb, server.name, "file")
         return plan_copy(settings, verb, server, replace(server, enabled=is_wanted))
@@ -330,9 +331,11 @@ def plan_switch(
     return _switched(verb, server, {key: is_wanted})
 
 
-def _may_be_copied(server: ServerSettings) -> bool:
-    """Whether it can be copied unseen: what runs of a copy is approved by that."""
-    return server.is_sourced and not server.is_untrusted_origin and server.problem is None
+def _may_be_copied(settings: Settings, server: ServerSettings) -> bool:
+    """Whether it can be copied, and unseen: what runs of a copy is approved by that."""
+    if not server.is_sourced or server.is_untrusted_origin:
+        return False
+    return isinstance(own_copy(settings, server), ImportCandidate)
 
 
 def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:

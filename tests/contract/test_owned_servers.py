@@ -792,6 +792,22 @@ async def test_with_the_registry_as_its_place_a_server_stays_in_its_clients_file
         assert (await engine.servers.get("post")).source == "gemini-cli"
         assert state(engine, "post") is not ServerState.DISABLED
 
+        await engine.servers.disable("post")
+        assert folder.config.read_text().count("pattern: wipe") == 1
+
+
+@pytest.mark.requirement("OWN-14")
+async def test_a_server_that_cannot_be_copied_is_switched_off_in_the_registry(
+    folder: Folder,
+) -> None:
+    theirs = folder.path / "cursor.json"
+    entry = {"command": "true", "env": {"PRIVATE_KEY": "-----BEGIN\nx\n-----END"}}
+    theirs.write_text(json.dumps({"mcpServers": {"pem": entry}}))
+    folder.write(sources=[{"type": "cursor", "path": str(theirs)}])
+    async with folder.open() as engine:
+        assert (await engine.servers.disable("pem")).where == "registry"
+        assert state(engine, "pem") is ServerState.DISABLED
+
 
 @pytest.mark.requirement("OWN-24", "TRU-16")
 async def test_a_server_of_a_clients_file_becomes_an_own_one_once_it_is_changed(

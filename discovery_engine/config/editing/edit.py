@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine._util.files import replace_file
@@ -29,6 +30,7 @@ from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.model.schema import MODELINE, SCHEMA_FILE, json_schema
 from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
@@ -127,12 +129,13 @@ def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[R
     """
     before = _content(path)
     text = MODELINE + "\n" if before is None else _decoded(path, before)
-    there = {server.name.casefold() for server in _settings(path, text).servers}
+    known = _settings(path, text)
+    there = {server.name.casefold() for server in known.servers}
     for server in servers:
         if server.name.casefold() in there:
             raise _error(path, f"there is a server {server.name!r} already", "remove it first")
         there.add(server.name.casefold())
-    after = yaml_text.with_servers(text, servers, rules)
+    after = yaml_text.with_servers(text, servers, _new_rules(known, rules))
     return _edit(path, before, after, has_schema=before is None)
 
 
@@ -170,6 +173,16 @@ def disable_server(path: Path, name: str) -> Edit:
         ConfigurationError: If the file has no such entry, or does not load.
     """
     return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, False))
+
+
+def _new_rules(known: Settings, rules: Iterable[Rule]) -> list[Rule]:
+    """Those that the file does not have yet, each once."""
+    there = [replace(one, origin=Origin("")) for one in known.tool_rules]
+    new: list[Rule] = []
+    for rule in (replace(one, origin=Origin("")) for one in rules):
+        if rule not in there and rule not in new:
+            new.append(rule)
+    return new
 
 
 def _edit_entry(path: Path, name: str, change: Callable[[str, ServerSettings], str | None]) -> Edit:

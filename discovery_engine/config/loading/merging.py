@@ -95,16 +95,26 @@ class _ServerIndex:
     def without_replaced(self, result: SourceResult) -> SourceResult:
         """The servers of a source, without those that an own one replaces.
 
-        Which one that is depends on what it would be called without its copy.
+        Which one that is depends on what it would be called without its copy, or was called when
+        that was made and another server had the name.
         """
         gone = set()
         for server in result.servers:
             own = {name for source, name in self._copies if source == server.source}
             name = unique_name(server.name, server.source, self._names - own)
-            if copy := self._copies.pop((server.source, name.casefold()), None):
+            key = (server.source, name.casefold())
+            if copy := self._copies.pop(key, None) or self._renamed_copy(server):
                 self._add_twin(server, copy.name)
                 gone.add(server.name)
         return result.without(frozenset(gone))
+
+    def _renamed_copy(self, server: ServerSettings) -> ServerSettings | None:
+        name = unique_name(server.name, server.source, {server.name.casefold()})
+        key = (server.source, name.casefold())
+        copy = self._copies.get(key)
+        if copy is None or self._endpoint(copy) != self._endpoint(server):
+            return None
+        return self._copies.pop(key)
 
     def without_duplicates(
         self, result: SourceResult

@@ -67,6 +67,14 @@ def test_a_taken_name_gets_the_source_behind_it() -> None:
 
 
 @pytest.mark.requirement("CFG-37")
+def test_a_copy_holds_although_the_server_whose_name_came_first_is_gone() -> None:
+    own = replace(started("git@zed", "b", source=OWN_SOURCE), replaces="zed", enabled=False)
+    entry = with_env(started("git", "b", source="zed"), T="another")
+
+    assert names(merge(Settings(servers=(own,)), [SourceResult((entry,))], NO_SECRETS)) == [own.name]
+
+
+@pytest.mark.requirement("CFG-37")
 @rows(
     ("own", "left"),
     [
