@@ -86,6 +86,12 @@ def confirm(question: str, *, yes: bool) -> bool:
     return click.confirm(question, default=True, err=True)
 
 
+def typed_value(question: str) -> str:
+    """What is typed is not shown."""
+    value: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
+    return value
+
+
 def say_files(output: Output, files: Iterable[ClientFile]) -> None:
     for file in files:
         output.say(f"  {file.label}: {file.path}")

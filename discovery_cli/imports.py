@@ -61,7 +61,10 @@ def show_plan(output: Output, plan: ImportPlan) -> None:
 
 def say_variables(output: Output, plan: ImportPlan) -> None:
     if names := plan.variables:
-        output.say(f"set {', '.join(names)}: secrets are referred to, and were not copied")
+        output.say(
+            f"set {', '.join(names)}: secrets are referred to, and were not copied;"
+            " `discovery secrets set` asks for them"
+        )
 
 
 def _about(candidate: ImportCandidate) -> str:

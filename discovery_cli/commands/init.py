@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
@@ -55,7 +55,7 @@ def command(
     they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
     printed at the end, with absolute paths.
     """
-    from discovery_cli import client_files
+    from discovery_cli import client_files, missing_values
     from discovery_cli.client_entries import client_entry, needs_of
     from discovery_engine.config.editing.edit import new_file
     from discovery_engine.config.editing.template import first_configuration
@@ -83,6 +83,9 @@ def command(
         at, data_dir = invocation.clock(), invocation.data_dir
         approve_file(target, only=None, environ=os.environ, data_dir=data_dir, at=at)
     needs = needs_of(load_settings(target.absolute()), os.environ) if writes else None
+    if needs and needs.unset and client_files.may_ask() and not (yes or output.as_json):
+        missing_values.ask_for(replace(invocation, config=str(target)))
+        needs = needs_of(load_settings(target.absolute()), os.environ)
     if output.as_json:
         types = [source.type for source in sources]
         form = {"path": str(target), "written": writes, "sources": types, "text": text}
@@ -148,7 +151,7 @@ def _next_steps(target: Path, needs: Needs, *, is_global: bool) -> Iterator[str]
         yield f"next: `discovery trust` approves what comes from a project's file: {whose}"
     if needs.unset:
         words = " ".join(f"{name}=…" for name in needs.unset)
-        yield f"next: `export {words}`, which your servers refer to"
+        yield f"next: `discovery secrets set` asks for what your servers refer to; or `export {words}`"
     yield "next: `discovery list` connects and shows the servers, `discovery search` finds tools"
     if not is_global:
         yield "it is used in this folder; `discovery init --global` writes one for every folder"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.client_files import may_ask
+from discovery_cli.client_files import may_ask, typed_value
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
@@ -42,10 +42,14 @@ def command() -> None:
 
 
 @command.command("set")
-@click.argument("name")
+@click.argument("name", required=False)
 @pass_invocation
-def set_(invocation: Invocation, name: str) -> None:
+def set_(invocation: Invocation, name: str | None) -> None:
     """Store a secret for `${secret:NAME}`, encrypted.
+
+    Without NAME you are asked for every value that a server waits for: secrets, and variables that
+    are not set. In the entry of that server a reference to the stored secret takes the place of the
+    variable; an entry of another client's file is copied into discovery.yaml for that.
 
     The value is asked for in the terminal, and not shown; without a terminal it is read from stdin.
     SERVER/NAME is a secret of one server: no other entry may refer to it. A server that waits for
@@ -53,9 +57,19 @@ def set_(invocation: Invocation, name: str) -> None:
     started or connected the next time.
 
     \b
+      discovery secrets set
       discovery secrets set GITHUB_TOKEN
       pass show jira | discovery secrets set jira/TOKEN
     """  # noqa: D301 - click wants the character itself
+    if name is None:
+        from discovery_cli import missing_values
+
+        if not may_ask() or invocation.as_json:
+            hint = "`discovery secrets set NAME` reads a value from stdin"
+            raise click.UsageError(f"there is no terminal to ask on; {hint}")
+        if not missing_values.ask_for(invocation, lists=True):
+            invocation.output.say("no server waits for a value")
+        return
     if not is_secret_name(name):
         raise InvalidSecretError.name()
     secrets = owner_secrets(invocation)
@@ -227,10 +241,7 @@ def _is_agreed(used: Collection[str], *, yes: bool) -> bool:
 def _value(name: str) -> str:
     """From the terminal, where it is not shown, or from stdin, without one newline at its end."""
     if sys.stdin.isatty():
-        value: str = click.prompt(
-            f"value of {name}", hide_input=True, err=True, default="", show_default=False
-        )
-        return value
+        return typed_value(f"value of {name}")
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 

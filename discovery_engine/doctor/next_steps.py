@@ -38,7 +38,8 @@ def next_command(server: ServerReport) -> str:
 def advice(server: ServerReport) -> str:
     """The first step, and the command to try the server afterwards."""
     hint, again = server.hint, _trial(server)
-    if not again or "`discovery " in hint:
+    is_whole = "`discovery " in hint and "`export " not in hint
+    if not again or is_whole:
         return hint
     if hint:
         return f"{hint}; then `{again}`"

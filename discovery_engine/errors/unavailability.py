@@ -130,11 +130,17 @@ class NeedsConfigError(UnavailableError):
 
 def _way_to_set(missing: Sequence[MissingValue]) -> str:
     names = dict.fromkeys(one.reference for one in missing if one.is_variable)
-    ways = [f"`export {' '.join(f'{name}=…' for name in names)}` where discovery is started"]
     secrets = dict.fromkeys(one.reference for one in missing if one.is_secret)
-    commands = [f"`discovery secrets set {name.removeprefix('secret:')}`" for name in secrets]
-    if found := (ways if names else []) + commands:
-        return "; ".join(found)
+    if names:
+        variables = " ".join(f"{name}=…" for name in names)
+        asked = "it" if len(names) + len(secrets) == 1 else "them"
+        return (
+            f"`discovery secrets set` asks for {asked}; or `export {variables}` where discovery is"
+            " started"
+        )
+    if secrets:
+        commands = (f"`discovery secrets set {name.removeprefix('secret:')}`" for name in secrets)
+        return "; ".join(commands)
     return f"give {missing[0].field} a value" if missing else ""
 
 

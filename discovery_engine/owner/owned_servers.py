@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.merge_patch import merge_patch
 from discovery_engine.config.files.location import FILE_NAME
@@ -22,6 +23,7 @@ from discovery_engine.errors import ConfigurationError, ServerNotFoundError
 from discovery_engine.installer.installed_packages import installed_packages, with_packages
 from discovery_engine.installer.run_packages import with_run_packages
 from discovery_engine.owner.engine_protocol import EngineProtocol
+from discovery_engine.owner.missing_values import missing_values, with_values
 from discovery_engine.owner.plan_warnings import with_warnings
 from discovery_engine.owner.plan_writer import PlanWriter
 from discovery_engine.owner.server_export import ExportClient, ServerExport, export_server
@@ -45,6 +47,7 @@ from discovery_engine.owner.server_search import chosen
 from discovery_engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, setup_path
 from discovery_engine.registry.server_records import PackagePin, RegisteredServer, ServerOrigin
 from discovery_engine.runtime.registered_servers import Registrations, registrations
+from discovery_engine.upstream.state import ServerState
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -96,6 +99,7 @@ class OwnedServers:
     ) -> None:
         self._host = host
         self._store = store
+        self._secrets = secrets
         self._environ = environ
         self._clock = clock
         self._data = data
@@ -304,6 +308,39 @@ class OwnedServers:
         return await self.plan_update(
             name, entry, package=record.package if runs_the_same else None
         )
+
+    async def missing(self, name: str) -> Mapping[str, str]:
+        """What the entry of a server refers to and nothing gives, each with its place there.
+
+        Variables and stored secrets, such as `{"TOKEN": "env.TOKEN", "secret:KEY": "args.1"}`. None
+        of a server that waits for approval.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+        """
+        await self._settings()
+        server = self._host.view.server_settings(name)
+        if self._host.view.server(server.name).state is ServerState.UNTRUSTED:
+            return {}
+        return await anyio.to_thread.run_sync(missing_values, server, self._secrets)
+
+    async def plan_values(self, name: str, values: Mapping[str, str]) -> ServerPlan:
+        """Values for what is `missing`: stored as secrets, to which the entry then refers.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If one of them is not missing, or the entry cannot be changed.
+        """
+        missing, server = await self.missing(name), self._host.view.server_settings(name)
+        if unknown := [address for address in values if address not in missing]:
+            raise refusal(server.name, f"no value is missing for {', '.join(unknown)}")
+        given = with_values(server, values)
+        before, after = serialize_server(server), serialize_server(given.server)
+        changes = {key: value for key, value in after.items() if value != before.get(key)}
+        place: Target = "registry" if server.is_registered else "file"
+        unchanged = ServerPlan("update", server.name, place)
+        plan = await self.plan_change(server.name, changes) if changes else unchanged
+        return replace(plan, secrets={**plan.secrets, **given.values})
 
     async def plan_remove(self, name: str) -> ServerPlan:
         """What `remove` would do.

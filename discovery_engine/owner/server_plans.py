@@ -72,7 +72,8 @@ class ServerPlan(Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
-        return not (self.saved or self.dropped or self.switches or (self.edit and self.diff))
+        is_edited = bool(self.edit and self.diff)
+        return not (self.saved or self.dropped or self.switches or self.secrets or is_edited)
 
 
 def plan_in_file(

@@ -127,6 +127,16 @@ def references_in(text: str) -> tuple[Reference, ...]:
         return ()
 
 
+def with_addresses(text: str, addresses: Mapping[str, str]) -> str:
+    """The text with other references in place of some; both are `Reference.address`."""
+
+    def written(token: re.Match[str]) -> str:
+        address = addresses.get(token.group("inner") or "")
+        return token.group() if address is None else f"${{{address}}}"
+
+    return _TOKENS.sub(written, text)
+
+
 def redact_literals(text: str) -> str:
     """The text with its references as written and everything else hidden."""
     try:

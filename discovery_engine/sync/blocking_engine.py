@@ -109,6 +109,8 @@ class SyncServers(_OnLoop):
     require_free = verb(OwnedServers.require_free)
     plan_update = verb(OwnedServers.plan_update)
     plan_change = verb(OwnedServers.plan_change)
+    missing = verb(OwnedServers.missing)
+    plan_values = verb(OwnedServers.plan_values)
     plan_remove = verb(OwnedServers.plan_remove)
     plan_switch = verb(OwnedServers.plan_switch)
     plan_sync = verb(OwnedServers.plan_sync)

@@ -80,6 +80,20 @@ class RemoveServer(Struct, frozen=True, forbid_unknown_fields=True):
     digest: Digest
 
 
+class MissingValues(Struct, frozen=True):
+    missing: Annotated[
+        dict[str, str],
+        Meta(description="Where its entry refers to it, by variable, or `secret:` and a name."),
+    ]
+
+
+class GivenValues(Struct, frozen=True, forbid_unknown_fields=True):
+    values: Annotated[
+        dict[str, Annotated[str, Meta(min_length=1, max_length=64 * 1024)]],
+        Meta(min_length=1, description="By the names of what is missing."),
+    ]
+
+
 class SetupFile(Struct, frozen=True, forbid_unknown_fields=True):
     path: _Path = None
 
@@ -117,6 +131,15 @@ async def change_server(request: ApiRequest[ChangeServer]) -> JSONObject:
     plan = await _change(request)
     require_shown(_shown(request, plan), request.asked.digest, f"changing {plan.name!r}")
     return await _applied(request, plan)
+
+
+async def missing_values(request: ApiRequest[Nothing]) -> MissingValues:
+    return MissingValues(dict(await request.owner.servers.missing(request.path["server"])))
+
+
+async def give_values(request: ApiRequest[GivenValues]) -> JSONObject:
+    named, values = request.path["server"], request.asked.values
+    return await _applied(request, await request.owner.servers.plan_values(named, values))
 
 
 async def plan_removal(request: ApiRequest[Nothing]) -> JSONObject:
@@ -233,6 +256,22 @@ ROUTES = (
         "Change a server as shown, and approve what it runs",
         change_server,
         ChangeServer,
+        scope="admin",
+    ),
+    ApiRoute(
+        "GET",
+        f"{_ONE}/values",
+        "List what the entry of a server refers to and nothing gives",
+        missing_values,
+        answer=MissingValues,
+        scope="admin",
+    ),
+    ApiRoute(
+        "PUT",
+        f"{_ONE}/values",
+        "Store missing values of a server as secrets that its entry refers to",
+        give_values,
+        GivenValues,
         scope="admin",
     ),
     ApiRoute(

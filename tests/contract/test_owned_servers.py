@@ -832,6 +832,48 @@ async def test_a_server_of_a_clients_file_becomes_an_own_one_once_it_is_changed(
         assert names(engine) == ["idle", "other", "post"]
 
 
+@pytest.mark.requirement("OWN-25")
+async def test_a_missing_value_is_stored_and_the_entry_refers_to_it_wherever_that_stands(
+    folder: Folder, told: Told
+) -> None:
+    entry = {**started(told), "env": {"A": "${GIVEN}", "B": "$${MISSED} x ${MISSED}"}}
+    theirs = folder.path / "cursor.json"
+    client = {**entry, "env": {"A": "${env:GIVEN}", "B": "${env:MISSED}"}}
+    theirs.write_text(json.dumps({"mcpServers": {"theirs": client}}))
+    theirs_before = theirs.read_bytes()
+    folder.config.write_text(
+        json.dumps(
+            {
+                "sources": [{"type": "cursor", "path": str(theirs)}],
+                "servers": {"mine": {**entry, "env": {"A": "${secret:KEY}", **entry["env"]}}},
+            }
+        )
+    )
+    environ = {"GIVEN": "here", "PATH": "/bin"}
+    async with open_engine(folder.config, data_dir=folder.data, environ=environ) as engine:
+        await engine.servers.add("ours", {**entry, "cwd": str(folder.path)}, to="registry")
+        assert await engine.servers.missing("theirs") == {"MISSED": "env.B"}
+        with pytest.raises(ConfigurationError, match="GIVEN"):
+            await engine.servers.plan_values("mine", {"GIVEN": "no"})
+
+        for name in ("mine", "ours", "theirs"):
+            values = {address: TOKEN for address in await engine.servers.missing(name)}
+            plan = await engine.servers.plan_values(name, values)
+            assert TOKEN not in plan.diff
+            await engine.servers.apply(plan)
+            assert await engine.servers.missing(name) == {}
+            assert engine.secrets.get(f"{name}/MISSED") == TOKEN
+        await engine.refresh()
+        assert {str(server.state) for server in engine.view.servers()} == {"ready"}
+        assert (await engine.servers.get("theirs")).source == "discovery.yaml"
+        assert (await engine.servers.get("ours")).source == "registry"
+
+    text = folder.config.read_text()
+    assert "$${MISSED} x ${secret:mine/MISSED}" in text
+    assert TOKEN not in text
+    assert theirs.read_bytes() == theirs_before
+
+
 @pytest.mark.requirement("OWN-12")
 @pytest.mark.parametrize("to", ["registry", "file"])
 async def test_overrides_that_others_wrote_are_approved_by_nobody_who_was_not_shown_them(

@@ -115,6 +115,23 @@ def test_a_value_that_is_typed_is_not_shown(discovery: Discovery) -> None:
     assert VALUE not in typed.shown
 
 
+@pytest.mark.requirement("OWN-25")
+def test_values_that_servers_wait_for_are_asked_for_at_a_terminal_alone(
+    discovery: Discovery,
+) -> None:
+    seen = configure(discovery, "${NOBODY_SET}")
+
+    refused = discovery("secrets", "set", stdin=VALUE + "\n")
+    typed = discovery.at_terminal(
+        "secrets", "set", typed=VALUE + "\n", after="value of NOBODY_SET for listens"
+    )
+
+    assert (refused.code, typed.code, seen()) == (2, 0, VALUE)
+    assert VALUE not in typed.shown
+    assert "${secret:listens/NOBODY_SET}" in (discovery.home / "discovery.yaml").read_text()
+    assert "no server waits for a value" in discovery.at_terminal("secrets", "set").shown
+
+
 @pytest.mark.requirement("SEC-1")
 def test_a_secret_that_is_not_stored_is_named_with_the_command_that_stores_it(
     discovery: Discovery,

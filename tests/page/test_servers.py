@@ -202,7 +202,7 @@ def test_the_list_has_reasons_alone_and_counts_the_tools_that_cannot_be_used(
     home: Home, chromium: Browser
 ) -> None:
     write(home)
-    tools = [{"name": "look", "inputSchema": {"type": "object"}}, {"name": "broken"}]
+    tools = [{"name": "look", "inputSchema": {"type": "object"}}, {"name": 7}]
     told = {"instructions": "Instructions of its own.", "pages": [tools]}
     (home.folder / "told.json").write_text(json.dumps(told), "utf-8")
     with gateway(home) as served, served.opened(chromium) as opened:

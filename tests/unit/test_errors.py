@@ -268,7 +268,7 @@ ERRORS = [
             "server 'a' is unavailable: headers.Key: ${secret:KEY} is not stored; "
             "env.TOKEN: ${TOKEN} is not set"
         ),
-        "`export TOKEN=…` where discovery is started; `discovery secrets set KEY`",
+        "`discovery secrets set` asks for them; or `export TOKEN=…` where discovery is started",
     ),
     (
         UnavailableError("github", FailureKind.REFUSED, "nobody listens", hint="start it"),
@@ -278,7 +278,7 @@ ERRORS = [
     (
         NeedsConfigError("github", [MISSING, REFERRED], Origin("/d.yaml", 3, 5)),
         "server 'github' is unavailable: env.TOKEN: ${TOKEN} is not set; args.0: its file is gone",
-        "`export TOKEN=…` where discovery is started",
+        "`discovery secrets set` asks for it; or `export TOKEN=…` where discovery is started",
     ),
     (
         NeedsAuthError("github", "it answered 401"),

@@ -306,7 +306,7 @@ class Watched(FakeEngine):
         (find_error("no-such-program"), "discovery health git"),
         (
             NeedsConfigError("git", [MissingValue("env.T", "NOPE", "${NOPE} is not set")], NOWHERE),
-            "export NOPE=…",
+            "discovery secrets set",
         ),
         (UnavailableError("git", FailureKind.EXITED, "it exited"), "discovery health git"),
         (NeedsAuthError("git", "HTTP 401"), "discovery health git"),

@@ -166,7 +166,8 @@ def test_init_names_what_its_servers_need_and_shows_no_value(
     assert (
         "next: `discovery trust` approves what comes from a project's file: shared" in done.stderr
     )
-    assert "next: `export UNSET=… OTHER=…`, which your servers refer to" in done.stderr
+    assert "next: `discovery secrets set` asks for what your servers refer to" in done.stderr
+    assert "`export UNSET=… OTHER=…`" in done.stderr
     assert "beside PATH, with their values: SET, UNSET, OTHER" in done.stderr
     assert "a-secret-value" not in done.stderr + done.stdout
     assert form["needs"] == {

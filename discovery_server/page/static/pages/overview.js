@@ -60,7 +60,7 @@ function Mend({ server }) {
   const path = `#/servers/${part(server.name)}`;
   const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
   return html`<p class="bar"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
-    ${/\$\{secret:/.test(server.reason) && html`<a href=${`${path}/secrets`}>Give its secrets</a>`}
+    ${/\$\{/.test(server.reason) && html`<a href=${`${path}/secrets`}>Give its values</a>`}
     ${OWN.includes(server.source) && html`<a href=${`${path}/configuration/change`}>Change its entry</a>`}
     ${server.status === "failing" && server.stderr && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
     <span role="status">${report && !report.success && "Tried just now; no change."}</span></p>

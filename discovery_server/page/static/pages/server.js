@@ -55,6 +55,7 @@ function StateTab({ server: name }) {
           <button type="button" onClick=${check} disabled=${isChecking}>${isChecking ? "Checking …" : "Check"}</button>
           ${health.session?.pid && html`<${Confirmed} label="Restart …" question=${`Restart ${name}?`} verb="Restart it" act=${async () => { await post(`${path}/restart`); again(); }}>
             <p>Calls that run now end first. What the server keeps in memory is lost.</p><//>`}`}
+        ${health.status === "needs_config" && html`<a href="#${path}/secrets">Give its values</a>`}
         ${health.code && health.source !== TRANSIENT && html`<a href="#${path}/configuration/change">Change its entry</a>`}
         <a href="#/logs?${new URLSearchParams({ server: name })}">Its log</a>
       </div>

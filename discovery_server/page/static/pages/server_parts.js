@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
 import { follow, isCall, reloads, revision, servers } from "../live.js";
+import { Plan } from "../plan.js";
 import { ChangedServer, RemovedServer } from "../server_entry.js";
 import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
 
@@ -70,39 +71,47 @@ export function Configuration({ server, isChanging }) {
   </div>`;
 }
 
-/** The secrets that its entry refers to, and those stored for it; values go in, and never come out. */
+/** The secrets that its entry refers to, those stored for it, and variables without a value; values go in, and never come out. */
 export function Secrets({ server }) {
   const [turn, setTurn] = useState(0);
+  const [lacking, lackingError] = useLoaded(async (signal) => (await get(`/servers/${part(server)}/values`, {}, signal)).missing, [server], [revision.value, turn]);
   const [found, error] = useLoaded((signal) => get("/secrets", {}, signal), [], [turn]);
   const [entry, entryError] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value]);
   const [name, setName] = useState("");
   const [value, setValue] = useState("");
   const [save, isSaving, saveError, saved] = useAction(async () => {
     const stored = name.trim();
-    await put(`/secrets/${stored.split("/").map(part).join("/")}`, { value });
+    const isVariable = stored in (lacking || {});
+    const plan = isVariable && await put(`/servers/${part(server)}/values`, { values: { [stored]: value } });
+    if (!isVariable) await put(`/secrets/${stored.split("/").map(part).join("/")}`, { value });
     setValue("");
     setTurn(turn + 1);
     const [report] = (await post("/refresh", { servers: [server] })).servers;
-    return { name: stored, report };
+    return { name: stored, report, plan };
   });
   const wanted = referred(entry);
+  const variables = Object.keys(lacking || {}).filter((one) => !one.startsWith("secret:"));
   const names = new Set(found?.names || []);
   const own = [...names].filter((one) => one.startsWith(`${server}/`) && !wanted.includes(one));
-  return html`<div aria-busy=${!(found && entry) && !error && !entryError}>
-    <${Problem} error=${error || entryError} />
-    ${found && entry && wanted.length + own.length === 0 && html`<${Empty}>Its entry refers to no secret, and none is stored for it.<//>`}
-    <ul class="entries">${wanted.map((one) => html`<li key=${one} class="bar"><code>${one}</code>
+  return html`<div aria-busy=${!(found && entry && lacking) && !error && !entryError && !lackingError}>
+    <${Problem} error=${error || entryError || lackingError} />
+    ${found && entry && lacking && wanted.length + own.length + variables.length === 0 && html`<${Empty}>Its entry refers to no secret, and none is stored for it.<//>`}
+    <ul class="entries">${variables.map((one) => html`<li key=${one} class="bar"><code>${one}</code> <span class="state bad">▲ missing</span>
+        <span class="note">for <code>${lacking[one]}</code>; it is kept encrypted</span>
+        <button type="button" class="quiet" onClick=${() => setName(one)}>Give it a value</button></li>`)}
+      ${wanted.map((one) => html`<li key=${one} class="bar"><code>${one}</code>
         ${found && (names.has(one) ? html`<span class="state good">● stored</span>` : html`<span class="state bad">▲ missing</span>`)}
         <button type="button" class="quiet" onClick=${() => setName(one)}>${names.has(one) ? "Set a new value" : "Give it a value"}</button></li>`)}
       ${own.map((one) => html`<li key=${one} class="bar"><code>${one}</code> <span class="note">stored; its entry does not refer to it</span></li>`)}</ul>
     <form class="row" onSubmit=${(event) => { event.preventDefault(); save(); }}>
-      <label>Name <input value=${name} onInput=${(e) => setName(e.target.value)} placeholder=${wanted[0] || `${server}/API_KEY`} autocomplete="off" spellcheck=${false} required /></label>
+      <label>Name <input value=${name} onInput=${(e) => setName(e.target.value)} placeholder=${variables[0] || wanted[0] || `${server}/API_KEY`} autocomplete="off" spellcheck=${false} required /></label>
       <label class="wide">Value <input type="password" value=${value} onInput=${(e) => setValue(e.target.value)} autocomplete="new-password" required /></label>
       <button disabled=${isSaving || !name.trim() || !value}>Store</button>
     </form>
     <${Problem} error=${saveError} />
     ${saved && html`<p role="status">${saved.name} is stored. ${saved.report?.success ? "The server is connected." : saved.report?.message}
-      ${!wanted.includes(saved.name) && html`Its entry does not refer to it yet: <code>${`\${secret:${saved.name}}`}</code>.`} <a href="#/settings">Settings</a> delete secrets.</p>`}
+      ${!saved.plan && !wanted.includes(saved.name) && html`Its entry does not refer to it yet: <code>${`\${secret:${saved.name}}`}</code>.`} <a href="#/settings">Settings</a> delete secrets.</p>`}
+    ${saved?.plan && html`<${Plan} plan=${saved.plan} />`}
   </div>`;
 }
 

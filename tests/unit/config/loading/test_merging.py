@@ -71,7 +71,9 @@ def test_a_copy_holds_although_the_server_whose_name_came_first_is_gone() -> Non
     own = replace(started("git@zed", "b", source=OWN_SOURCE), replaces="zed", enabled=False)
     entry = with_env(started("git", "b", source="zed"), T="another")
 
-    assert names(merge(Settings(servers=(own,)), [SourceResult((entry,))], NO_SECRETS)) == [own.name]
+    assert names(merge(Settings(servers=(own,)), [SourceResult((entry,))], NO_SECRETS)) == [
+        own.name
+    ]
 
 
 @pytest.mark.requirement("CFG-37")
