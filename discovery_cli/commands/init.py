@@ -94,7 +94,7 @@ def command(
         return
     if dry_run:
         output.text(text.rstrip())
-    steps = needs and _next_steps(target, needs, is_global=is_global)
+    steps = needs and _next_steps(target, needs, is_empty=not sources, is_global=is_global)
     for line in steps or [f"nothing was written to {target}"]:
         output.say(line)
 
@@ -106,9 +106,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
         return [client_files.source_named(origin) for origin in origins]
     found = client_files.found_files()
     if not found:
-        output.say(
-            "no configuration of another client was found; add your servers to discovery.yaml"
-        )
+        output.say("no configuration of another client was found on this machine")
         return []
     return _chosen(output, found, yes=yes)
 
@@ -142,8 +140,9 @@ def _preview(output: Output, sources: Sequence[Source]) -> None:
             output.say(f"  note: {problem}")
 
 
-def _next_steps(target: Path, needs: Needs, *, is_global: bool) -> Iterator[str]:
+def _next_steps(target: Path, needs: Needs, *, is_empty: bool, is_global: bool) -> Iterator[str]:
     from discovery_cli.client_entries import connecting_lines
+    from discovery_engine.view.notices import ADDING
 
     yield f"wrote {target}"
     if needs.unapproved:
@@ -151,7 +150,10 @@ def _next_steps(target: Path, needs: Needs, *, is_global: bool) -> Iterator[str]
         yield f"next: `discovery trust` approves what comes from a project's file: {whose}"
     if needs.unset:
         words = " ".join(f"{name}=…" for name in needs.unset)
-        yield f"next: `discovery secrets set` asks for what your servers refer to; or `export {words}`"
+        ask = "`discovery secrets set` asks for what your servers refer to"
+        yield f"next: {ask}; or `export {words}`"
+    if is_empty:
+        yield f"next: {ADDING}"
     yield "next: `discovery list` connects and shows the servers, `discovery search` finds tools"
     if not is_global:
         yield "it is used in this folder; `discovery init --global` writes one for every folder"

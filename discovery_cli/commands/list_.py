@@ -27,6 +27,7 @@ from discovery_cli.rendering import (
 )
 from discovery_engine._util.quantities import counted
 from discovery_engine.config.files.data_folder import data_folder
+from discovery_engine.doctor.next_steps import advice
 from discovery_engine.json_forms.server_form import server_form
 from discovery_engine.json_forms.verdict_form import visible_to_form
 from discovery_engine.runtime.gateway_reports import with_observations
@@ -171,7 +172,8 @@ def _alike(servers: Iterable[ServerReport]) -> Iterable[list[ServerReport]]:
 
 def _say_reason(output: Output, servers: Sequence[ServerReport]) -> None:
     names, one = ", ".join(server.name for server in servers), servers[0]
-    output.say(f"{names}: {one.reason}{f' ({one.hint})' if one.hint else ''}")
+    step = advice(*servers)
+    output.say(f"{names}: {one.reason}{f' ({step})' if step else ''}")
     for server in servers:
         if detail := short_detail(server.detail):
             whose = f"{server.name}: " if len(servers) > 1 else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("review")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only this one; repeatable.")
-@click.option("--accept", is_flag=True, help="Do not ask: accept what is shown.")
+@click.option("--yes", "--accept", "accept", is_flag=True, help="Do not ask: accept what is shown.")
 @click.option(
     "--all",
     "is_over",
@@ -107,6 +107,6 @@ def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> No
     elif accepted:
         output.say(f"accepted {counted(accepted, 'change')}")
     elif left:
-        output.say("nothing was accepted; --accept accepts what is shown")
+        output.say("nothing was accepted; --yes accepts what is shown")
     else:
         output.say("nothing waits for review")

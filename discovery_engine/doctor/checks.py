@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
 from discovery_engine.diagnostics import Diagnostic, Severity
@@ -19,6 +21,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.tools.validation.cost import too_costly_tool
 from discovery_engine.upstream.connection import secrets_in_arguments
+from discovery_engine.view.notices import ADDING
 from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
@@ -93,7 +96,7 @@ def configuration(settings: Settings) -> Iterator[Check]:
     else:
         rules = counted(len(settings.tool_rules), "tool rule")
         message = f"{settings.path}: {servers}, {rules}"
-        hint = "`discovery import` adds those of other clients"
+        hint = ADDING
     if settings.servers:
         yield Check.passed(_CONFIGURATION, message)
     else:
@@ -124,7 +127,7 @@ def server(
             try_out(settings)
         except UnavailableError as error:
             reason = with_detail(error.reason, error.detail)
-            return Check(error.code, reason, error.hint, subject)
+            return Check(error.code, reason, advice(replace(health, hint=error.hint)), subject)
     if health.is_healthy:
         return _last_listing(subject, health)
     reason = with_detail(health.reason, health.detail)

@@ -35,9 +35,9 @@ def next_command(server: ServerReport) -> str:
     return f"discovery health {server.name}" if server.has_problem else ""
 
 
-def advice(server: ServerReport) -> str:
-    """The first step, and the command to try the server afterwards."""
-    hint, again = server.hint, _trial(server)
+def advice(server: ServerReport, *alike: ServerReport) -> str:
+    """The first step, and the command to try the server afterwards, with others like it."""
+    hint, again = server.hint, _trial(server, *alike)
     is_whole = "`discovery " in hint and "`export " not in hint
     if not again or is_whole:
         return hint
@@ -58,12 +58,13 @@ def advice_in_full(server: ServerReport) -> str:
     return f"{below}; then `{again}`"
 
 
-def _trial(server: ServerReport) -> str:
-    """The command that tries a repaired server; empty if it is healthy."""
+def _trial(server: ServerReport, *alike: ServerReport) -> str:
+    """The command that tries repaired servers; empty if they are healthy."""
     if server.state == "needs_config" and not server.failure:
         return "discovery config validate"
     is_tried = server.state in _BY_STATUS
-    return f"discovery refresh {server.name}" if is_tried else ""
+    names = " ".join(one.name for one in (server, *alike))
+    return f"discovery refresh {names}" if is_tried else ""
 
 
 def with_detail(reason: str, detail: str) -> str:

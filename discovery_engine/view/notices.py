@@ -21,6 +21,10 @@ from discovery_engine.trust.decisions import UNREAD
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
 
+ADDING = (
+    "`discovery add NAME -- COMMAND` adds a server, `discovery marketplace search WORDS` finds some"
+)
+_FIRST = "no configuration was found; `discovery init --global` writes one"
 _NAMED = 5  # hidden tools that the owner reads the names of, of each decider
 _REASONS = 3  # named for hidden tools; the rest would add words and no advice
 
@@ -220,7 +224,9 @@ def by_words(reason: str, hint: str = "") -> Notice:
 
 
 def no_server(settings: Settings) -> Notice:
-    return Notice("CONFIG_NO_SERVERS", f"no server is configured: {why_no_server(settings)}")
+    message = "no server is configured"
+    to_owner = f"{message}: {ADDING if settings.path else _FIRST}"
+    return Notice("CONFIG_NO_SERVERS", f"{message}: {why_no_server(settings)}", to_owner=to_owner)
 
 
 def why_no_server(settings: Settings) -> str:
@@ -230,7 +236,7 @@ def why_no_server(settings: Settings) -> str:
             "no configuration was found; its owner runs `discovery init --global`, "
             "or starts this with `--config /absolute/path/discovery.yaml`"
         )
-    return "the configuration names none; its owner adds some with `discovery import`"
+    return "the configuration names none; its owner adds some with `discovery add`"
 
 
 def switched_off() -> Notice:
@@ -267,8 +273,11 @@ def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
         missing.append(f"{unavailable}{whose} {'is' if unavailable == 1 else 'are'} unavailable")
     message = f"{' and '.join(missing)}; no match in the others"
     advice = "; ask again in a few seconds" if starting else ""
-    waits = "; `discovery refresh` waits for them" if starting else ""
-    return Notice("ANSWER_INCOMPLETE", f"{message}{advice}", to_owner=f"{message}{waits}")
+    # People are told beside it which servers are unavailable.
+    to_owner = "no match in the servers that were listed"
+    if starting:
+        to_owner = f"{missing[0]}; {to_owner}; `discovery refresh` waits for them"
+    return Notice("ANSWER_INCOMPLETE", f"{message}{advice}", to_owner=to_owner)
 
 
 def no_match(tags: Iterable[str]) -> Notice:

@@ -277,6 +277,8 @@ class View(Struct, frozen=True, dict=True):
         ]
         entries = tuple(sorted(found, key=lambda entry: entry.key))
         missing = self._notices.missing(None)
+        if not self.settings.servers:
+            missing += self._notices.general()
         missing += [notice for notice in self.unusable_notices() if notice not in missing]
         return ToolSelection(entries, tuple(missing))
 

@@ -526,7 +526,9 @@ def test_a_search_without_a_result_gives_the_reason(listed: Discovery) -> None:
     assert nothing.code == 2
     assert nothing.json["results"] == []
     assert nothing.json["notices"][0]["kind"] == "incomplete"  # two servers are down
-    assert nothing.json["notices"][0]["message"].endswith("no match in the others")
+    assert nothing.json["notices"][0]["message"].endswith(
+        "no match in the servers that were listed"
+    )
 
 
 @pytest.mark.thorough

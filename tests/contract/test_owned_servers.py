@@ -857,7 +857,7 @@ async def test_a_missing_value_is_stored_and_the_entry_refers_to_it_wherever_tha
             await engine.servers.plan_values("mine", {"GIVEN": "no"})
 
         for name in ("mine", "ours", "theirs"):
-            values = {address: TOKEN for address in await engine.servers.missing(name)}
+            values = dict.fromkeys(await engine.servers.missing(name), TOKEN)
             plan = await engine.servers.plan_values(name, values)
             assert TOKEN not in plan.diff
             await engine.servers.apply(plan)

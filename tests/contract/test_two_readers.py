@@ -193,10 +193,10 @@ def test_servers_with_one_reason_and_one_next_step_share_a_line_of_the_list() ->
     view = view_of(make_settings("a", "b", "c"), unset("a", "X"), unset("b", "Y"), unset("c", "X"))
 
     assert run("list", recalled=view).stderr.splitlines()[1:] == [
-        "a, c: env.A: ${X} is not set (export X)",
+        "a, c: env.A: ${X} is not set (export X; then `discovery refresh a c`)",
         "  a: see a.json",
         "  c: see c.json",
-        "b: env.A: ${Y} is not set (export Y)",
+        "b: env.A: ${Y} is not set (export Y; then `discovery refresh b`)",
         "  see b.json",
     ]
 

@@ -158,8 +158,12 @@ def test_areas_and_parts_of_a_server_are_one_row_that_scrolls_at_360_pixels(
 def test_the_overview_names_what_needs_attention_with_the_next_step(
     home: Home, chromium: Browser
 ) -> None:
-    write(home)
+    entries = {"missing": {"command": "no-such-program"}, "held": fault_entry(trust="quarantine")}
+    home.write(entries)
     with gateway(home) as served, served.opened(chromium) as opened:
+        held = opened.page.locator("ul.attention li", has_text="wait for your review")
+        expect(held.get_by_role("link")).to_have_attribute("href", "#/servers/held/review")
+        expect(opened.page.locator("#main").get_by_text("1 with problems")).to_be_visible()
         item = opened.page.locator("li", has=opened.page.get_by_role("link", name="missing"))
         expect(item).to_contain_text("is not on the PATH")
         expect(item).to_contain_text("install it")
@@ -381,7 +385,9 @@ def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
     with gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
         subprocess.run([sys.executable, str(asked)], env=home.environ, cwd=home.folder, check=True)
-        opened.go("settings")
+        opened.go("servers")
+        opened.go("")
+        page.get_by_role("link", name="1 request of an agent waits").click()
         expect(page.get_by_text("Switches the server good off.")).to_be_visible()
         page.get_by_role("button", name="Accept …").click()
         accept = page.get_by_role("button", name="Accept", exact=True)

@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 import { html } from "./html.js";
 import { part } from "./api.js";
 import { decoded } from "./forms/schema_check.js";
-import { connect, connection, servers } from "./live.js";
+import { connect, connection, hasProblem, servers } from "./live.js";
 import { questions } from "./made_calls.js";
 import { Fleet } from "./pages/fleet.js";
 import { Logs } from "./pages/logs.js";
@@ -44,7 +44,7 @@ function App() {
   const { area, rest, query } = place.value;
   const found = AREAS.find((one) => one.path === area) || AREAS[0];
   useEffect(() => { document.title = `${found.name} · discovery`; scrollTo(0, 0); }, [found]);
-  const ill = servers.value.filter((server) => server.code).length;
+  const ill = servers.value.filter(hasProblem).length;
   return html`
     <a class="skip" href="#main" onClick=${toMain}>Skip to the content</a>
     <nav aria-label="Areas">

@@ -43,6 +43,12 @@ export function follow(follow) {
   return () => followers.delete(follow);
 }
 
+/** Whether a server is usable, and lists what is not. @param {any} server */
+export const hasUnusable = (server) => !server.code && server.status !== "disabled" && server.dropped?.length > 0;
+
+/** Whether its owner has something to do about a server, as `discovery health` counts them. @param {any} server */
+export const hasProblem = (server) => Boolean(server.code) || hasUnusable(server);
+
 /** Whether an event is a call. Those of other processes are in the log alone. @param {any} event */
 export const isCall = (event) => event.type === "log_entry" && CALL_KINDS.has(event.kind);
 

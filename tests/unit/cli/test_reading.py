@@ -53,7 +53,7 @@ def test_list_reports_what_is_wrong_with_a_server() -> None:
 
     assert plain.stdout.splitlines()[0] == "✗  down  -       failing"
     assert full.stdout.splitlines()[0] == "✗  down  -       on  failing  it exited"
-    assert "down: it exited (mend it)\n" in plain.stderr
+    assert "down: it exited (mend it; then `discovery refresh down`)\n" in plain.stderr
 
 
 def test_list_with_tools_shows_the_enabled_ones() -> None:

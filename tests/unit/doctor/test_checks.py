@@ -61,7 +61,7 @@ def test_a_configuration_without_a_server_is_a_note_with_a_next_step() -> None:
     [check] = checks.configuration(make_settings(path="f"))
 
     assert (check.level, check.message) == ("note", "f: 0 servers, 0 tool rules")
-    assert check.hint == "`discovery import` adds those of other clients"
+    assert check.hint.startswith("`discovery add NAME -- COMMAND` adds a server")
 
 
 def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
@@ -86,7 +86,13 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             ("good", "disabled", ""),
             id="disabled by a rule",
         ),
-        pytest.param({}, None, missing, ("problem", "no program", "get it"), id="no program"),
+        pytest.param(
+            {},
+            None,
+            missing,
+            ("problem", "no program", "get it; then `discovery refresh git`"),
+            id="no program",
+        ),
         pytest.param(
             {"problem": make_problem(Origin("f", 2), "command", "must be text", "quote it")},
             None,

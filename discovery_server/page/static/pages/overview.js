@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { html } from "../html.js";
-import { calls, reloads, revision, servers, status } from "../live.js";
+import { calls, hasProblem, hasUnusable, reloads, revision, servers, status } from "../live.js";
+import { questions } from "../made_calls.js";
 import { counted, Empty, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { Recent } from "./metrics.js";
@@ -14,6 +15,10 @@ const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it 
 export function Overview() {
   const [logged] = useLoaded((signal) => get("/logs", { limit: 1 }, signal), []);
   const ill = servers.value.filter((server) => server.code);
+  const lossy = servers.value.filter(hasUnusable);
+  const held = servers.value.filter((server) => server.withheld_count > 0);
+  const [asked, askedError] = useLoaded((signal) => get("/requests", { state: "waiting" }, signal), [], [revision.value, servers.value]);
+  const requests = asked?.requests || [];
   const known = status.value;
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   // A mistake in the entry of a server stands below that server.
@@ -21,19 +26,26 @@ export function Overview() {
   return html`
     <h2>Overview</h2>
     <dl class="figures">
-      <${Figure} name="Servers" value=${servers.value.length} note=${`${ill.length} with problems`} />
+      <${Figure} name="Servers" value=${servers.value.length} note=${`${servers.value.filter(hasProblem).length} with problems`} />
       <${Figure} name="Tools" value=${known?.tool_count} note=${known && `${known.enabled_count} enabled`} />
       <${Figure} name="Calls since this page was opened" value=${calls.value.length} note=${failures()} />
       ${known?.enabled_count !== 0 && html`<${Spared} toolCount=${known?.enabled_count} />`}
     </dl>
-    <${Problem} error=${error} />
+    <${Problem} error=${error || askedError} />
     <section aria-labelledby="attention">
       <h3 id="attention">Needs attention</h3>
-      ${ill.length + problems.length === 0 && (known?.notices || []).length === 0 && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
+      ${ill.length + lossy.length + held.length + requests.length + questions.value.length + problems.length === 0 && (known?.notices || []).length === 0 && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
       <ul class="attention">
         ${problems.map((one) => html`<li key=${`${one.file}${one.line}${one.message}`}><${Prose} text=${one.message} /> <code>${one.code}</code>
           <p>${[one.file, one.line, one.column].filter(Boolean).join(":")}${one.hint && html` · <${Prose} text=${one.hint} />`}</p></li>`)}
         ${(known?.notices || []).map((notice) => html`<li key=${notice.message}><${Prose} text=${notice.message} /> <code>${notice.code}</code></li>`)}
+        ${held.map((server) => html`<li key=${`held ${server.name}`}><a href="#/servers/${part(server.name)}/review">${server.name}</a>:
+          ${counted(server.withheld_count, "definition waits", "definitions wait")} for your review</li>`)}
+        ${requests.length > 0 && html`<li key="requests"><a href="#/settings">${counted(requests.length, "request of an agent waits", "requests of agents wait")}</a>:
+          ${requests.map((one) => `${one.action} ${one.name}`).join(", ")}</li>`}
+        ${questions.value.map((one) => html`<li key=${`question ${one.question_id}`}><a href="#/tools/${part(one.server)}/${part(one.tool)}">${one.server}:${one.tool}</a> has a question for you</li>`)}
+        ${lossy.map((server) => html`<li key=${`lost ${server.name}`}><a href="#/servers/${part(server.name)}">${server.name}</a>:
+          ${counted(server.dropped.length, "tool")} of it cannot be used</li>`)}
         ${ill.filter((server) => server.status !== UNTRUSTED).map((server) => html`<li key=${server.name}>
           <a href="#/servers/${encodeURIComponent(server.name)}">${server.name}</a> <${State} state=${server.status} />
           <p><${Prose} text=${server.reason} /></p>${server.hint && html`<p class="hint"><${Prose} text=${server.hint} /></p>`}
