@@ -33,11 +33,27 @@ with_option = click.option(
     multiple=True,
     help="A value that the server takes; may be repeated, and be a ${reference}.",
 )
+
+
+def _keys_of_secrets(
+    _: click.Context, __: click.Parameter, keys: tuple[str, ...]
+) -> tuple[str, ...]:
+    for key in keys:
+        name, equals, _value = key.partition("=")
+        if equals:
+            raise click.UsageError(
+                f"--secret {name} takes no value, as others can see the arguments of a program;"
+                " it is asked for, or read from stdin"
+            )
+    return keys
+
+
 secret_option = click.option(
     "--secret",
     "secrets",
     metavar="KEY",
     multiple=True,
+    callback=_keys_of_secrets,
     help="Ask for this value without showing it; without a terminal, the next line of stdin.",
 )
 

@@ -96,7 +96,7 @@ def sources(invocation: Invocation) -> None:
     output.table(
         [
             [
-                output.mark(good=form["is_there"]),
+                output.mark(good=form["is_there"] and form["is_readable"]),
                 Cell(form["type"], "strong"),
                 counted(len(form["servers"]), "server"),
                 ", ".join(form["files"] or filter(None, [form["path"]])),
@@ -128,7 +128,7 @@ def path(invocation: Invocation) -> ExitCode:
 
     The exit code is 2 if a named file does not exist.
     """
-    from discovery_engine.config.files.location import locate
+    from discovery_engine.config.files.location import FILE_NAME, locate
     from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
@@ -143,6 +143,8 @@ def path(invocation: Invocation) -> ExitCode:
         output.say("there is no discovery.yaml; looked for")
         for place in location.absent:
             output.say(f"  {place}")
+        for place in filter(os.path.exists, location.near_misses):
+            output.say(f"{place} is not read: rename it to {FILE_NAME}")
     else:
         output.line(location.path)
     if not is_there:
@@ -209,7 +211,9 @@ def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
         read += [s.origin.file for s in imported.servers if Path(s.origin.file).is_file()]
         given = [s for s in left if s.source == source.type and s.origin.file in read]
         left = [server for server in left if server not in given]
-        forms.append(_source_form(source.type, source.path, read, [s.name for s in given]))
+        form = _source_form(source.type, source.path, read, [s.name for s in given])
+        is_broken = any(one.code == "SOURCE_UNREADABLE" for one in imported.warnings)
+        forms.append({**form, "is_readable": not is_broken})
     if registered := [server.name for server in left if server.is_registered]:
         forms.append(_source_form(REGISTRY, None, [registry], registered))
     return forms
@@ -224,6 +228,7 @@ def _source_form(
         "type": kind,
         "path": path,
         "is_there": bool(found),
+        "is_readable": True,
         "files": found,
         "servers": list(servers),
     }

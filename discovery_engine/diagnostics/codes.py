@@ -247,6 +247,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the file is not there, cannot be read, or is not UTF-8 text",
             "correct the path or the file; `discovery init` writes one",
         ),
+        "CONFIG_MISNAMED": (
+            "warning",
+            "a file that is nearly called `discovery.yaml` is not read",
+            "rename it, or name it with `--config`",
+        ),
         "CONFIG_SYNTAX": (
             "error",
             "it is not valid YAML, or uses what is not allowed: anchors, aliases, tags",

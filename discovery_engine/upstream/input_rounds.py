@@ -106,7 +106,7 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
     """The questions of a result, by name; there may be none, if the server only wants time.
 
     Raises:
-        UpstreamProtocolError: If they are not ones of MCP.
+        UpstreamProtocolError: If they are not ones of MCP, too many or too large.
     """
     requests = result.get("inputRequests")
     state = result.get("requestState")
@@ -114,6 +114,7 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
         questions = {k: Question.from_json(one) for k, one in (requests or {}).items()}
         known = {key: one for key, one in questions.items() if one is not None}
         if len(known) == len(questions) and (known or state is not None):
+            _check_bounds(call, known)
             return known
     reason = "its input_required result is not one of MCP"
     raise UpstreamProtocolError(call.server, reason)
@@ -130,14 +131,9 @@ def _check_bounds(call: Call, questions: Mapping[str, Question]) -> None:
 async def annotated(
     call: Call, result: JSONObject, questions: Mapping[str, Question]
 ) -> JSONObject:
-    """A result with its questions as a client is given them that answers them itself.
-
-    Raises:
-        UpstreamProtocolError: If they are too many or too large.
-    """
+    """A result with its questions as a client is given them that answers them itself."""
     if not questions:
         return result
-    _check_bounds(call, questions)
     requests = {
         key: result["inputRequests"][key]
         | {"params": await question.annotated(call.server, call.scheduler)}

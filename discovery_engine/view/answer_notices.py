@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.rules.rule_explanation import public_decider
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view import notices, verdict_texts
 
 if TYPE_CHECKING:
@@ -85,9 +86,13 @@ class AnswerNotices(Struct, frozen=True):
         is_known = any(part.visible_count for part in parts)
         if unlisted := self._unlisted(only, is_none_known=not (is_known or is_hidden)):
             return [unlisted, *reasons]
-        if is_hidden or fitting:
+        if is_hidden or (is_known and fitting):
             return reasons
-        return [notices.no_match(tags) if is_known else notices.no_enabled_tool(only)]
+        if is_known:
+            return [notices.no_match(tags)]
+        info = self.servers.get(only).info if only else None
+        why_off = info.reason if info and info.state is ServerState.DISABLED else ""
+        return [notices.no_enabled_tool(only, why_off), *reasons]
 
     def _unlisted(self, only: ServerName | None, *, is_none_known: bool) -> Notice | None:
         """Of how many of the servers in question no tool is known; None if they all were listed."""

@@ -225,8 +225,13 @@ def by_words(reason: str, hint: str = "") -> Notice:
 
 def no_server(settings: Settings) -> Notice:
     message = "no server is configured"
-    to_owner = f"{message}: {ADDING if settings.path else _FIRST}"
-    return Notice("CONFIG_NO_SERVERS", f"{message}: {why_no_server(settings)}", to_owner=to_owner)
+    misnamed = [one.message for one in settings.warnings if one.code == "CONFIG_MISNAMED"]
+    next_step = misnamed[0] if misnamed else ADDING if settings.path else _FIRST
+    return Notice(
+        "CONFIG_NO_SERVERS",
+        f"{message}: {why_no_server(settings)}",
+        to_owner=f"{message}: {next_step}",
+    )
 
 
 def why_no_server(settings: Settings) -> str:
@@ -246,9 +251,11 @@ def switched_off() -> Notice:
     )
 
 
-def no_enabled_tool(server: ServerName | None) -> Notice:
+def no_enabled_tool(server: ServerName | None, why_off: str = "") -> Notice:
+    """That none can be found; `why_off` is why the server is disabled, if so."""
     place = f"server {server!r} has" if server else "there is"
-    return Notice("ANSWER_NO_TOOLS", f"{place} no enabled tool")
+    message = f"server {server!r} is disabled: {why_off}" if why_off else f"{place} no enabled tool"
+    return Notice("ANSWER_NO_TOOLS", message)
 
 
 def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[str]) -> Notice:

@@ -85,6 +85,11 @@ def loaded(text: str) -> Producer:
     return produce
 
 
+def misnamed(folder: Path) -> Iterable[Diagnostic]:
+    (folder / "discovery.yml").write_text("servers: {}\n", "utf-8")
+    return load_settings(environ={}, cwd=folder, home=folder).warnings
+
+
 def exposed(folder: Path) -> Iterable[Diagnostic]:
     (folder / "discovery.yaml").write_text("server: {maxSessions: 9000}\n", "utf-8")
     (folder / "discovery.yaml").chmod(0o666)
@@ -221,6 +226,7 @@ def taken_port(_: Path) -> Iterable[Diagnostic]:
 DATABASE_OF_A_SUPERUSER = DatabaseState("18.0", 1, False, False, False, True, "", True, 1, 2, 3, 4)
 PRODUCERS: dict[str, Producer] = {
     "CONFIG_UNREADABLE": lambda folder: problems(lambda: load_settings(folder / "none.yaml")),
+    "CONFIG_MISNAMED": misnamed,
     "CONFIG_SYNTAX": loaded("servers: [\n"),
     "CONFIG_DUPLICATE": loaded("cache: {}\ncache: {}\n"),
     "CONFIG_UNKNOWN_KEY": loaded("severs: {}\n"),

@@ -37,6 +37,26 @@ def test_two_sources_of_one_type_are_distinguished(home: Repository) -> None:
 
 
 @pytest.mark.requirement("SRC-24")
+def test_a_source_whose_file_is_broken_has_no_mark_of_success(home: Repository) -> None:
+    (home.path / "broken.json").write_text('{"mcpServers": {')
+    home.write("discovery.yaml", {"sources": [{"type": "custom", "path": "broken.json"}]})
+
+    _, broken = home("config", "sources", "--json").json["sources"]
+
+    assert (broken["is_there"], broken["is_readable"]) == (True, False)
+    assert home("config", "sources").out.splitlines()[1][0] == "✗"
+
+
+@pytest.mark.requirement("CFG-1")
+def test_a_file_that_is_nearly_called_as_the_configuration_is_named(home: Repository) -> None:
+    home.write("discovery.yml", {"servers": {"one": {"command": "a"}}})
+
+    for words in (["list"], ["config", "validate"], ["config", "path"]):
+        done = home(*words)
+        assert "discovery.yml is not read: rename it to discovery.yaml" in done.out + done.err
+
+
+@pytest.mark.requirement("SRC-24")
 def test_a_source_without_any_file_has_no_mark_of_success(home: Repository) -> None:
     named = [{"type": "cursor"}, {"type": "docker-mcp", "path": "~/no.json"}]
     home.write("discovery.yaml", {"sources": named})

@@ -166,16 +166,21 @@ def test_where_there_is_no_tool_other_words_are_not_suggested() -> None:
     nobody = view_of(make_settings())
     unlisted = view_of(make_settings("a"), make_part("a", listed_at=None))
     toolless = view_of(make_settings("a"), make_part("a", listed_at=NOW))
+    off = view_of(
+        make_settings("a", enabled=False),
+        make_part("a", make_entry("send_mail", "a", enabled=False)),
+    )
 
     for view, why in [
         (nobody, "No server is configured: "),
         (unlisted, "No tool is known yet."),
         (toolless, "There is no enabled tool."),
+        (off, "Every server is disabled: "),
     ]:
         text = agents_read(view, "search_tools", query="send mail")
         short = agents_read(view, "search_tools", query="send mail", maxTokens=50)
         assert why in text
-        assert "No " in short or "There is no" in short
+        assert short.count("No ") or "There is no" in short or "is disabled" in short
         for part in ("none mentions", "Ask again", "no tool mentions"):
             assert part not in text + short
             assert part not in run("search", "send mail", recalled=view).stderr

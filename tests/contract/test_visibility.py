@@ -26,7 +26,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
-from tests.factories import make_catalog, make_entry, make_part, make_settings
+from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 from tests.rows import rows
 
 DENY = Rule(("drop_*",), enabled=False)
@@ -140,6 +140,15 @@ class TestNotices:
         ]
         [notice] = bare.list_tools("bare").notices
         assert notice.message == "1 tool that matches is disabled: a rule of the owner"
+
+    def test_of_a_server_that_is_off_that_is_said_before_what_fits_elsewhere(self) -> None:
+        settings = make_settings(make_server("off", enabled=False), "down")
+        view = make_view(make_part("off", verdict=Verdict(False)), DOWN, settings=settings)
+
+        assert said(view.search("play a song", server="off").notices)[:2] == [
+            "server 'off' is disabled: its entry has enabled: false",
+            "without the limit to server 'off', 1 tool fits: down:play_song",
+        ]
 
     def test_where_every_server_is_off_only_that_is_said(self) -> None:
         settings = make_settings("beta", enabled=False)

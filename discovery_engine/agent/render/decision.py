@@ -14,7 +14,12 @@ _WEIGHT = 10.0  # above every hit: the certainty is read before the first of the
 _NEAREST = 0.5
 _NEAREST_ARE = "Nearest, but unlikely to fit:"
 _WORDS = 6  # words of the query that are named as uncovered
-_NOTHING_THERE = ("ANSWER_UNKNOWN", "ANSWER_NO_TOOLS", "CONFIG_NO_SERVERS")
+_NOTHING_THERE = (
+    "ANSWER_UNKNOWN",
+    "ANSWER_NO_TOOLS",
+    "CONFIG_NO_SERVERS",
+    "CONFIG_SWITCHED_OFF",
+)
 _CHECK = "Unsure: these are only the nearest tools. Check before calling."
 _ADVICE = "Ask again with verb, object and product, in English, such as 'create issue github'."
 

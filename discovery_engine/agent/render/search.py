@@ -40,6 +40,7 @@ _HEADINGS = (
     "ANSWER_UNKNOWN",
     "ANSWER_NO_TOOLS",
     "CONFIG_NO_SERVERS",
+    "CONFIG_SWITCHED_OFF",
 )
 """An answer without a hit begins with these, so they are not repeated below it."""
 

@@ -41,6 +41,11 @@ class Location(Struct, frozen=True):
     absent: tuple[str, ...] = ()
     """The places before it that hold no file, in the order of the search."""
 
+    @property
+    def near_misses(self) -> tuple[str, ...]:
+        """What a file there would be called by mistake."""
+        return tuple(f"{place.removesuffix('.yaml')}.yml" for place in self.absent)
+
 
 def locate(
     path: str | os.PathLike[str] | None = None,

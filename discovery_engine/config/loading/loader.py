@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.files.inputs import observe, read_input
-from discovery_engine.config.files.location import Location, locate, lock_path
+from discovery_engine.config.files.location import FILE_NAME, Location, locate, lock_path
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.loading.untrusted import (
@@ -21,6 +21,7 @@ from discovery_engine.config.loading.untrusted import (
     restrict,
 )
 from discovery_engine.config.settings import InputFile, Settings
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.secrets.resolver import EnvironmentResolver
 
@@ -51,12 +52,13 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     place = locate(path, environ=environ, cwd=cwd, home=home)
-    absent = tuple(map(observe, place.absent))
+    absent = tuple(map(observe, (*place.absent, *place.near_misses)))
+    misnamed = tuple(_misnamed(file.path) for file in absent if file.digest)
     if place.path is None:
-        return Settings(inputs=absent)
+        return Settings(inputs=absent, warnings=misnamed)
     present, file = _read(place, place.path)
     settings = parse_settings(present if content is None else content, file=place.path)
-    settings = replace(settings, inputs=(*absent, file))
+    settings = replace(settings, inputs=(*absent, file), warnings=(*misnamed, *settings.warnings))
     settings = _with_sources(settings, environ, cwd, home)
     if not is_untrusted_origin(place):
         return settings
@@ -114,6 +116,11 @@ def _read(place: Location, path: str) -> tuple[bytes, InputFile]:
         raise _unusable(path, "there is no such file", place.named_by) from error
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}", place.named_by) from error
+
+
+def _misnamed(path: str) -> Diagnostic:
+    message = f"{Path(path).name} is not read: rename it to {FILE_NAME}"
+    return Diagnostic("CONFIG_MISNAMED", message, "or name it with `--config`", origin=Origin(path))
 
 
 def _unusable(path: str, message: str, hint: str) -> ConfigurationError:

@@ -162,11 +162,13 @@ def test_a_program_reads_what_was_installed_as_json(buyer: Buyer) -> None:
 
 
 @pytest.mark.requirement("INS-11")
-def test_a_secret_in_the_arguments_is_refused(buyer: Buyer) -> None:
-    refused = buyer.install("--with", "folder=/tmp", "--with", "FILES_KEY=hunter-2", "--yes")
+@pytest.mark.parametrize("option", ["--with", "--secret"])
+def test_a_secret_in_the_arguments_is_refused(buyer: Buyer, option: str) -> None:
+    refused = buyer.install("--with", "folder=/tmp", option, "FILES_KEY=hunter-2", "--yes")
 
     assert refused.code == 2
     assert "--secret FILES_KEY" in refused.err
+    assert "others can see the arguments of a program" in refused.err
     assert "hunter-2" not in refused.err
 
 

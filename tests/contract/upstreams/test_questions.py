@@ -586,15 +586,17 @@ async def test_a_session_of_one_client_declares_nothing_of_other_clients() -> No
 
 
 @pytest.mark.requirement("QST-44")
+@pytest.mark.parametrize("answers_itself", [True, False])
 @pytest.mark.parametrize("mode", ["many_at_once", "large_round"])
-async def test_questions_beyond_all_bounds_are_not_passed_to_a_client_that_answers_itself(
-    mode: str,
+async def test_of_questions_beyond_all_bounds_none_is_asked(
+    mode: str, *, answers_itself: bool
 ) -> None:
-    class Continuing(Person):
-        takes_input_required = True
+    person = Person()
+    person.takes_input_required = answers_itself
 
     async with upstreams() as opened:
         with anyio.fail_after(60), pytest.raises(UpstreamError) as raised:
-            await opened.call(asking(mode, era="modern"), "echo", {}, caller=Continuing())
+            await opened.call(asking(mode, era="modern"), "echo", {}, caller=person)
 
     assert "question" in raised.value.message
+    assert person.asked == []
