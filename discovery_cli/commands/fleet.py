@@ -57,14 +57,14 @@ def status(invocation: Invocation) -> ExitCode:
 @command.command("retry")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option(
-    "--all-dead", is_flag=True, help="Retry all servers in the states `error` and `dead`."
+    "--all-failed", is_flag=True, help="Retry all servers in the states `error` and `dead`."
 )
 @pass_invocation
-def retry(invocation: Invocation, *, servers: tuple[str, ...], all_dead: bool) -> None:
+def retry(invocation: Invocation, *, servers: tuple[str, ...], all_failed: bool) -> None:
     """Have workers try servers again that failed, or are dead."""
-    if bool(servers) == all_dead:
-        raise click.UsageError("name servers, or give --all-dead")
-    named = None if all_dead else servers
+    if bool(servers) == all_failed:
+        raise click.UsageError("name servers, or give --all-failed")
+    named = None if all_failed else servers
     _answer(invocation.output, invocation.run(lambda engine: engine.fleet.retry(named)), "retry")
 
 
@@ -110,7 +110,7 @@ def _show(output: Output, found: FleetStatus) -> None:
     newest = ", ".join(job.server for job in found.recent_registrations(3))
     output.say(f"newest: {newest}; {counted(found.embedding_count, 'embedding')} kept")
     if found.counts["dead"]:
-        output.say("`discovery fleet retry --all-dead` has the dead ones tried again")
+        output.say("`discovery fleet retry --all-failed` has what failed tried again")
 
 
 def _row(job: RefreshJob, now: float) -> list[str | Cell]:

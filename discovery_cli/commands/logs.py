@@ -19,7 +19,9 @@ from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.writing import writing
 from discovery_engine._util.quantities import ago
-from discovery_engine.call_log.log_entry import KINDS, LogEntry, LogFilter
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.call_log.log_entry import KINDS, NO_ERRORS, LogEntry, LogFilter
+from discovery_engine.diagnostics.codes import CODES
 
 if TYPE_CHECKING:
     from discovery_cli.output import Style
@@ -53,7 +55,7 @@ _WIDTHS = (14, 4, 24, 4, 9)
     "statuses",
     metavar="STATUS",
     multiple=True,
-    help="Only with this outcome: ok, error, or a code such as UPSTREAM_TIMEOUT.",
+    help="Only with this outcome: ok, error, or a code such as TOOL_DISABLED.",
 )
 @click.option(
     "--since",
@@ -176,12 +178,26 @@ def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: i
 
 
 def _why_empty(invocation: Invocation, chosen: LogFilter) -> str:
+    """Why there is no entry; a server or a status that does not exist is an error."""
+    view = invocation.recall()
+    for status in chosen.statuses:
+        _require_status(status)
+    if view is not None:
+        for server in chosen.servers:
+            view.server(server)
     if chosen != LogFilter():
         return "no such entries; without options all are shown"
-    view = invocation.recall()
     if view is not None and view.settings.log.calls == "off":
         return "nothing is logged: `log.calls` is off"
     return "nothing was called yet with this configuration; `discovery logs -f` waits for it"
+
+
+def _require_status(status: str) -> None:
+    known = ("error", *NO_ERRORS, *CODES)
+    if status not in known:
+        meant = nearest(status, known)
+        guess = f"; did you mean {meant[0]}?" if meant else "; it is ok, error, or a code"
+        raise click.UsageError(f"there is no status {status!r}{guess}")
 
 
 def _follow(output: Output, reader: LogReader, chosen: LogFilter, limit: int) -> None:

@@ -336,7 +336,7 @@ def _warnings(tokens: Tokens | None, endpoint: Endpoint) -> Iterator[str]:
     if tokens is None:
         yield (
             "no token is asked for: every user and every program of this machine can call every"
-            " tool"
+            " tool; the page and the API are not served without one"
         )
 
 

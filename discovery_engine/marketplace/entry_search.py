@@ -21,6 +21,7 @@ from discovery_engine.marketplace.same_server import group_identities, merge_gro
 from discovery_engine.marketplace.source import copy_key
 
 _DEEPEST = 500  # results of a query that can be paged through
+_DEPRECATED = 0.5  # of the relevance: behind what fits about as well, before what hardly fits
 
 
 class FoundEntry(Struct, frozen=True):
@@ -66,9 +67,15 @@ class EntrySearch:
             following = offset + limit if len(stored) > limit else None
             return self._merged(self._groups(rows, keys), {}, {}), following
         index = self._store.index()
-        most = min(_DEEPEST, 2 * (offset + limit) + 1)
-        ranked = index.search(query, words, limit=most, weights=self._weights, sources=keys)
-        relevance = {one.row: one.relevance for one in ranked}
+        # All of them for each page: what is deprecated has its place among all.
+        ranked = index.search(query, words, limit=_DEEPEST, weights=self._weights, sources=keys)
+        deprecated = self._store.deprecated([one.row for one in ranked])
+        found = {
+            one.row: one.relevance
+            * (_DEPRECATED if one.row in deprecated and not one.is_named else 1.0)
+            for one in ranked
+        }
+        relevance = dict(sorted(found.items(), key=lambda one: -one[1]))
         groups = self._groups(list(relevance), keys)[offset:]
         fresh = {(entry.origins[0].source, entry.name): entry for entry in live}
         copied = self._merged(groups[:limit], relevance, fresh)

@@ -163,6 +163,11 @@ def find_identities(
     return [StoredIdentity(row, EntryIdentity(*identity)) for row, *identity in rows]
 
 
+def find_rows(db: sqlite3.Connection, condition: str, values: Iterable[object]) -> set[int]:
+    """The rows of the entries of which a condition on `e` and its version `v` is true."""
+    return {row for (row,) in db.execute(f"SELECT e.id {_JOINED} WHERE {condition}", tuple(values))}
+
+
 def find_entries(
     db: sqlite3.Connection, condition: str, values: Iterable[object], *, with_versions: bool
 ) -> dict[int, MarketplaceEntry]:

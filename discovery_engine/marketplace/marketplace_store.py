@@ -167,6 +167,11 @@ class MarketplaceStore:
             lambda db: entry_table.find_entries(db, condition, numbers, with_versions=with_versions)
         )
 
+    def deprecated(self, rows: Sequence[int]) -> set[int]:
+        """Those of these entries that are."""
+        condition = f"e.id IN ({_marks(rows)}) AND v.status = 'deprecated'"
+        return self._file.read(lambda db: entry_table.find_rows(db, condition, rows))
+
     def same_packages(self, rows: Sequence[int]) -> list[StoredIdentity]:
         """All entries that start or reach the same first as some of these."""
         condition = "package_key IN (SELECT package_key FROM entries WHERE id IN ({}))"

@@ -170,7 +170,7 @@ def load_lock(settings: Settings) -> Lock:
         content, _ = read_input(path, limit=_LIMIT)
         return from_text(content)
     except FileNotFoundError as error:
-        raise _no_lock(path, "there is no lock file, and only what it pins may be used") from error
+        raise _no_lock(path, "there is no lock file") from error
     except OSError as error:
         raise _no_lock(path, f"the lock file cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -210,6 +210,21 @@ def test_an_empty_log_says_why(discovery: Discovery) -> None:
     assert "`log.calls` is off" in discovery("logs").err
 
 
+@pytest.mark.requirement("CLI-7")
+def test_a_server_or_a_status_that_does_not_exist_is_named_where_nothing_is_found(
+    discovery: Discovery,
+) -> None:
+    call_some(discovery)
+
+    server = discovery("logs", "--server", "demmo")
+    status = discovery("logs", "--status", "errror")
+
+    assert (server.code, status.code) == (2, 2)
+    assert "did you mean 'demo'?" in server.err
+    assert "did you mean error?" in status.err
+    assert discovery("logs", "--status", "TOOL_DISABLED").code == 0
+
+
 @pytest.mark.requirement("MTR-4")
 def test_metrics_are_shown_for_servers_and_for_the_tools_of_one(discovery: Discovery) -> None:
     assert "no call was counted yet" in discovery("metrics").err

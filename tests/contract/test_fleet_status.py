@@ -149,7 +149,7 @@ async def test_the_commands_show_the_queue_and_steer_it(tmp_path: Path, forked: 
 
     shown, as_json = home("fleet", "status"), home("fleet", "status", "--json")
     unclear = home("fleet", "retry")
-    retried = home("fleet", "retry", "--all-dead")
+    retried = home("fleet", "retry", "--all-failed")
     hastened = home("fleet", "refresh", "a")
     unknown = home("fleet", "refresh", "nobody")
 

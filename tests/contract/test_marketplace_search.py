@@ -141,6 +141,25 @@ async def test_pages_have_every_result_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("MKT-16")
+async def test_a_deprecated_server_comes_behind_others_unless_it_is_named(tmp_path: Path) -> None:
+    old = listed("com.acme/pdf-old", description="Reads PDF", status="deprecated")
+    entries = [
+        listed(f"com.acme/files-{n}", description="Reads files, such as PDF") for n in range(3)
+    ]
+    with (
+        registry_server(old, *entries) as server,
+        marketplace(tmp_path, registry(server.url)) as market,
+    ):
+        first = await market.search("reads pdf", limit=2)
+        second = await market.search("reads pdf", limit=2, cursor=first.next_cursor)
+        named = await market.search("com.acme/pdf-old")
+
+    assert names(second)[-1] == "com.acme/pdf-old"
+    assert len({*names(first), *names(second)}) == 4
+    assert names(named)[0] == "com.acme/pdf-old"
+
+
+@pytest.mark.requirement("MKT-16")
 async def test_only_the_sources_that_are_named_are_searched(tmp_path: Path) -> None:
     manager = PackageManager(npm_package("npm-pdf"))
     with (

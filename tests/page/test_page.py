@@ -293,6 +293,8 @@ def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromiu
         expect(refused).not_to_contain_text("▲")
         page.get_by_role("link", name="echo", exact=True).click()
         expect(page.locator("tbody tr")).to_have_count(1)
+        opened.go("servers/good/metrics")
+        expect(page.locator("tbody tr", has_text="echo").locator("td.when")).to_contain_text("ago")
         # The browser reports the refused call as an error of its own.
         assert [fault for fault in opened.faults if "409" not in fault] == []
         opened.faults.clear()

@@ -121,6 +121,7 @@ def entry_answer(found: FoundEntry) -> JSONObject:
         "name": one_line(entry.name),
         "description": _harmless(entry.description),
         "version": one_line(entry.version),
+        "status": entry.status,
         "repository": one_line(entry.repository),
         "packages": [
             {

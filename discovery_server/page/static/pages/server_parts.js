@@ -138,7 +138,7 @@ export function ServerMetrics({ server }) {
       <table><thead><tr><th>Tool</th><th class="number">Calls</th><th class="number">Errors</th><th class="number">p50</th><th class="number">p95</th><th>Last call</th></tr></thead>
       <tbody>${own.tools.map((tool) => html`<tr key=${tool.tool}><th scope="row"><a href="#/tools/${part(server)}/${part(tool.tool)}">${tool.tool}</a></th>
         <td class="number" data-label="calls">${tool.calls.toLocaleString("en")}</td><td class="number" data-label="errors">${tool.errors ? html`<span class="state bad">▲ ${tool.errors}</span>` : 0}</td>
-        <td class="number" data-label="p50">${took(tool.p50_seconds)}</td><td class="number" data-label="p95">${took(tool.p95_seconds)}</td><td class="when">${ago(tool.last_at ?? tool.last_call_at)}</td></tr>`)}</tbody></table>`}
+        <td class="number" data-label="p50">${took(tool.p50_seconds)}</td><td class="number" data-label="p95">${took(tool.p95_seconds)}</td><td class="when">${ago(tool.last_called_at)}</td></tr>`)}</tbody></table>`}
   </div>`;
 }
 
