@@ -22,6 +22,7 @@ from discovery_cli.screen import Screen
 from discovery_engine._util.quantities import ago
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
     from discovery_engine.tools.model import ServerName
@@ -41,7 +42,7 @@ class Backend(Protocol):
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None: ...
 
     def open(
-        self, config: str | None, data_dir: str | None, *, frozen: bool
+        self, config: str | Settings | None, data_dir: str | None, *, frozen: bool
     ) -> AbstractAsyncContextManager[Engine]: ...
 
 
@@ -54,7 +55,7 @@ class EngineBackend:
         return stored_view(config, data_dir=data_dir, frozen=frozen)
 
     def open(
-        self, config: str | None, data_dir: str | None, *, frozen: bool
+        self, config: str | Settings | None, data_dir: str | None, *, frozen: bool
     ) -> AbstractAsyncContextManager[Engine]:
         from discovery_engine.engine import open_engine
 
@@ -150,18 +151,27 @@ class Invocation(Struct):
         view = self.recall()
         return view if view is not None else self.run(_view_of)
 
-    def run(self, work: Callable[[Engine], Awaitable[T]], *, with_lines: bool = False) -> T:
+    def run(
+        self,
+        work: Callable[[Engine], Awaitable[T]],
+        *,
+        with_lines: bool = False,
+        settings: Settings | None = None,
+    ) -> T:
         """Run `work` with an open engine, and show the progress of connecting on stderr.
 
         Args:
             work: What to do.
             with_lines: Show progress as lines where no moving display can be shown, too.
+            settings: Those of the engine, in place of what the configuration has.
         """
         from discovery_cli.progress import shown
 
         async def main() -> T:
             async with (
-                self.backend.open(self.config, self.data_dir, frozen=self.frozen) as engine,
+                self.backend.open(
+                    settings or self.config, self.data_dir, frozen=self.frozen
+                ) as engine,
                 shown(engine, self, with_lines=with_lines),
             ):
                 return await work(engine)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -14,6 +16,7 @@ from discovery_cli.options import pass_invocation
 if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.owner.server_plans import ServerPlan
     from discovery_engine.view.status import ServerReport
@@ -71,6 +74,7 @@ def command(
 
     A value that looks like a secret is stored encrypted, and the entry refers to it; `--env NAME`
     and `${NAME}` refer to a variable, `${secret:NAME}` to a secret that is stored already.
+    A file that `--config` names and that is not there is made.
     Comments and the order of discovery.yaml stay as they are; the file of before is kept beside
     it as discovery.yaml.bak. Running gateways have the server at once.
 
@@ -96,9 +100,12 @@ def command(
         if dry_run or not confirm(question, yes=yes):
             return plan, None
         await engine.servers.apply(plan)
-        return plan, engine.view.server(plan.name)
+        return plan, None if new else engine.view.server(plan.name)
 
-    plan, report = invocation.run(plan_and_apply)
+    new = None if to == "registry" else _new_file(invocation.config)
+    plan, report = invocation.run(plan_and_apply, settings=new)
+    if new and _new_file(invocation.config) is None:
+        report = invocation.run(partial(_report, name=plan.name))
     if output.as_json:
         output.answer(server_plan_form(plan, is_written=report is not None))
     elif report is None:
@@ -109,6 +116,21 @@ def command(
             output.say("it is used wherever no discovery.yaml is found, as here")
         _say_next(output, name, report)
     return ExitCode.OK
+
+
+def _new_file(path: str | None) -> Settings | None:
+    """The settings with which a file that was named, and is not there, is made; else None."""
+    from discovery_engine.config.files.inputs import observe
+    from discovery_engine.config.settings import Settings
+
+    if path is None or Path(path).exists():
+        return None
+    place = str(Path(path).absolute())
+    return Settings(path=place, inputs=(observe(place),))
+
+
+async def _report(engine: Engine, name: str) -> ServerReport:
+    return engine.view.server(name)
 
 
 def _entry(

@@ -92,6 +92,20 @@ def test_a_preview_writes_nothing_and_without_a_terminal_yes_is_needed(
 
 
 @pytest.mark.requirement("OWN-30")
+def test_a_named_file_that_is_not_there_is_made(home: Discovery, told: Told) -> None:
+    new = home.home / "new.yaml"
+    words = ["add", "post", "--config", str(new), "--", *told.command]
+
+    assert home(*words[:2], "--dry-run", *words[2:]).code == 0
+    assert not new.exists()
+    done = home(*words[:2], "--yes", *words[2:])
+
+    assert (done.code, f"added post to {new}" in done.err) == (0, True)
+    assert home("execute", "--config", str(new), "post:mail").code == 0
+    assert config(home) == CONFIG
+
+
+@pytest.mark.requirement("OWN-30")
 def test_a_question_is_asked_at_a_terminal(home: Discovery, told: Told) -> None:
     words = ("add", "post", "--to", "registry", "--", *told.command)
 

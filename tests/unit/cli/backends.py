@@ -176,7 +176,7 @@ class FakeBackend:
 
     @asynccontextmanager
     async def open(
-        self, config: str | None, data_dir: str | None, *, frozen: bool
+        self, config: str | Settings | None, data_dir: str | None, *, frozen: bool
     ) -> AsyncIterator[Any]:
         if self.engine is None:
             raise AssertionError("no server should have been asked")
