@@ -70,7 +70,9 @@ def show_details(
     output.table(rows, indent=_INDENT)
     show_warnings(output, details.warnings)
     say_problems(output, details.problems)
-    if entry.packages or entry.remotes:
+    if any(one.severity == "error" for one in details.warnings):
+        output.say("read what is marked with !! before you install it")
+    elif entry.packages or entry.remotes:
         output.say(f"next: {next_command}")
 
 

@@ -106,6 +106,16 @@ async def test_reading_agents_cannot_even_ask(folder: Folder) -> None:
     assert requests == ()
 
 
+@pytest.mark.requirement("RGT-5")
+async def test_where_nothing_is_found_the_hint_says_what_is_hidden(folder: Folder) -> None:
+    async with agent_of(folder, toolRules=[{"pattern": "*", "enabled": False}]) as agent:
+        answer = await agent.answer("find_tool", query="echo a text")
+
+    assert answer["found"] is False
+    assert "disabled" in answer["hint"]
+    assert answer["hint"].endswith("browse finds servers that could be installed")
+
+
 @pytest.mark.requirement("RGT-2")
 async def test_a_tool_is_found_with_what_its_call_needs(folder: Folder) -> None:
     async with agent_of(folder) as agent:

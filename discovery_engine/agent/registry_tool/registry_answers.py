@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _LONGEST = 300  # characters of a description
+_MOST_REASONS = 3  # why nothing was found
 _MOST_TOOLS = 50  # of a server in the status
 _CONFIDENCE = {"sure": "high", "likely": "medium"}
 _NEXT_STEP = {
@@ -34,8 +35,11 @@ def found_answer(answer: SearchAnswer, *, may_browse: bool) -> JSONObject:
     """As `find_tool` answers; `may_browse` says whether the caller has the action `browse`."""
     if not answer.hits:
         top = answer.nearest[0].relevance if answer.nearest else 0.0
+        # The advice to use other words names a tool that is not here.
+        why = [n.message for n in answer.notices if n.code != "ANSWER_NO_MATCH"][:_MOST_REASONS]
         further = "browse finds servers that could be installed"
-        hint = f"no tool fits; {further if may_browse else 'ask the user for another server'}"
+        further = further if may_browse else "ask the user for another server"
+        hint = "; ".join([*map(one_line, why or ["no tool fits"]), further])
         return {"found": False, "matches": [], "top_score": round(top, 4), "hint": hint}
     first, *others = answer.hits
     is_match = answer.decision is Decision.MATCH

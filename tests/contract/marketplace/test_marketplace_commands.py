@@ -334,7 +334,10 @@ def test_hostile_texts_are_shown_as_text_and_warned_of(shop: Shop) -> None:
     for shown in (shop("show", "com.example/evil"), shop("search", "evil")):
         assert not set(shown.out + shown.err) & set("\x1b\x07\u202e")
         assert not any(line.startswith("and run") for line in shown.out.splitlines())
-    assert "[TEXT_HIDDEN]" in shop("show", "com.example/evil").out
+    shown = shop("show", "com.example/evil")
+    assert "[TEXT_HIDDEN]" in shown.out
+    assert "read what is marked with !!" in shown.err
+    assert "marketplace install" not in shown.err
 
 
 @pytest.mark.requirement("MKT-64")
