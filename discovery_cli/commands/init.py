@@ -55,7 +55,7 @@ def command(
     they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
     printed at the end, with absolute paths.
     """
-    from discovery_cli import client_files, missing_values
+    from discovery_cli import client_files, value_prompts
     from discovery_cli.client_entries import client_entry, needs_of
     from discovery_engine.config.editing.edit import new_file
     from discovery_engine.config.editing.template import first_configuration
@@ -84,7 +84,7 @@ def command(
         approve_file(target, only=None, environ=os.environ, data_dir=data_dir, at=at)
     needs = needs_of(load_settings(target.absolute()), os.environ) if writes else None
     if needs and needs.unset and client_files.may_ask() and not (yes or output.as_json):
-        missing_values.ask_for(replace(invocation, config=str(target)))
+        value_prompts.ask_for(replace(invocation, config=str(target)))
         needs = needs_of(load_settings(target.absolute()), os.environ)
     if output.as_json:
         types = [source.type for source in sources]

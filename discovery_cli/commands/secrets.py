@@ -62,12 +62,12 @@ def set_(invocation: Invocation, name: str | None) -> None:
       pass show jira | discovery secrets set jira/TOKEN
     """  # noqa: D301 - click wants the character itself
     if name is None:
-        from discovery_cli import missing_values
+        from discovery_cli import value_prompts
 
         if not may_ask() or invocation.as_json:
             hint = "`discovery secrets set NAME` reads a value from stdin"
             raise click.UsageError(f"there is no terminal to ask on; {hint}")
-        if not missing_values.ask_for(invocation, lists=True):
+        if not value_prompts.ask_for(invocation, lists=True):
             invocation.output.say("no server waits for a value")
         return
     if not is_secret_name(name):
