@@ -13,6 +13,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from tests.attacks.conftest import Repository
+from tests.kinds import thinned
 
 ASKED: list[tuple[str, JSONObject]] = [
     ("execute_tool", {"tool": "trap:spring", "arguments": {}}),
@@ -99,11 +100,13 @@ def test_no_meta_tool_starts_it(repository: Repository) -> None:
 @pytest.mark.requirement("TRU-2")
 @pytest.mark.parametrize(
     ("client", "file", "key"),
-    [
-        pytest.param("claude-code", ".mcp.json", "mcpServers", id="claude-code"),
-        pytest.param("cursor", ".cursor/mcp.json", "mcpServers", id="cursor"),
-        pytest.param("vscode", ".vscode/mcp.json", "servers", id="vscode"),
-    ],
+    thinned(
+        [
+            pytest.param("claude-code", ".mcp.json", "mcpServers", id="claude-code"),
+            pytest.param("cursor", ".cursor/mcp.json", "mcpServers", id="cursor"),
+            pytest.param("vscode", ".vscode/mcp.json", "servers", id="vscode"),
+        ]
+    ),
 )
 def test_a_projects_file_of_a_client_starts_nothing_in_a_configuration_that_is_named(
     repository: Repository, client: str, file: str, key: str

@@ -21,6 +21,7 @@ from discovery_engine.call_log.log_entry import LogEntry
 from discovery_engine.config.settings import Settings
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
+from tests.kinds import thinned
 
 ESCAPES = "\x1b[2J\x1b]0;evil\x07\u202e"
 
@@ -145,12 +146,14 @@ def test_times_are_written_for_people_and_for_programs(discovery: Discovery) -> 
 @pytest.mark.requirement("LOG-16")
 @pytest.mark.parametrize(
     ("file", "hint"),
-    [
-        ("missing/deep/x.csv", "mkdir -p"),
-        ("discovery.yaml/x.csv", "is no folder"),
-        (".", None),
-        ("/dev/full", "free space"),
-    ],
+    thinned(
+        [
+            ("missing/deep/x.csv", "mkdir -p"),
+            ("discovery.yaml/x.csv", "is no folder"),
+            (".", None),
+            ("/dev/full", "free space"),
+        ]
+    ),
 )
 def test_a_file_that_cannot_be_written_is_named_with_a_way_out(
     discovery: Discovery, file: str, hint: str | None

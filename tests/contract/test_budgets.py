@@ -95,6 +95,7 @@ def tokens_of(result: JSONObject) -> int:
     return estimated_tokens(block["text"])
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("BUD-1")
 @MANY
 @given(PARTS, NOTICES, TOKENS, st.sampled_from(Detail), st.lists(WORDS, min_size=1, max_size=10))
@@ -114,6 +115,7 @@ def test_search_keeps_to_its_budget(
     assert 0 < tokens_of(several) <= tokens
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("BUD-1")
 @MANY
 @given(PARTS, NOTICES, TOKENS, st.sampled_from(Detail))

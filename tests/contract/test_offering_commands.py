@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from discovery_cli.program import cli
 from tests.engines import Folder, program
+from tests.kinds import thinned
 from tests.servers.offerings import World, prompt, resource, template
 
 Run = Callable[..., Result]
@@ -149,18 +150,20 @@ def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
 @pytest.mark.requirement("CLI-81")
 @pytest.mark.parametrize(
     ("words", "code", "message"),
-    [
-        (["read", "file:///redme"], 2, "did you mean 'file:///readme'?"),
-        (["read", "file:///secret"], 4, "rule 1"),
-        (["read", "file:///docs/../secret"], 4, "rule 1"),
-        (["prompt", "reviw", "code=1"], 2, "did you mean 'review'?"),
-        (["prompt", "hidden"], 4, "rule 1"),
-        (["prompt", "review"], 2, "`discovery prompt review code=… [style=…]`"),
-        (["prompt", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
-        (["prompt", "review", "code"], 2, "write it as key=value"),
-        (["prompt", "review", "code=1", "code=2"], 2, "given twice"),
-        (["read", "file:///readme", "--server", "nobody"], 2, "'nobody' is not configured"),
-    ],
+    thinned(
+        [
+            (["read", "file:///redme"], 2, "did you mean 'file:///readme'?"),
+            (["read", "file:///secret"], 4, "rule 1"),
+            (["read", "file:///docs/../secret"], 4, "rule 1"),
+            (["prompt", "reviw", "code=1"], 2, "did you mean 'review'?"),
+            (["prompt", "hidden"], 4, "rule 1"),
+            (["prompt", "review"], 2, "`discovery prompt review code=… [style=…]`"),
+            (["prompt", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
+            (["prompt", "review", "code"], 2, "write it as key=value"),
+            (["prompt", "review", "code=1", "code=2"], 2, "given twice"),
+            (["read", "file:///readme", "--server", "nobody"], 2, "'nobody' is not configured"),
+        ]
+    ),
 )
 def test_a_mistake_is_answered_with_the_next_step(
     run: Run, world: World, words: list[str], code: int, message: str

@@ -29,6 +29,7 @@ def fleet(folder: Folder) -> None:
     )
 
 
+@pytest.mark.thorough
 async def test_every_server_is_asked_at_once_and_none_delays_the_others(folder: Folder) -> None:
     fleet(folder)
     async with folder.open() as engine:

@@ -73,6 +73,7 @@ async def test_changed_roots_are_given_next_and_the_server_keeps_running(
     assert len(set(pids)) == 1
 
 
+@pytest.mark.thorough
 @ERAS
 @pytest.mark.requirement("QST-43", "QST-52")
 async def test_a_changed_time_limit_holds_for_the_next_question(era: str, tmp_path: Path) -> None:

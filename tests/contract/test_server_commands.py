@@ -15,6 +15,7 @@ from tests.contract.discovery import Discovery
 from tests.contract.test_gateways import gateway
 from tests.factories import make_definition
 from tests.forked import Finished, Preloaded
+from tests.kinds import thinned
 from tests.servers.programs import eventually
 from tests.told import Told
 
@@ -298,7 +299,7 @@ def lines_of(home: Discovery, *words: str) -> Finished:
 
 
 @pytest.mark.requirement("OWN-34")
-@pytest.mark.parametrize("words", [["list"], ["list", "-l", "post"], ["search", "mail"]])
+@pytest.mark.parametrize("words", thinned([["list"], ["list", "-l", "post"], ["search", "mail"]]))
 def test_with_registered_servers_reading_commands_load_nothing_more(
     home: Discovery, told: Told, words: list[str]
 ) -> None:

@@ -143,13 +143,15 @@ async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrot
 @pytest.mark.requirement("MET-12")
 @pytest.mark.parametrize(
     ("meta_tool", "arguments", "known"),
-    [
-        ("list_mcp_servers", {}, "slow (3 tools)"),
-        ("search_tools", {"query": "echo"}, "Match: sure.\nslow:echo"),
-        ("list_tools", {"server": "slow"}, "slow: 3 tools"),
-        ("get_tool_details", {"tool": "slow:echo"}, "slow:echo"),
-        ("execute_tool", {"tool": "slow:echo", "arguments": {"text": "hi"}}, '{"text": "hi"}'),
-    ],
+    thinned(
+        [
+            ("list_mcp_servers", {}, "slow (3 tools)"),
+            ("search_tools", {"query": "echo"}, "Match: sure.\nslow:echo"),
+            ("list_tools", {"server": "slow"}, "slow: 3 tools"),
+            ("get_tool_details", {"tool": "slow:echo"}, "slow:echo"),
+            ("execute_tool", {"tool": "slow:echo", "arguments": {"text": "hi"}}, '{"text": "hi"}'),
+        ]
+    ),
 )
 async def test_a_first_answer_waits_for_a_server_that_takes_its_time(
     folder: Folder, meta_tool: str, arguments: JSONObject, known: str

@@ -20,7 +20,7 @@ from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ServerNotFoundError
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_entry, make_part
-from tests.rows import rows
+from tests.kinds import thinned
 from tests.unit.server.fakes import make_view
 from tests.unit.util.test_text import HIDDEN
 
@@ -78,7 +78,7 @@ def show(part: ServerPart) -> None:
 
 
 @pytest.mark.requirement("TXT-1")
-@rows("channel", CHANNELS)
+@pytest.mark.parametrize("channel", thinned(CHANNELS))
 def test_no_hidden_character_reaches_an_agent(channel: str) -> None:
     reached = [c for c in HIDDEN if any(c in text for text in agent_texts(CHANNELS[channel](c)))]
 

@@ -32,6 +32,7 @@ from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.view import View
 from tests.engines import Folder, entry, heard, summary
 from tests.factories import make_definition
+from tests.kinds import thinned
 from tests.told import Told
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
@@ -415,7 +416,8 @@ class TestChanging:
 
     @pytest.mark.requirement("TRU-16")
     @pytest.mark.parametrize(
-        "wash", ["restart", "forget", "tool gone", "server gone", "disabled", "open meanwhile"]
+        "wash",
+        thinned(["restart", "forget", "tool gone", "server gone", "disabled", "open meanwhile"]),
     )
     async def test_nothing_washes_a_change(self, folder: Folder, told: Told, wash: str) -> None:
         folder.write(told.server())

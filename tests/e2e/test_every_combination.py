@@ -99,7 +99,10 @@ class Cell:
 
 ERAS = ("handshake", "modern")
 CELLS = [
-    *(pytest.param(("directly", era, era), id=f"{era}, directly") for era in ERAS),
+    *(
+        pytest.param(("directly", era, era), id=f"{era}, directly", marks=pytest.mark.matrix)
+        for era in ERAS
+    ),
     *(
         pytest.param(("gateway", client, server), id=f"{client} client, {server} server")
         for client in ERAS

@@ -95,6 +95,7 @@ def test_a_client_that_was_answered_from_memory_is_served_as_any_other(home: Hom
     ]
 
 
+@pytest.mark.thorough
 def test_each_version_is_answered_from_memory_as_the_engine_answers_it(home: Home) -> None:
     def opening(version: str) -> dict[str, Any]:
         return {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": version}}

@@ -75,7 +75,7 @@ def answer(person: Shell, *words: str) -> str:
     return done.out
 
 
-@pytest.mark.landing
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.requirement("INS-1", "INS-20", "INS-43")
 def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:

@@ -233,13 +233,17 @@ def test_git_reads_a_repository(quickstart: Shell, tmp_path: Path) -> None:
 @pytest.mark.node
 @pytest.mark.parametrize(
     ("server", "words", "shown"),
-    [
-        pytest.param("everything", ["everything:echo", "hello there"], "hello there", id="echo"),
-        pytest.param("everything", ["everything:get-sum", "a=2", "b=3"], "5", id="numbers"),
-        pytest.param(
-            "filesystem", ["filesystem:list_directory", "path=."], "quickstart", id="files"
-        ),
-    ],
+    thinned(
+        [
+            pytest.param(
+                "everything", ["everything:echo", "hello there"], "hello there", id="echo"
+            ),
+            pytest.param("everything", ["everything:get-sum", "a=2", "b=3"], "5", id="numbers"),
+            pytest.param(
+                "filesystem", ["filesystem:list_directory", "path=."], "quickstart", id="files"
+            ),
+        ]
+    ),
 )
 def test_servers_of_another_language_are_executed(
     quickstart: Shell, server: str, words: list[str], shown: str

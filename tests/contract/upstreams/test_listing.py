@@ -22,6 +22,7 @@ from discovery_engine.events import (
     ServerStateChanged,
     ToolsChanged,
 )
+from tests.kinds import thinned
 from tests.servers.programs import (
     call,
     eventually,
@@ -150,7 +151,7 @@ async def test_a_storm_of_changes_is_told_once_until_the_tools_are_listed_again(
     assert told == [ServerConnecting(server.name), *listed_and_changed, *listed_and_changed]
 
 
-@pytest.mark.parametrize("carrier", ["stdio", "http"])
+@pytest.mark.parametrize("carrier", thinned(["stdio", "http"]))
 @pytest.mark.requirement("UPS-43")
 async def test_changes_are_heard_of_a_server_that_wants_to_be_listened_to(carrier: str) -> None:
     events = EventBus()

@@ -84,19 +84,13 @@ def everything(kind: str, era: str, **settings: Any) -> Iterator[ServerSettings]
         yield remote_server(f"{address}/mcp", name="everything", **settings)
 
 
-WORLDS = pytest.mark.parametrize(
-    ("kind", "era"),
-    [
-        ("stdio", "handshake"),
-        ("http", "modern"),
-        pytest.param("stdio", "modern", marks=pytest.mark.matrix),
-        pytest.param("http", "handshake", marks=pytest.mark.matrix),
-    ],
+KINDS = [("http", "modern"), ("stdio", "modern"), ("http", "handshake")]
+WORLDS = pytest.mark.parametrize(("kind", "era"), [("stdio", "handshake"), *KINDS])
+
+
+@pytest.mark.parametrize(
+    ("kind", "era"), [pytest.param("stdio", "handshake", marks=pytest.mark.landing), *KINDS]
 )
-
-
-@pytest.mark.landing
-@WORLDS
 @pytest.mark.requirement("QST-40", "QST-41")
 async def test_a_question_goes_to_the_caller_and_its_answer_goes_back(kind: str, era: str) -> None:
     person = Person()

@@ -69,8 +69,13 @@ def resident(pid: int | None) -> int:
     return int(next(line for line in lines if "VmRSS" in line).split()[1])
 
 
-@pytest.mark.landing
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=["kill", "segv"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="kill", marks=pytest.mark.landing),
+        pytest.param(signal.SIGSEGV, id="segv"),
+    ],
+)
 @pytest.mark.requirement("UPS-24")
 async def test_nothing_is_left_of_a_gateway_that_is_killed(number: int) -> None:
     below_a_shell = ["sh", "-c", '"$@"; true', "sh", *command_of("stubborn")]

@@ -23,6 +23,7 @@ from discovery_engine.rpc.client import CallbackClient, Continuation
 from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.upstreams import Upstreams
+from tests.kinds import thinned
 from tests.servers.programs import (
     Footprint,
     Neighbour,
@@ -255,20 +256,22 @@ async def test_a_call_that_is_given_up_cancels_its_task(mode: str) -> None:
 @pytest.mark.requirement("TSK-8")
 @pytest.mark.parametrize(
     ("mode", "error", "said"),
-    [
-        ("fails", UpstreamProtocolError, 'answered error -32603: "no quota left"'),
-        ("cancelled", UpstreamError, "cancelled the task of 'work': \"the night shift ended\""),
-        ("lost", OutcomeUnknownError, "does not know the task any more"),
-        ("dies", OutcomeUnknownError, "it exited with status 3"),
-        ("breaks", UpstreamProtocolError, "try again"),
-        ("other_id", UpstreamProtocolError, "about another task"),
-        ("no_id", UpstreamProtocolError, "not one of MCP"),
-        ("strange_status", UpstreamProtocolError, "not one of MCP"),
-        ("strange_question", UpstreamProtocolError, "not one of MCP"),
-        ("strange_result", UpstreamProtocolError, "no valid result"),
-        ("nested_task", UpstreamProtocolError, "no valid result"),
-        ("no_error", UpstreamProtocolError, "no valid result"),
-    ],
+    thinned(
+        [
+            ("fails", UpstreamProtocolError, 'answered error -32603: "no quota left"'),
+            ("cancelled", UpstreamError, "cancelled the task of 'work': \"the night shift ended\""),
+            ("lost", OutcomeUnknownError, "does not know the task any more"),
+            ("dies", OutcomeUnknownError, "it exited with status 3"),
+            ("breaks", UpstreamProtocolError, "try again"),
+            ("other_id", UpstreamProtocolError, "about another task"),
+            ("no_id", UpstreamProtocolError, "not one of MCP"),
+            ("strange_status", UpstreamProtocolError, "not one of MCP"),
+            ("strange_question", UpstreamProtocolError, "not one of MCP"),
+            ("strange_result", UpstreamProtocolError, "no valid result"),
+            ("nested_task", UpstreamProtocolError, "no valid result"),
+            ("no_error", UpstreamProtocolError, "no valid result"),
+        ]
+    ),
 )
 async def test_a_task_that_goes_wrong_is_an_error_that_says_how(
     mode: str, error: type[UpstreamError], said: str

@@ -14,6 +14,7 @@ from discovery_engine.search.ranking.confidence import (
     overall_confidence,
 )
 from discovery_engine.search.ranking.signals import AnswerSignals, Signals
+from tests.kinds import thinned
 from tests.rows import rows
 
 shares = st.floats(0, 1)
@@ -144,7 +145,7 @@ FALLING = ("strange", "size")
 
 
 @pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS))
 @pytest.mark.parametrize("signal", [*RISING, *RISING_OF_ANSWER, *FALLING])
 @given(given_signals=signals, more=st.integers(0, 10_000))
 def test_confidence_only_rises_or_only_falls_with(
