@@ -21,7 +21,7 @@ from discovery_engine.fleet.refresh_job import RefreshJob
 from discovery_engine.fleet.schedule import NAMED_FOR
 from discovery_engine.registry.backends import open_registry
 from discovery_engine.registry.protocols import Registry
-from tests.contract.registry_stores import pass_time, url_of
+from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.servers.programs import HERE, eventually
 
 pytestmark = pytest.mark.anyio
@@ -163,9 +163,7 @@ class Fleet:
         return [str(entry.key) for entry in snapshot.catalog] if snapshot else []
 
 
-@pytest.fixture(
-    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.database, pytest.mark.landing])]
-)
+@pytest.fixture(params=back_ends("sqlite", "postgresql"))
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     (tmp_path / "data").mkdir()
     made = Fleet(tmp_path, url_of(request.param, request, tmp_path / "data"))
@@ -177,6 +175,11 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
 
 
 @pytest.mark.requirement("FLT-3", "FLT-11")
+@pytest.mark.parametrize(
+    "fleet",
+    ["sqlite", pytest.param("postgresql", marks=[pytest.mark.database, pytest.mark.landing])],
+    indirect=True,
+)
 async def test_a_worker_that_is_killed_has_its_server_taken_over(fleet: Fleet) -> None:
     fleet.configure(a=fleet.numbered())
     first = fleet.start("--lease", SHORT)

@@ -53,7 +53,8 @@ def test_what_one_gateway_adds_and_what_it_finds_changed_holds_at_the_other(
     there.wait_healthy()
 
     here.add("clock", servers.entries()["clock"])
-    wait_until(lambda: "clock:current_time" in there.found("time in a city"), "it is found")
+    for gateway in (there, here):  # a refresh would join a listing that has begun
+        wait_until(lambda one=gateway: "clock:current_time" in one.found("time in a city"), "found")
     said = there.call("execute_tool", tool="clock:current_time")
     servers["clock"].tools = {"current_time": POISONED}
     here.post("/api/refresh", {"servers": ["clock"]})
