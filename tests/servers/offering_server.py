@@ -80,7 +80,7 @@ class OfferingServer(Server):
         params = message.get("params", {})
         subject = params.get("name") or params.get("uri") or ""
         found: Message | None = self.world.get("results", {}).get(
-            f"{message['method']} {subject}".strip()
+            f"{message.get('method', '')} {subject}".strip()
         )
         return found
 
