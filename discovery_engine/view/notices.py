@@ -280,7 +280,7 @@ def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
         missing.append(f"{unavailable}{whose} {'is' if unavailable == 1 else 'are'} unavailable")
     message = f"{' and '.join(missing)}; no match in the others"
     advice = "; ask again in a few seconds" if starting else ""
-    # People are told beside it which servers are unavailable.
+    # Which servers are unavailable is in a notice of its own.
     to_owner = "no match in the servers that were listed"
     if starting:
         to_owner = f"{missing[0]}; {to_owner}; `discovery refresh` waits for them"
