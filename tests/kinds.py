@@ -28,7 +28,6 @@ KINDS = (
     "database", "browser", "packages", "frameworks", "conformance", "chaos", "matrix", "thorough",
 )  # fmt: skip
 _OF_PATHS = {
-    "tests/attacks/test_hostile_input.py": "chaos",
     "tests/contract/marketplace/test_install_commands.py": "packages",
     "tests/contract/marketplace/test_installing.py": "packages",
     "tests/contract/marketplace/test_marketplace_commands.py": "packages",

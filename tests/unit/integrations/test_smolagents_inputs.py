@@ -96,7 +96,7 @@ def test_whatever_a_schema_is_smolagents_takes_what_is_made_of_it(schema: Any) -
     assert "anyOf" not in made
 
 
-@pytest.mark.requirement("THR-11")
+@pytest.mark.requirement("THR-10")
 @rows("arguments", [1, 500])
 def test_what_references_multiply_to_is_looked_at_once(
     arguments: int, monkeypatch: pytest.MonkeyPatch

@@ -133,7 +133,7 @@ def test_members_come_in_one_order_however_they_were_written() -> None:
     assert texts == {"{c: null, a?: integer, b?: string}"}
 
 
-@pytest.mark.requirement("THR-11")
+@pytest.mark.requirement("THR-10")
 def test_what_references_multiply_to_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = 0
     look_at = _Root.look_at
