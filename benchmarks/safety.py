@@ -7,9 +7,7 @@ could not measure anything would show there.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-import logging
 import os
 import random
 import shutil
@@ -29,10 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faulty_servers import Row  # noqa: E402
-from benchmarks.unguarded import uncleaned, unredacted  # noqa: E402
+from benchmarks.unguarded import unredacted  # noqa: E402
 from tests.attacks.conftest import Repository  # noqa: E402
 from tests.attacks.exchanges import EXCHANGES, Exchange  # noqa: E402
-from tests.attacks.hostile_repository import is_forged, printed_lines  # noqa: E402
+from tests.attacks.test_forged_lines import forged, printed_texts  # noqa: E402
 from tests.canaries import (  # noqa: E402
     CANARIES,
     STARTING,
@@ -45,17 +43,6 @@ from tests.canaries import (  # noqa: E402
 from tests.contract import damages  # noqa: E402
 from tests.contract.discovery import Discovery, Finished  # noqa: E402
 from tests.e2e.serving import Home, fault_entry, text_of  # noqa: E402
-from tests.forgeries import (  # noqa: E402
-    BREAKS,
-    FAKES,
-    HIDING,
-    agents_read,
-    errors_of,
-    errors_read,
-    forged,
-    people_read,
-    told_by_a_stranger,
-)
 from tests.forked import Preloaded, preloaded  # noqa: E402
 
 _REFUSED = 4  # the exit code for a server that is not approved
@@ -125,23 +112,7 @@ def captured(place: Place) -> Iterator[dict[str, bytes]]:
 # --- forged lines -----------------------------------------------------------------------------
 
 
-async def forged_lines(*, full: bool) -> AsyncIterator[Row]:
-    plants = [
-        f"x{ending}{hiding}{fake}"
-        for ending, hiding, fake in itertools.product((*BREAKS, ""), HIDING, FAKES)
-    ]
-    chosen = plants if full else random.sample(plants, 40)
-    texts, bad = await anyio.to_thread.run_sync(read_all, chosen)
-    with uncleaned():
-        raw_texts, raw_bad = await anyio.to_thread.run_sync(read_all, chosen)
-    yield Row(
-        f"texts with a forged line, of what agents and people read of {len(chosen)} planted texts"
-        " in every field",
-        f"0 of {texts}",
-        f"{bad} of {texts}",
-        f"{raw_bad} of {raw_texts} with texts as they came",
-        is_met=not bad and raw_bad > 0,
-    )
+async def forged_lines(*, full: bool) -> AsyncIterator[Row]:  # noqa: ARG001 - as the others
     lines, bad = await anyio.to_thread.run_sync(printed_by_commands)
     raw_lines, raw_bad = await anyio.to_thread.run_sync(printed_by_commands, UncleanedRun())
     yield Row(
@@ -153,29 +124,14 @@ async def forged_lines(*, full: bool) -> AsyncIterator[Row]:
     )
 
 
-def read_all(plants: Sequence[str]) -> tuple[int, int]:
-    """How many texts were read, and in how many a line is forged."""
-    read: list[tuple[str, str]] = []
-    logging.disable()  # this process has none of a program's handlers
-    for plant in plants:
-        for failing in (False, True):
-            view = told_by_a_stranger(plant, failing=failing)
-            read += [(plant, text) for text in agents_read(view, plant)]
-            read += [(plant, text) for text in people_read(view, plant)]
-        for error in errors_of(plant):
-            read += [(plant, text) for text in errors_read(error)]
-    logging.disable(logging.NOTSET)
-    return len(read), sum(bool(forged(text, plant)) for plant, text in read)
-
-
 Run = Callable[..., Finished]
 
 
 def printed_by_commands(run: Run | None = None) -> tuple[int, int]:
     """How many lines commands printed, and how many of them are forged."""
     with repositories(run) as made:
-        lines = [line for _, line in printed_lines(made())]
-    return len(lines), sum(map(is_forged, lines))
+        texts = [text for _, text in printed_texts(made())]
+    return sum(text.count("\n") for text in texts), sum(len(forged(text)) for text in texts)
 
 
 class UncleanedRun:

@@ -102,10 +102,12 @@ async def test_no_line_for_agents_is_forged(folder: Folder) -> None:
 
 @pytest.mark.requirement("THR-6")
 def test_no_command_prints_a_forged_line(repository: Repository) -> None:
-    assert [(words, line) for words, text in printed(repository) for line in forged(text)] == []
+    assert [
+        (words, line) for words, text in printed_texts(repository) for line in forged(text)
+    ] == []
 
 
-def printed(repository: Repository) -> Iterator[tuple[list[str], str]]:
+def printed_texts(repository: Repository) -> Iterator[tuple[list[str], str]]:
     told = Told.beside(repository.home, *TOOLS, instructions=HOSTILE)
     command, *args = told.command
     entry = {"command": command, "args": args, "description": HOSTILE, "tags": [HOSTILE]}
