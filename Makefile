@@ -20,7 +20,7 @@ PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -
 KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
 LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet test test-all newest constraints check format servers mutants clean
+.PHONY: help demo demo-fleet test test-all newest constraints check format servers size mutants clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -34,6 +34,7 @@ demo-fleet: $(READY) ## two gateways, three workers and a database: one is kille
 test: $(READY) servers ## run what must hold before a change lands; ARGS="-k rules" selects from it
 	@$(PARALLEL) -m "$(LANDING)" --hypothesis-profile=landing $(ARGS)
 	@$(BIN)/python scripts/test_costs.py
+	@$(BIN)/python scripts/size.py --check
 
 test-all: $(READY) servers ## run every test, or those of ARGS="-m browser"; COVERAGE=1 counts branches
 	@$(PARALLEL) $(ARGS) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
@@ -61,11 +62,11 @@ check: $(READY) ## format, lint, types, import layers, and the modules of the pa
 	@$(BIN)/python scripts/api_routes.py --check
 	@$(BIN)/python scripts/page_check.py
 	@$(BIN)/python scripts/test_costs.py
+	@$(BIN)/python scripts/size.py --check
 
-format: $(READY) ## format every file, and write the layers and the codes into their pages
+format: $(READY) ## format every file, and write the codes into their page
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
-	@$(BIN)/python scripts/architecture.py
 	@$(BIN)/python scripts/codes.py
 	@$(BIN)/python scripts/api_routes.py
 
@@ -75,6 +76,9 @@ servers: $(READY) ## bring the real servers and clients that tests and the demo 
 	@$(BIN)/python scripts/frameworks.py
 	@$(BIN)/python scripts/page_modules.py
 	@$(BIN)/python scripts/browser.py
+
+size: $(READY) servers ## print how large the project is, and the files on the way of a search and a call
+	@$(BIN)/python scripts/size.py --traces
 
 mutants: $(READY) ## change code in small ways: is it noticed? ARGS="rules trust" for some parts
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants

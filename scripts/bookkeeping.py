@@ -24,6 +24,7 @@ CODE = re.compile(r'^        "([A-Z_]+)": \(', re.MULTILINE)
 CODE_OF_ERROR = re.compile(r'^    code(?:: [\w\[\]]+)? = "([A-Z_]+)"', re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LAYER = re.compile(r"^\| \d+ \| `\w+` \|", re.MULTILINE)
 RECIPE = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
 
@@ -119,6 +120,39 @@ def mutants() -> Iterator[str]:
                 yield f"pyproject.toml: {path}, of [tool.mutants.parts.{name}], is not there"
 
 
+def layers() -> Iterator[str]:
+    """The architecture page has the layers that `make check` enforces, and modules that exist."""
+    page = "specs/architecture.md"
+    text = text_of(page)
+    contracts = tomllib.loads(text_of("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (enforced,) = (c["layers"] for c in contracts if c.get("containers") == ["discovery_engine"])
+    rows = [
+        f"| {number} | `{package.strip()}` |"
+        for number, layer in enumerate(enforced, start=1)
+        for package in layer.split("|")
+    ]
+    if [match[0] for match in LAYER.finditer(text)] != rows:
+        yield f"{page}: its table of layers is not that of [tool.importlinter] in pyproject.toml"
+    engine = ROOT / "discovery_engine"
+    for name in re.findall(r"`((?:[a-z_]+\.)+[a-z_]+)`", text):
+        path = engine.joinpath(*name.split("."))
+        is_there = any((p.is_dir() or p.with_suffix(".py").is_file()) for p in (path, path.parent))
+        if not name.endswith(".toml") and not is_there:
+            yield f"{page}: {name} is not in discovery_engine"
+
+
+def module_names() -> Iterator[str]:
+    """The name of a module is unique, so that it is found by it; commands are named as typed."""
+    modules: dict[str, list[Path]] = {}
+    for package in ("discovery_engine", "discovery_server", "discovery_cli"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            if file.stem != "__init__" and file.parent.name != "commands":
+                modules.setdefault(file.stem, []).append(file.relative_to(ROOT))
+    for name, files in modules.items():
+        if len(files) > 1 and name != "signals":  # of the scanner, and of POSIX
+            yield f"{name}.py is {' and '.join(map(str, files))}: give each a name of its own"
+
+
 def main() -> int:
     tests = {
         path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -131,6 +165,8 @@ def main() -> int:
         *links(),
         *commands(),
         *mutants(),
+        *layers(),
+        *module_names(),
     ]
     print(*problems, sep="\n", end="\n" if problems else "")
     return 1 if problems else 0

@@ -10,6 +10,7 @@ import random as chance
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -256,7 +257,7 @@ class ServerHistory:
 
     def _retry_later_error(self, seconds: float) -> UnavailableError:
         last = self._last
-        when = f"next try in {seconds:.0f} s" if seconds >= 1 else "it is just being tried again"
+        when = f"next try in {ceil(seconds)} s" if seconds > 0 else "it is just being tried again"
         reason = f"{last.reason if last else 'it failed'}; {when}"
         if isinstance(last, NeedsAuthError):
             error: UnavailableError = NeedsAuthError(self.server, reason, hint=last.hint)
