@@ -25,10 +25,10 @@ def updated(page: str) -> str:
 
 def _lines() -> Iterator[str]:
     for family, codes in FAMILIES.items():
-        header = "| code | severity | meaning | what to do |"
-        yield from ("", f"### {family}", "", header, "|---|---|---|---|")
-        for code, (severity, meaning, advice) in codes.items():
-            yield f"| `{code}` | {severity or 'by the text'} | {meaning} | {advice} |"
+        yield from ("", f"### {family}", "")
+        for code, (severity, meaning) in codes.items():
+            noted = f" ({severity})" if severity and severity != "error" else ""
+            yield f"- `{code}`{noted}: {meaning}"
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ FILES: list[Callable[[Path, Path], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.requirement("CFG-13", "CFG-14")
+@pytest.mark.requirement("CFG-13")
 @pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
 def test_a_configuration_that_is_a_trap_is_refused_and_does_nothing(
     repository: Repository, make: Callable[[Path, Path], None]

@@ -213,7 +213,7 @@ def test_an_empty_log_says_why(discovery: Discovery) -> None:
     assert "`log.calls` is off" in discovery("logs").err
 
 
-@pytest.mark.requirement("CLI-7")
+@pytest.mark.requirement("CLI-5")
 def test_a_server_or_a_status_that_does_not_exist_is_named_where_nothing_is_found(
     discovery: Discovery,
 ) -> None:

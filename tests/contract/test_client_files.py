@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject
 from tests.contract.discovery import Discovery, Finished
 from tests.forked import Preloaded
 
@@ -23,7 +22,7 @@ servers:
 sources: [{type: cursor}, {type: vscode}, {type: zed}, {type: custom, path: missing.json}]
 toolRules: [{pattern: "x*", enabled: false}]
 """
-CURSOR: JSONObject = {
+CURSOR: dict[str, Any] = {
     "taken": {"command": "other"},
     "same": {"command": "own-server"},
     "My Server": {
@@ -35,11 +34,11 @@ CURSOR: JSONObject = {
     },
     "broken": {"command": "npx", "args": "s3cret"},
     "switched_off": {"command": "z", "disabled": True},
-    "helper": {"command": "q", "envFile": ".env"},
+    "helper": {"command": "q", "envFile": ".env", "only_for": ["me"]},
     "stays_off_too": {"command": "off-server"},
     "twice": {"command": "cursors"},
 }
-VSCODE: JSONObject = {
+VSCODE: dict[str, Any] = {
     "inputs": [{"id": "api-key", "description": "k"}],
     "servers": {
         "asks": {"command": "npx", "env": {"KEY": "${input:api-key}"}},
@@ -63,7 +62,7 @@ class Home:
     def warnings(self) -> str:
         return self("config", "validate").out
 
-    def write(self, path: str, content: JSONObject | str) -> None:
+    def write(self, path: str, content: dict[str, Any] | str) -> None:
         file = self.discovery.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         text = content if isinstance(content, str) else json.dumps(content)
@@ -81,7 +80,7 @@ def home(tmp_path: Any, forked: Preloaded) -> Home:
     return made
 
 
-@pytest.mark.requirement("CFG-30", "CFG-32")
+@pytest.mark.requirement("CFG-30")
 def test_the_owners_file_has_its_names_and_an_earlier_client_goes_first(home: Home) -> None:
     servers = home.shown["servers"]
 
@@ -92,8 +91,7 @@ def test_the_owners_file_has_its_names_and_an_earlier_client_goes_first(home: Ho
     assert "is called 'taken@cursor' here" in home.warnings
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CFG-31", "CFG-35")
+@pytest.mark.requirement("CFG-30", "CFG-35")
 def test_two_ways_to_one_server_are_one_and_what_its_owner_switched_off_stays_off(
     home: Home,
 ) -> None:
@@ -102,20 +100,11 @@ def test_two_ways_to_one_server_are_one_and_what_its_owner_switched_off_stays_of
     assert "same" not in servers
     assert "servers.same: is the same server as 'own', and left out" in home.warnings
     assert "stays_off_too" not in servers
+    assert servers["switched_off"]["enabled"] is False
     assert servers["stays_off"]["enabled"] is False
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("SRC-15", "CFG-35")
-def test_what_a_client_has_switched_off_is_disabled_here(home: Home) -> None:
-    listed = {one["name"]: one["status"] for one in home("list", "--json").json["servers"]}
-
-    assert home.shown["servers"]["switched_off"]["enabled"] is False
-    assert listed["switched_off"] == "disabled"
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SRC-10", "SRC-11", "CFG-23")
+@pytest.mark.requirement("SRC-10", "CFG-23")
 def test_a_clients_reference_becomes_one_of_ours_and_its_value_is_nowhere(home: Home) -> None:
     [env] = [one["env"] for one in home.shown["servers"].values() if "env" in one][:1]
 
@@ -130,33 +119,34 @@ def test_a_clients_reference_becomes_one_of_ours_and_its_value_is_nowhere(home: 
         assert "hunter2hunter2" not in done.out + done.err, words
 
 
-@pytest.mark.requirement("SRC-12")
+@pytest.mark.requirement("SRC-10")
 def test_what_a_client_asks_for_becomes_a_variable_that_is_named(home: Home) -> None:
     assert home.shown["servers"]["asks"]["env"] == {"KEY": "${INPUT_API_KEY}"}
     assert "VS Code asks for 'k' (input 'api-key'): set $INPUT_API_KEY instead" in home.warnings
 
 
-@pytest.mark.requirement("SRC-13", "SRC-14", "CFG-33")
+@pytest.mark.requirement("SRC-13", "CFG-35")
 def test_a_clients_lists_of_tools_are_rules_for_that_server_behind_the_owners(home: Home) -> None:
     own, *imported = home.shown["toolRules"]
 
     assert own == {"pattern": "x*", "enabled": False}
     assert {rule["server"] for rule in imported} == {"My-Server"}
     assert {"pattern": "b", "server": "My-Server", "enabled": False} in imported
+    assert {"pattern": "c", "server": "My-Server", "tags": ["approved-in:cursor"]} in imported
     assert not any(rule.get("enabled") for rule in imported)
 
 
-@pytest.mark.requirement("SRC-17", "SRC-18")
+@pytest.mark.requirement("SRC-17")
 def test_what_is_called_otherwise_or_not_followed_is_a_warning(home: Home) -> None:
     warnings = home.warnings
 
     assert "mcpServers.My Server: it is called 'My-Server' here" in warnings
     assert "mcpServers.helper: an envFile is not read" in warnings
+    assert "mcpServers.helper: not read: only_for" in warnings
     assert "helper" in home.shown["servers"]
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("SRC-22")
+@pytest.mark.requirement("SRC-20")
 def test_a_broken_entry_is_reported_without_its_value_and_the_others_are_read(home: Home) -> None:
     [broken] = [s for s in home("list", "--json").json["servers"] if s["name"] == "broken"]
 
@@ -167,7 +157,7 @@ def test_a_broken_entry_is_reported_without_its_value_and_the_others_are_read(ho
         assert "s3cret" not in done.out + done.err, words
 
 
-@pytest.mark.requirement("SRC-20", "SRC-21", "CFG-34")
+@pytest.mark.requirement("SRC-20", "CFG-30")
 def test_a_file_that_is_missing_or_broken_is_a_warning_and_all_else_is_used(home: Home) -> None:
     home.write(".vscode/mcp.json", '{\n  "servers": {1}\n}')
 
@@ -179,8 +169,7 @@ def test_a_file_that_is_missing_or_broken_is_a_warning_and_all_else_is_used(home
     assert "asks" not in home.shown["servers"]
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("SRC-20")
+@pytest.mark.requirement("SRC-20", "CFG-40")
 def test_a_file_that_appears_later_is_read(home: Home) -> None:
     home("list")
 
@@ -207,7 +196,7 @@ def test_of_two_scopes_the_stronger_counts_and_the_other_is_reported(home: Home)
     assert f"'both' in {inside}/.cursor/mcp.json counts" in offered.out
 
 
-@pytest.mark.requirement("SRC-26")
+@pytest.mark.requirement("SRC-5")
 def test_a_file_that_is_reached_in_several_ways_is_read_once_as_the_users_own(home: Home) -> None:
     link = home.discovery.home / ".config/Code/User/mcp.json"
     link.parent.mkdir(parents=True)
@@ -222,7 +211,7 @@ def test_a_file_that_is_reached_in_several_ways_is_read_once_as_the_users_own(ho
     assert "untrusted" not in home("list").out
 
 
-@pytest.mark.requirement("SRC-6")
+@pytest.mark.requirement("SRC-5")
 def test_a_projects_file_is_found_from_within_its_repository_and_not_from_beyond(
     home: Home,
 ) -> None:

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from discovery_cli.program import cli
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
+from tests.rows import rows
 from tests.unit.cli.backends import run
 
 HELP = Path(__file__).parent / "help"
@@ -57,37 +58,42 @@ def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
     return discovery
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-1", "CLI-5")
-@pytest.mark.parametrize(
-    ("words", "code"),
+@pytest.mark.requirement("CLI-1", "CLI-3", "CLI-5")
+@rows(
+    ("words", "exit_code", "code"),
     [
-        pytest.param(["list"], 0, id="done"),
-        pytest.param(["search", "zebra"], 2, id="no result"),
-        pytest.param(["tools", "nowhere"], 2, id="no such server"),
-        pytest.param(["inspect", "demo", "nothing"], 2, id="no such tool"),
-        pytest.param(["search"], 2, id="usage"),
-        pytest.param(["--config", "absent.yaml", "list"], 2, id="configuration"),
-        pytest.param(["execute", "demo:echo"], 2, id="arguments"),
-        pytest.param(["execute", "demo", "boom"], 3, id="tool failed"),
-        pytest.param(["execute", "delete_all"], 4, id="disabled"),
-        pytest.param(["tools", "missing"], 5, id="never reached"),
-        pytest.param(["execute", "missing:tool"], 5, id="unreachable"),
-        pytest.param(["execute", "secret:tool"], 6, id="secret missing"),
-        pytest.param(["refresh", "secret"], 6, id="secret missing on refresh"),
-        pytest.param(["doctor"], 7, id="problems"),
-        pytest.param(["doctor", "--exit-zero"], 0, id="problems, and never mind"),
+        (["list"], 0, None),
+        (["search", "zebra"], 2, None),
+        (["search"], 2, "USAGE_ERROR"),
+        (["tools", "nowhere"], 2, "SERVER_NOT_FOUND"),
+        (["inspect", "demo", "nothing"], 2, "TOOL_NOT_FOUND"),
+        (["--config", "absent.yaml", "list"], 2, "CONFIGURATION_ERROR"),
+        (["execute", "demo:echo"], 2, "INVALID_ARGUMENTS"),
+        (["execute", "demo", "boom"], 3, None),
+        (["execute", "delete_all"], 4, "TOOL_DISABLED"),
+        (["tools", "missing"], 5, None),
+        (["execute", "missing:tool"], 5, "SERVER_CONNECTION_ERROR"),
+        (["execute", "secret:tool"], 6, "SERVER_NEEDS_CONFIG"),
+        (["doctor"], 7, None),
+        (["doctor", "--exit-zero"], 0, None),
     ],
 )
-def test_the_exit_code_says_what_happened(listed: Discovery, words: list[str], code: int) -> None:
+def test_the_exit_code_and_the_error_say_what_happened(
+    listed: Discovery, words: list[str], exit_code: int, code: str | None
+) -> None:
     done = listed(*words)
 
-    assert done.code == code
+    assert done.code == exit_code
     assert "Traceback" not in done.err
+    if code:
+        form = listed(*words, "--json")
+        assert form.out == ""
+        assert (form.error["code"], form.error["exit_code"]) == (code, exit_code)
+        assert {"message", "hint"} <= form.error.keys()
+        assert done.err.startswith("error: ")
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-1", "CLI-28")
+@pytest.mark.requirement("CLI-28")
 def test_an_interrupted_command_leaves_with_130(tmp_path: Path, forked: Preloaded) -> None:
     discovery = Discovery(tmp_path, forked)
     asleep = (
@@ -100,7 +106,7 @@ def test_an_interrupted_command_leaves_with_130(tmp_path: Path, forked: Preloade
     discovery.configure(
         asleep={"command": sys.executable, "args": ["-c", asleep], "env": {"READY": str(ready)}}
     )
-    words = [sys.executable, "-m", "discovery_cli", "refresh", "asleep"]
+    words = [sys.executable, "-m", "discovery_cli", "refresh", "asleep", "--json"]
 
     with subprocess.Popen(
         words, cwd=tmp_path, env=discovery.environ, stderr=subprocess.PIPE
@@ -110,15 +116,7 @@ def test_an_interrupted_command_leaves_with_130(tmp_path: Path, forked: Preloade
         _, err = run.communicate(timeout=60)
 
     assert run.returncode == 130
-    assert b"Traceback" not in err
-
-
-@pytest.mark.requirement("CLI-2")
-def test_stdout_has_the_data_and_stderr_the_words(listed: Discovery) -> None:
-    done = listed("tools", "demo")
-
-    assert [line.split()[1] for line in done.out.splitlines()] == ["boom", "echo", "slow"]
-    assert "3 tools; 1 disabled" in done.err
+    assert json.loads(err)["error"]["code"] == "INTERRUPTED"
 
 
 READING = [
@@ -155,19 +153,12 @@ OTHERS = [
 
 @pytest.mark.thorough
 @pytest.mark.requirement("CLI-3")
-@pytest.mark.parametrize("words", [*READING, *OTHERS], ids=" ".join)
+@rows("words", [*READING, *OTHERS])
 def test_json_is_one_document_that_scripts_can_rely_on(listed: Discovery, words: list[str]) -> None:
     done = listed(*words, DISCOVERY_OUTPUT="json")
 
     assert done.json["schema_version"] == 1
     assert all(key == key.lower() for key in done.json)
-
-
-@pytest.mark.requirement("CLI-3")
-def test_json_is_asked_for_before_or_after_the_command(listed: Discovery) -> None:
-    before, after = listed("--json", "version"), listed("version", "--json")
-
-    assert before.json == after.json == listed("version", DISCOVERY_OUTPUT="json").json
 
 
 @pytest.mark.requirement("CLI-3")
@@ -192,32 +183,6 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     assert [p["name"] for p in details["parameters"]] == ["text", "loud", "tags", "times"]
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-4")
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        pytest.param(["tools", "dmo"], "SERVER_NOT_FOUND", id="server"),
-        pytest.param(["inspect", "demo", "ech"], "TOOL_NOT_FOUND", id="tool"),
-        pytest.param(["execute", "demo:echo"], "INVALID_ARGUMENTS", id="arguments"),
-        pytest.param(["execute", "demo:delete_all"], "TOOL_DISABLED", id="disabled"),
-        pytest.param(["execute", "missing:x"], "SERVER_CONNECTION_ERROR", id="unreachable"),
-        pytest.param(["execute", "secret:x"], "SERVER_NEEDS_CONFIG", id="secret"),
-        pytest.param(["--config", "absent", "list"], "CONFIGURATION_ERROR", id="configuration"),
-        pytest.param(["serch"], "USAGE_ERROR", id="usage"),
-    ],
-)
-def test_an_error_is_json_where_json_is_asked_for(
-    listed: Discovery, words: list[str], code: str
-) -> None:
-    done = listed(*words, "--json")
-
-    assert done.out == ""
-    assert done.error["code"] == code
-    assert done.error["exit_code"] == done.code
-    assert {"message", "hint"} <= done.error.keys()
-
-
 @pytest.mark.requirement("CLI-5")
 def test_only_v_shows_where_an_unexpected_failure_happened() -> None:
     quiet = run("list", failing=RuntimeError("wires crossed"))
@@ -230,36 +195,17 @@ def test_only_v_shows_where_an_unexpected_failure_happened() -> None:
     assert loud.stderr.startswith("Traceback")
 
 
-@pytest.mark.requirement("CLI-6")
-def test_every_problem_of_a_configuration_is_shown_with_its_line(
-    tmp_path: Path, forked: Preloaded
-) -> None:
-    discovery = Discovery(tmp_path, forked)
-    text = "cache: {ttl: -1}\nserach: {limit: 5}\n"
-    (tmp_path / "discovery.yaml").write_text(text)
-
-    done = discovery("list")
-
-    assert done.code == 2
-    assert "discovery.yaml:1:14: cache.ttl: " in done.err
-    assert "discovery.yaml:2:1: serach: " in done.err
-    assert "  | serach: {limit: ••••}\n  | ^" in done.err
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-7")
-@pytest.mark.parametrize(
+@pytest.mark.requirement("CLI-5")
+@rows(
     ("words", "meant"),
     [
-        pytest.param(["serch"], "search", id="command"),
-        pytest.param(["config", "shw"], "show", id="sub-command"),
-        pytest.param(["list", "--statu"], "--status", id="option"),
-        pytest.param(["tools", "dem"], "demo", id="server"),
-        pytest.param(["inspect", "dem", "echo"], "demo", id="server of a tool"),
-        pytest.param(["execute", "dem:echo", "hi"], "demo", id="server before a colon"),
-        pytest.param(["why", "demo:ecko"], "echo", id="tool"),
-        pytest.param(["inspect", "ecko"], "demo:echo", id="tool of any server"),
-        pytest.param(["import", "--from", "cursr"], "cursor", id="client"),
+        (["serch"], "search"),
+        (["list", "--statu"], "--status"),
+        (["tools", "dem"], "demo"),
+        (["execute", "dem:echo", "hi"], "demo"),
+        (["why", "demo:ecko"], "echo"),
+        (["inspect", "ecko"], "demo:echo"),
+        (["import", "--from", "cursr"], "cursor"),
     ],
 )
 def test_a_slip_is_answered_with_what_was_meant(
@@ -271,46 +217,19 @@ def test_a_slip_is_answered_with_what_was_meant(
     assert meant in done.err
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-8")
-@pytest.mark.parametrize(
-    "environ",
-    [
-        pytest.param({"NO_COLOR": "1"}, id="NO_COLOR"),
-        pytest.param({"CI": "1"}, id="CI"),
-        pytest.param({"TERM": "dumb"}, id="TERM=dumb"),
-    ],
-)
-@pytest.mark.parametrize("words", [["list"], ["inspect"], ["refresh", "demo"]], ids=" ".join)
-def test_a_plain_terminal_gets_no_escape_byte(
-    listed: Discovery, words: list[str], environ: dict[str, str]
-) -> None:
-    done = listed.at_terminal(*words, **{"TERM": "xterm", **environ})
+@pytest.mark.requirement("CLI-2")
+def test_colours_are_for_terminals_that_want_them(listed: Discovery) -> None:
+    plain = ({"NO_COLOR": "1"}, {"CI": "1"}, {"TERM": "dumb"})
 
-    assert done.code == 0 or words[0] == "refresh"
-    assert "demo" in done.shown
-    assert "\x1b" not in done.shown
-
-
-@pytest.mark.requirement("CLI-8")
-def test_colours_are_for_terminals(listed: Discovery) -> None:
     assert "\x1b" in listed.at_terminal("list", TERM="xterm").shown
     assert "\x1b" not in listed("list", TERM="xterm").out
+    for environ in plain:
+        shown = listed.at_terminal("list", **{"TERM": "xterm", **environ}).shown
+        assert "demo" in shown
+        assert "\x1b" not in shown, environ
 
 
-@pytest.mark.requirement("CLI-8")
-def test_marks_are_ascii_where_the_encoding_has_no_others(listed: Discovery) -> None:
-    words = [sys.executable, "-m", "discovery_cli", "list"]
-    environ = listed.environ | {"PYTHONIOENCODING": "ascii"}
-
-    out = subprocess.check_output(words, cwd=listed.home, env=environ)
-
-    assert out.startswith(b"+  demo")
-    assert out.isascii()
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-9")
+@pytest.mark.requirement("CLI-2")
 def test_a_closed_pipe_is_quiet(listed: Discovery) -> None:
     words = [sys.executable, "-m", "discovery_cli", "config", "schema"]
 
@@ -325,24 +244,8 @@ def test_a_closed_pipe_is_quiet(listed: Discovery) -> None:
     assert (run.returncode, err) == (0, b"")
 
 
-@pytest.mark.requirement("CLI-9")
-@pytest.mark.skipif(sys.platform == "win32", reason="its shell closes no streams")
-def test_streams_that_are_closed_from_the_start_are_quiet(listed: Discovery) -> None:
-    line = f"{sys.executable} -m discovery_cli execute demo:echo --args - <&- >&- 2>&-"
-
-    done = subprocess.run(["/bin/sh", "-c", line], cwd=listed.home, env=listed.environ, check=False)
-
-    assert done.returncode == 2
-    assert listed("list").code == 0
-
-
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-10")
-@pytest.mark.parametrize(
-    "words",
-    [*READING, ["execute", "demo:boom"], ["search", "echo", "--json"]],
-    ids=" ".join,
-)
+@rows("words", [*READING, ["execute", "demo:boom"], ["search", "echo", "--json"]])
 def test_no_text_of_a_server_acts_on_a_terminal(listed: Discovery, words: list[str]) -> None:
     done = listed(*words)
 
@@ -350,11 +253,8 @@ def test_no_text_of_a_server_acts_on_a_terminal(listed: Discovery, words: list[s
     assert [c for c, kind in kinds.items() if kind in ("Cc", "Cf", "Cs", "Co")] == []
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-11")
-@pytest.mark.parametrize(
-    "words", [*READING, ["list", "--json"], ["--help"], ["search", "--help"]], ids=" ".join
-)
+@rows("words", [["list"], ["search", "say"], ["why", "demo:echo"], ["--help"]])
 def test_what_is_known_is_answered_without_what_only_others_need(
     listed: Discovery, words: list[str]
 ) -> None:
@@ -380,90 +280,20 @@ def test_what_is_known_is_answered_without_what_only_others_need(
     assert listed.starts == before
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-11")
-@pytest.mark.parametrize(("words", "is_on"), [(["list"], False), (["cache", "clear"], True)])
-def test_garbage_is_collected_only_where_an_event_loop_runs(
-    discovery: Discovery, words: list[str], *, is_on: bool
-) -> None:
-    discovery("refresh")
-    program = (
-        "import gc, sys; from discovery_cli.main import main\n"
-        "try: main()\n"
-        "finally: print(gc.isenabled(), file=sys.stderr)"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=discovery.home,
-        env=discovery.environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-
-    assert done.stderr.splitlines()[-1] == str(is_on)
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-12")
-def test_a_server_is_asked_when_a_question_concerns_it_for_the_first_time(
-    discovery: Discovery,
-) -> None:
-    first, second = discovery("tools", "demo"), discovery("tools", "demo")
-
-    assert first.out == second.out != ""
-    assert discovery.starts == 1
-
-
-@pytest.mark.requirement("CLI-33")
-def test_a_first_call_starts_its_server_once(tmp_path: Path, forked: Preloaded) -> None:
-    discovery = Discovery(tmp_path, forked)
-    discovery.configure()
-
-    done = discovery("execute", "demo", "echo", "text=hi")
-
-    assert (done.code, json.loads(done.out)) == (0, {"text": "hi"})
-    assert discovery.starts == 1
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-33")
-def test_a_call_of_a_server_that_failed_before_starts_it_once(
+@pytest.mark.requirement("CLI-12", "CLI-17")
+def test_a_first_call_starts_its_server_once_also_with_a_mistake(
     tmp_path: Path, forked: Preloaded
 ) -> None:
-    discovery = Discovery(tmp_path, forked)
-    discovery.configure()
-    script = tmp_path / "upstream.py"
-    works = script.read_text("utf-8")
-    script.write_text("raise SystemExit(1)", "utf-8")
-    discovery("refresh")
-    script.write_text(works, "utf-8")
+    for number, (words, code) in enumerate((("text=hi", 0), ("times=3", 2))):
+        home = tmp_path / str(number)
+        home.mkdir()
+        discovery = Discovery(home, forked)
+        discovery.configure()
 
-    done = discovery("execute", "demo", "echo", "text=hi")
-
-    assert (done.code, json.loads(done.out)) == (0, {"text": "hi"})
-    assert discovery.starts == 1
+        assert discovery("execute", "demo", "echo", words).code == code
+        assert discovery.starts == 1
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-17")
-def test_a_mistake_in_a_first_call_starts_the_server_to_ask_and_calls_nothing(
-    tmp_path: Path,
-    forked: Preloaded,
-) -> None:
-    discovery = Discovery(tmp_path, forked)
-    discovery.configure()
-
-    done = discovery("execute", "demo", "echo", "times=3")
-
-    assert done.code == 2
-    assert "text" in done.err
-    assert discovery.starts == 1
-
-
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-12")
 def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(
     tmp_path: Path, forked: Preloaded
@@ -482,29 +312,7 @@ def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(
     assert done.code == 0
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-36")
-@pytest.mark.parametrize(
-    "words",
-    [["refresh"], ["list"], ["list", "--status"], ["inspect"], ["inspect", "dying"]],
-    ids=" ".join,
-)
-def test_what_a_program_wrote_before_it_failed_stands_below_it(
-    words: list[str], tmp_path: Path, forked: Preloaded
-) -> None:
-    discovery = Discovery(tmp_path, forked)
-    script = "import sys; sys.stderr.write('a\\nboom: no licence\\n'); sys.exit(3)"
-    discovery.configure(dying={"command": sys.executable, "args": ["-c", script]})
-    discovery("refresh")
-
-    done = discovery(*words)
-
-    assert "boom: no licence" in done.out + done.err
-    assert "✓ dying" not in " ".join(done.out.split())
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-13")
+@pytest.mark.requirement("CLI-12")
 def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, forked: Preloaded) -> None:
     discovery = Discovery(tmp_path, forked)
     discovery.configure(rules="cache: {ttl: 0.001}\n")
@@ -517,25 +325,8 @@ def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, forked: Preloaded) 
     assert discovery.starts == 1
 
 
-@pytest.mark.requirement("CLI-14")
-def test_a_search_without_a_result_gives_the_reason(listed: Discovery) -> None:
-    hidden, nothing = listed("search", "delete_all"), listed("search", "zebra", "--json")
-
-    assert (hidden.code, hidden.out) == (2, "")
-    assert "disabled" in hidden.err
-    assert nothing.code == 2
-    assert nothing.json["results"] == []
-    assert nothing.json["notices"][0]["kind"] == "incomplete"  # two servers are down
-    assert nothing.json["notices"][0]["message"].endswith(
-        "no match in the servers that were listed"
-    )
-
-
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-15")
-@pytest.mark.parametrize(
-    "words", [["demo", "echo"], ["demo:echo"], ["echo"], ["DEMO", "echo"]], ids=" ".join
-)
+@rows("words", [["demo", "echo"], ["demo:echo"], ["echo"], ["DEMO", "echo"]])
 def test_a_tool_can_be_named_in_several_ways(listed: Discovery, words: list[str]) -> None:
     inspected = listed("inspect", *words)
     executed = listed("execute", *words, "hi")
@@ -544,27 +335,18 @@ def test_a_tool_can_be_named_in_several_ways(listed: Discovery, words: list[str]
     assert json.loads(executed.out) == {"text": "hi"}
 
 
-@pytest.mark.requirement("CLI-15")
-def test_a_name_is_read_as_a_server_first(listed: Discovery) -> None:
-    assert listed("inspect", "demo", "--json").json["kind"] == "server"
-    assert listed("inspect", "echo", "--json").json["kind"] == "tool"
+@pytest.mark.requirement("CLI-85")
+def test_tokens_compares_all_tools_up_front_with_what_a_request_needs(listed: Discovery) -> None:
+    answer = listed("tokens", "say", "it", "again", "--json").json
+
+    ways = {way["way"]: way for way in answer["ways"]}
+    assert list(ways) == ["all", "meta", "select"]
+    assert (ways["all"]["tools"], ways["all"]["calls"], ways["meta"]["calls"]) == (3, 0, 2)
+    assert all(way["definition_tokens"] > 0 for way in ways.values())
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-16")
-def test_why_names_the_deciding_rule_and_what_the_others_did(listed: Discovery) -> None:
-    done = listed("why", "demo:delete_all")
-    form = listed("why", "demo", "delete_all", "--json").json
-
-    assert "disabled: rule 1 (" in done.out
-    assert "discovery.yaml:4:" in done.out
-    assert (form["enabled"], form["deciding_rule"], form["tags"]) == (False, 0, ["any"])
-    assert [(r["matched"], r["decided"]) for r in form["rules"]] == [(True, True), (True, False)]
-
-
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-17")
-@pytest.mark.parametrize(
+@rows(
     ("words", "stdin"),
     [
         pytest.param(["text=hi", "times=2", "loud=yes", 'tags=["a"]'], "", id="by name"),
@@ -585,18 +367,7 @@ def test_arguments_come_in_many_ways(listed: Discovery, words: list[str], stdin:
     assert json.loads(done.out) == expected
 
 
-@pytest.mark.requirement("CLI-17")
-def test_a_mistake_in_the_arguments_starts_no_server(listed: Discovery) -> None:
-    before = listed.starts
-
-    done = listed("execute", "demo:echo", "hi", "times=many")
-
-    assert done.code == 2
-    assert "echo(text: string, loud?: boolean, tags?: any[], times?: integer)" in done.err
-    assert listed.starts == before
-
-
-@pytest.mark.requirement("CLI-4", "CLI-18")
+@pytest.mark.requirement("CLI-3")
 def test_a_failing_tool_leaves_its_words_on_stderr_and_its_result_in_json(
     listed: Discovery,
 ) -> None:
@@ -609,8 +380,7 @@ def test_a_failing_tool_leaves_its_words_on_stderr_and_its_result_in_json(
     assert (done.code, form.code, form.err) == (3, 3, "")
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-18", "CLI-19")
+@pytest.mark.requirement("CLI-18")
 def test_progress_streams_to_stderr_and_an_image_is_named(listed: Discovery) -> None:
     done = listed("execute", "demo:slow", "--stream")
 
@@ -639,7 +409,6 @@ def fresh(tmp_path: Path, forked: Preloaded) -> Discovery:
     return Discovery(tmp_path, forked)
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-20")
 def test_init_writes_a_configuration_that_loads(fresh: Discovery) -> None:
     done = fresh("init", "--yes")
@@ -656,8 +425,7 @@ def test_init_writes_a_configuration_that_loads(fresh: Discovery) -> None:
     ]
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-20", "CLI-23")
+@pytest.mark.requirement("CLI-20")
 def test_init_replaces_nothing_unbidden(fresh: Discovery) -> None:
     config = fresh.home / "discovery.yaml"
     config.write_text("servers: {}\n")
@@ -670,19 +438,7 @@ def test_init_replaces_nothing_unbidden(fresh: Discovery) -> None:
     assert config.read_text() != "servers: {}\n"
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-20")
-def test_init_works_where_no_other_client_is(tmp_path: Path, forked: Preloaded) -> None:
-    discovery = Discovery(tmp_path, forked)
-
-    done = discovery("init", "--yes")
-
-    assert done.code == 0
-    assert discovery("list", "--json").json["servers"] == []
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-21", "CLI-22")
+@pytest.mark.requirement("CLI-21")
 def test_import_adds_servers_and_copies_no_secret(fresh: Discovery) -> None:
     config = fresh.home / "discovery.yaml"
     before = "# mine\nservers:\n  own:   {command: mine}   # kept as it is\n\n# the end\n"
@@ -703,9 +459,8 @@ def test_import_adds_servers_and_copies_no_secret(fresh: Discovery) -> None:
     assert config.read_text() == text
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-23")
-@pytest.mark.parametrize(
+@pytest.mark.requirement("CLI-20")
+@rows(
     ("words", "code"),
     [
         pytest.param(["import", "--from", "cursor", "--dry-run"], 0, id="import --dry-run"),
@@ -721,16 +476,28 @@ def test_nothing_is_written_unbidden(fresh: Discovery, words: list[str], code: i
     assert not (fresh.home / "discovery.yaml").exists()
 
 
-@pytest.mark.requirement("CLI-24")
-def test_the_configuration_is_shown_without_secrets(tmp_path: Path, forked: Preloaded) -> None:
-    discovery = Discovery(tmp_path, forked)
-    env = {"KEY": "s3cr3t-xyz", "TOKEN": "${NOT_SET_ANYWHERE}"}
-    discovery.configure(other={"command": "x", "env": env})
+@pytest.mark.requirement("CLI-40")
+def test_init_names_what_its_servers_need_and_shows_no_value(fresh: Discovery) -> None:
+    entries = {
+        "one": {"command": "x", "env": {"A": "${env:SET}", "B": "${env:UNSET}"}},
+        "two": {"url": "https://a.invalid", "headers": {"X": "Bearer ${env:OTHER}"}},
+        "off": {"command": "y", "env": {"A": "${env:UNUSED}"}, "disabled": True},
+    }
+    (fresh.home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    (fresh.home / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "z"}}}')
 
-    for words in (["config", "show"], ["config", "show", "--json"], ["doctor", "--json"]):
-        done = discovery(*words)
-        assert "s3cr3t" not in done.out + done.err
-    assert "TOKEN: ${NOT_SET_ANYWHERE}" in discovery("config", "show").out
+    done = fresh("init", "--yes", SET="a-secret-value")
+    form = fresh("init", "--yes", "--force", "--json", SET="a-secret-value").json
+
+    assert "`discovery trust` approves what comes from a project's file: shared" in done.err
+    assert "`export UNSET=… OTHER=…`" in done.err
+    assert "beside PATH, with their values: SET, UNSET, OTHER" in done.err
+    assert "a-secret-value" not in done.err + done.out
+    assert form["needs"] == {
+        "variables": ["SET", "UNSET", "OTHER"],
+        "unset": ["UNSET", "OTHER"],
+        "unapproved": ["shared"],
+    }
 
 
 @pytest.mark.requirement("CLI-25")
@@ -745,7 +512,6 @@ def test_doctor_starts_nothing_and_says_what_to_do(listed: Discovery) -> None:
     assert listed.starts == before
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-25")
 def test_doctor_online_connects_to_every_server(discovery: Discovery) -> None:
     done = discovery("doctor", "--online", "--exit-zero")
@@ -771,37 +537,8 @@ def test_where_nothing_can_be_remembered_every_command_reports_it(discovery: Dis
     assert [check["level"] for check in checks if check["subject"] == "data"] == ["problem"]
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("REG-12")
-@pytest.mark.parametrize("words", ["cache clear", "trust --yes", "trust --revoke"])
-def test_where_nothing_can_be_remembered_what_the_owner_wants_kept_is_an_error_told_once(
-    discovery: Discovery, words: str
-) -> None:
-    (discovery.home / "file").touch()
-
-    done = discovery(
-        "--data-dir", str(discovery.home / "file"), *words.split(), DISCOVERY_CONFIG=""
-    )
-
-    assert done.code == 1
-    assert done.err.count("note: nothing will be remembered") == 1
-    assert "error: " in done.err
-
-
-@pytest.mark.requirement("CLI-25")
-def test_doctor_goes_on_where_the_configuration_is_broken(
-    tmp_path: Path, forked: Preloaded
-) -> None:
-    (tmp_path / "discovery.yaml").write_text("servers: 1\n")
-
-    done = Discovery(tmp_path, forked)("doctor", "--json")
-
-    assert done.code == 7
-    assert {c["subject"] for c in done.json["checks"]} == {"python", "configuration", "data"}
-
-
 @pytest.mark.requirement("CLI-26")
-@pytest.mark.parametrize(
+@rows(
     ("words", "found"),
     [
         pytest.param("discovery insp", ["inspect"], id="command"),
@@ -826,7 +563,7 @@ def test_words_are_completed_from_what_is_remembered(
     assert listed.starts == before
 
 
-@pytest.mark.requirement("CLI-90", "CLI-25")
+@pytest.mark.requirement("CLI-25")
 def test_a_data_folder_that_others_may_write_to_is_noted_with_the_command_that_closes_it(
     discovery: Discovery,
 ) -> None:
@@ -866,8 +603,7 @@ def test_a_data_folder_that_others_may_write_to_is_noted_with_the_command_that_c
     assert "others may write" not in closed.err
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("CLI-27")
+@pytest.mark.requirement("CLI-26")
 def test_the_help_of_every_command_is_pinned() -> None:
     shown = dict(helps(cli, ["discovery"]))
 

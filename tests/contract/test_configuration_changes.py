@@ -6,36 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.agent.context_costs import definition_tokens
-from discovery_engine.catalog import Entry
-from discovery_engine.config.loading.loader import load_settings
-from discovery_engine.engine import open_engine
+from discovery_engine import load_settings, open_engine
 from discovery_engine.errors import ConfigurationError, PlanChangedError
 from discovery_engine.sync import open_engine as open_sync
 from tests.engines import Folder, good
 
 pytestmark = pytest.mark.anyio
 HIDE_ECHO = {"toolRules": "- {pattern: echo, enabled: false}"}
-
-
-@pytest.mark.requirement("API-41")
-async def test_a_plan_asks_the_price_of_a_definition_once(folder: Folder) -> None:
-    asked: list[str] = []
-
-    def price(entry: Entry) -> int:
-        asked.append(entry.tool.name)
-        return definition_tokens(entry)
-
-    folder.write(good())
-    async with folder.open() as engine:
-        await engine.refresh()
-        planned = await engine.changes.plan(HIDE_ECHO)
-        one = await engine.changes.describe(planned, price=price)
-        other = await engine.changes.describe(planned, price=price)
-
-    assert sorted(asked) == sorted(set(asked))
-    assert one == other
-    assert one.tokens[0] > one.tokens[1]
 
 
 @pytest.mark.requirement("API-42")

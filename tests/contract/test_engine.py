@@ -323,7 +323,7 @@ class TestExecuting:
 
         assert told.calls == 2
 
-    @pytest.mark.requirement("LIB-21", "ERR-3")
+    @pytest.mark.requirement("LIB-21")
     async def test_bad_arguments_are_refused_before_the_server_is_started(
         self, folder: Folder
     ) -> None:

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.settings import SearchSettings, Weights
+from discovery_engine.config.settings import SearchSettings
 from discovery_engine.search.ranking.hit_explanation import HitExplanation, Reason
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.search.vectors import Vectors, pack
-from tests.contract.requests import Group, groups
 from tests.contract.test_relevance import catalogs, queries, weights
 from tests.factories import make_catalog, make_entry, make_part
 from tests.rows import rows
@@ -50,38 +48,6 @@ def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen)
         assert explanation.relevance == hit.relevance
         others = [one for one in explanation.shares if one.reason is not Reason.AGREEMENT]
         assert all(share.adds > 0 for share in others)
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-50")
-@rows("group", groups(), ids=lambda group: group.name)
-def test_the_shares_add_up_in_every_language(group: Group) -> None:
-    for request in group.requests:
-        query = group.searcher.analyze(request.query)
-        for hit in group.searcher.search(query, limit=3, accepts=lambda _: True):
-            shares = group.searcher.explain(query, hit).shares
-            assert sum(share.adds for share in shares) == pytest.approx(hit.relevance, abs=1e-9)
-
-
-@pytest.mark.requirement("REL-50")
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=2), queries)
-def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
-    tools = [make_entry("create_issue", "one").tool, make_entry("list_songs", "one").tool]
-    vectors = Vectors(tools, [pack((1.0, 0.0)), pack((0.6, 0.8))])
-    searcher = build_searcher(
-        make_catalog(make_part("one", *(make_entry(tool) for tool in tools))), SearchSettings()
-    )
-
-    analyzed = searcher.analyze(query)
-    found = searcher.search(
-        analyzed, limit=9, accepts=lambda _: True, similarities=vectors.compare([vector])
-    )
-
-    for hit in found:
-        shares = searcher.explain(analyzed, hit).shares
-        assert sum(share.adds for share in shares) == pytest.approx(hit.relevance, abs=1e-9)
-        by_meaning = sum(share.adds for share in shares if share.reason is Reason.MEANING)
-        assert by_meaning == hit.parts.meaning
 
 
 @pytest.mark.thorough
@@ -130,34 +96,9 @@ def test_every_reason_is_reported_in_plain_words(query: str, sentence: str) -> N
 
 
 @pytest.mark.requirement("REL-51")
-def test_what_adds_most_is_reported_first() -> None:
-    shares = explained(
-        "zebra stripes",
-        make_entry("zebra", "one", description="Stripes on horses in the plain"),
-    ).shares
-
-    assert [share.word for share in shares] == ["zebra", "stripes"]
-    assert [share.adds for share in shares] == sorted((s.adds for s in shares), reverse=True)
-
-
-@pytest.mark.requirement("REL-51")
 def test_words_of_which_the_tool_says_nothing_are_reported() -> None:
     explanation = explained(
         "paint a zebra in the wild, quux", make_entry("zebra", "one", tags=["wild"])
     )
 
     assert explanation.uncovered == ("paint", "quux")
-
-
-@pytest.mark.requirement("REL-51")
-def test_a_name_leaves_no_word_uncovered() -> None:
-    assert explained("find zebra", make_entry("find_zebra", "one")).uncovered == ()
-
-
-def test_with_lesser_weights_a_name_is_reported_once() -> None:
-    settings = SearchSettings(weights=Weights(exact=0.4, partial=0.5, tag=0.0))
-
-    [share] = explained("zebra", make_entry("zebra", "one"), settings=settings).shares
-
-    assert share.reason is Reason.NAMED
-    assert share.adds == pytest.approx(0.4 + 0.6 * 0.5)

@@ -15,8 +15,8 @@ from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
 from tests.engines import Changing, Folder, good, pid_of, tool_names
-from tests.kinds import thinned
-from tests.servers.programs import fault_server, text_of
+from tests.rows import rows
+from tests.servers.programs import text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +161,7 @@ async def test_what_a_reference_stands_for_is_never_read_as_one_again(folder: Fo
     assert given == ["${INNER}", "${INNER}"]
 
 
-@pytest.mark.requirement("CFG-20", "CFG-21")
+@pytest.mark.requirement("CFG-20")
 async def test_a_reference_is_resolved_at_the_start_and_named_while_it_has_no_value(
     folder: Folder,
 ) -> None:
@@ -175,21 +175,10 @@ async def test_a_reference_is_resolved_at_the_start_and_named_while_it_has_no_va
         assert await seen(engine, "A") == "now"
 
 
-@pytest.mark.requirement("CFG-21")
-async def test_what_begins_no_reference_is_a_problem_of_its_server_alone(folder: Folder) -> None:
-    folder.write(fault_server(name="odd", env={"A": "${not a name}"}), good())
-
-    async with folder.open() as engine:
-        await engine.refresh()
-        status = {one.name: str(one.state) for one in engine.view.servers()}
-
-    assert status == {"good": "ready", "odd": "needs_config"}
-
-
-@pytest.mark.requirement("CFG-22")
-@pytest.mark.parametrize("kind", thinned(["too long", "a folder", "no text", "missing"]))
+@pytest.mark.requirement("CFG-20")
+@rows("kind", ["too long", "a folder", "no text", "missing"])
 async def test_only_a_short_regular_file_of_text_is_read(folder: Folder, kind: str) -> None:
-    secret = folder.path / "secret"
+    secret = folder.path / kind
     if kind == "a folder":
         secret.mkdir()
     elif kind != "missing":

@@ -283,7 +283,7 @@ class Clock:
         return self.time
 
 
-@pytest.mark.requirement("OWN-35")
+@pytest.mark.requirement("OWN-32")
 async def test_the_package_that_a_command_names_is_known(folder: Folder) -> None:
     named = {"command": "npx", "args": ["-y", "@acme/mail@1.2.3"], "enabled": False}
     folder.config.write_text(json.dumps({"servers": {"mail": named}}), "utf-8")

@@ -71,7 +71,7 @@ def everything(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in files)
 
 
-@pytest.mark.requirement("SEC-20", "CLI-22")
+@pytest.mark.requirement("SEC-20")
 def test_secrets_of_a_clients_file_are_stored_and_referred_to(discovery: Discovery) -> None:
     before = (discovery.home / "mcp.json").read_bytes()
 
@@ -188,7 +188,7 @@ def test_a_preview_shows_names_and_a_class_of_length(discovery: Discovery) -> No
     assert not any(piece in done.out + done.err for one in ALL for piece in (one[:9], one[-12:]))
 
 
-@pytest.mark.requirement("SEC-20", "CLI-22")
+@pytest.mark.requirement("SEC-20")
 @pytest.mark.parametrize("words", [["--secrets", "keep"], ["--secrets", "ask"], []])
 def test_without_the_owners_word_nothing_is_stored(discovery: Discovery, words: list[str]) -> None:
     done = imported(discovery, *words, "--yes")

@@ -122,7 +122,6 @@ PLAIN = in_json(
         "map-{0}": {"command": "map-{0}", "tools": {"kept": True, "gone": False}},
     }
 )
-STDIO = {"env": {"K": "${G_KEY}"}}
 
 
 def filled(value: Any, number: int) -> Any:
@@ -223,7 +222,7 @@ ROWS: dict[str, tuple[list[str], str, dict[str, Any], list[Any]]] = {
 }
 
 
-@pytest.mark.requirement("SRC-7", "SRC-13", "SRC-15")
+@pytest.mark.requirement("SRC-7", "SRC-13")
 def test_a_file_that_is_named_restricts_and_refers_as_its_client_reads_it(
     discovery: Discovery,
 ) -> None:
@@ -269,17 +268,6 @@ def test_a_file_is_read_as_that_of_the_client_before_its_path(discovery: Discove
     assert "there is no file 'gone.json'" in discovery("import", "--from", "zed:gone.json").err
 
 
-@pytest.mark.requirement("SRC-25")
-def test_keys_of_an_entry_that_are_not_read_are_named(discovery: Discovery) -> None:
-    entry = {"command": "a", "sandboxed": True, "only_for": ["me"], "icon": "x", "note": "y"}
-
-    done = imported(discovery, {"mcp.json": in_json({"a": entry, "b": {"command": "b"}})})
-
-    assert "mcpServers.a: not read: sandboxed, only_for" in done.err
-    assert "mcpServers.b" not in done.err
-    assert "icon" not in done.err
-
-
 COPIED = [
     '"mcpServers": {"s": {"command": "x", "args": ["b"]}}',
     '"mcpServers": {"s": {"command": "x", "args": ["b"]}},',
@@ -305,7 +293,7 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.requirement("SRC-8")
+@pytest.mark.requirement("SRC-7")
 def test_text_that_was_copied_from_a_page_is_read_where_it_has_one_reading(
     discovery: Discovery,
 ) -> None:
@@ -320,7 +308,7 @@ def test_text_that_was_copied_from_a_page_is_read_where_it_has_one_reading(
     ]
 
 
-@pytest.mark.requirement("SRC-8", "CLI-87")
+@pytest.mark.requirement("SRC-7", "CLI-21")
 def test_a_file_of_which_nothing_can_be_used_is_a_problem_with_a_next_step(
     discovery: Discovery,
 ) -> None:
@@ -387,7 +375,7 @@ def test_only_what_looks_like_a_secret_keeps_arguments_out(discovery: Discovery)
     assert "geheim" not in (discovery.home / "discovery.yaml").read_text()
 
 
-@pytest.mark.requirement("SRC-10", "CLI-24")
+@pytest.mark.requirement("SRC-10")
 def test_text_that_stays_literal_does_not_read_as_a_reference(discovery: Discovery) -> None:
     entry = {"command": "x", "args": ["${/}", "${PORT:8723}"], "url": "http://h:${PORT:1}/mcp"}
     del entry["url"]
@@ -403,7 +391,7 @@ def test_text_that_stays_literal_does_not_read_as_a_reference(discovery: Discove
     assert written(discovery)["servers"]["b"]["url"] == "http://localhost:${PORT:-8723}/mcp"
 
 
-@pytest.mark.requirement("CFG-36", "RUL-41")
+@pytest.mark.requirement("CFG-35", "RUL-40")
 def test_a_tool_must_be_allowed_by_every_client_that_has_the_server(discovery: Discovery) -> None:
     discovery.configure()
     document = written(discovery)

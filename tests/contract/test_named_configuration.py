@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.runtime.restore import stored_view
 from tests.engines import entry
 from tests.factories import make_definition
-from tests.rows import rows
 from tests.told import Told
-from tests.unit.cli.backends import run, usual_view
 
 pytestmark = pytest.mark.anyio
 
@@ -80,20 +77,6 @@ async def test_files_without_a_name_or_with_another_share_nothing(files: Files) 
 
 
 @pytest.mark.requirement("TRU-55")
-async def test_what_was_decided_before_a_file_had_a_name_still_counts(files: Files) -> None:
-    config = files.write("discovery.yaml", None)
-    await files.listed(config)
-    files.told.says(CHANGED)
-
-    files.write("discovery.yaml", "work")
-
-    assert await files.listed(config) == []
-    async with files.open(config) as engine:
-        assert [one.definition for one in await engine.review.history("told") if one.tool]
-        assert await engine.review.changes()
-
-
-@pytest.mark.requirement("TRU-55")
 async def test_files_of_one_name_have_a_catalog_each(files: Files) -> None:
     one = files.write("one/discovery.yaml", "work", "told")
     two = files.write("two/discovery.yaml", "work", "other")
@@ -125,17 +108,3 @@ async def test_the_name_of_an_untrusted_file_does_not_count(
         assert await usable(engine) == ["mail"]
 
     assert await files.listed(own) == []
-
-
-@pytest.mark.requirement("TRU-55")
-@rows(("name", "kept_for"), [("work", "work"), ("", "/somewhere/discovery.yaml")])
-def test_cache_info_says_what_decisions_are_kept_for(name: str, kept_for: str) -> None:
-    usual = usual_view()
-    settings = replace(usual.settings, name=name, path="/somewhere/discovery.yaml")
-    view = replace(usual, settings=settings)
-
-    form = json.loads(run("cache", "info", "--json", recalled=view).stdout)
-    shown = run("cache", "info", recalled=view).stderr
-
-    assert form["decisions_kept_for"] == kept_for
-    assert ("decisions are kept under the name 'work'" in shown) == bool(name)

@@ -126,7 +126,7 @@ def test_doctor_has_the_state_of_the_database(
     assert "its address is that of `registry.url`" in " ".join(gone.out.split())
 
 
-@pytest.mark.requirement("OWN-14")
+@pytest.mark.requirement("OWN-13")
 def test_a_switch_in_a_file_says_that_other_machines_have_files_of_their_own(
     postgres_server: PostgresServer, discovery: Discovery
 ) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.merge_patch import merge_patch
@@ -53,17 +50,6 @@ async def test_a_server_is_added_as_shown_and_used_at_once(folder: Folder, where
     assert (added[1]["server"]["name"], added[1]["written"]) == ("new", True)
     assert tools["tools"]
     assert again[0] == 409
-
-
-async def test_an_entry_that_changes_after_it_was_shown_is_not_added(folder: Folder) -> None:
-    async with served(folder) as api:
-        plan = await shown(api, "/servers/plan", NEW)
-        other = {"name": "new", "entry": {"command": "/bin/false"}, "digest": plan["digest"]}
-        refused = await sent(api, "/servers", "POST", json=other)
-        known = [one["name"] for one in (await api.get("/servers"))["servers"]]
-
-    assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
-    assert known == ["good", "other"]
 
 
 async def test_a_secret_of_an_entry_is_stored_and_shown_nowhere(folder: Folder) -> None:
@@ -132,7 +118,7 @@ async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder, where: str
     assert (wrong[0], wrong[1]["code"]) == (409, "CONFIGURATION_ERROR")
 
 
-@pytest.mark.requirement("API-63", "CFG-53")
+@pytest.mark.requirement("API-63", "CFG-50")
 async def test_a_change_keeps_the_comments_of_the_file_or_names_those_that_go(
     folder: Folder,
 ) -> None:
@@ -161,28 +147,6 @@ async def test_a_change_keeps_the_comments_of_the_file_or_names_those_that_go(
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("API-63")
-@pytest.mark.parametrize("where", ["file", "registry"])
-async def test_the_plan_says_that_the_program_is_not_there(folder: Folder, where: str) -> None:
-    async with served(folder) as api:
-
-        async def warned(**entry: Any) -> list[str]:
-            new = {"name": "new", "entry": entry, "to": where}
-            return (await shown(api, "/servers/plan", new))["warnings"]
-
-        missing = await warned(command="no-such-program")
-        elsewhere = await warned(command="tool", env={"PATH": "/nowhere"})
-        unknown = await warned(command="${secret:PROGRAM}")
-        remote = await warned(url="https://example.com/mcp")
-        there = await warned(command=sys.executable)
-
-    [why] = missing
-    assert why.startswith("program 'no-such-program' is not on the PATH: install it, or ")
-    assert elsewhere[0].startswith("program 'tool' is not on the PATH")
-    assert unknown == remote == there == []
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["file", "registry"])
 async def test_a_server_is_removed_as_shown(folder: Folder, where: str) -> None:
     async with served(folder) as api:
@@ -196,43 +160,6 @@ async def test_a_server_is_removed_as_shown(folder: Folder, where: str) -> None:
 
     assert (refused[0], removed[0], gone[0]) == (409, 200, 404)
     assert removed[1]["written"] is True
-
-
-async def test_a_setup_file_is_registered_as_shown(folder: Folder) -> None:
-    file = folder.path / "setup.json"
-    entries = [{"name": "set", **NEW["entry"]}, {"name": "broken"}]
-    file.write_text(json.dumps(entries), "utf-8")
-    async with served(folder) as api:
-        plan = await shown(api, "/servers/sync/plan", {"path": str(file)})
-        entries.append({"name": "more", "command": "/bin/true"})
-        file.write_text(json.dumps(entries), "utf-8")
-        body = {"path": str(file), "digest": plan["digest"]}
-        refused = await sent(api, "/servers/sync", "POST", json=body)
-        again = await shown(api, "/servers/sync/plan", {"path": str(file)})
-        body["digest"] = again["digest"]
-        done = await sent(api, "/servers/sync", "POST", json=body)
-        tools = await api.get("/servers/set/tools")
-        missing = await sent(api, "/servers/sync/plan", "POST", json={"path": "/nowhere.json"})
-
-    assert plan["registered"] == ["set"]
-    assert [one["name"] for one in plan["errors"]] == ["broken"]
-    assert NEW["entry"]["command"] in plan["plans"][0]["diff"]
-    assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
-    assert (done[0], done[1]["registered"], done[1]["written"]) == (200, ["set", "more"], True)
-    assert tools["tools"]
-    assert missing[0] == 409
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name", ["a/b", "\u0000", "", "n" * 201, "..", "a b", "\U0001f600", "a:b", "${X}"]
-)
-async def test_a_name_that_no_server_can_have_is_refused(folder: Folder, name: str) -> None:
-    async with served(folder) as api:
-        answer = await api.ask("/servers/plan", "POST", json={**NEW, "name": name})
-
-    assert answer.status_code in (409, 422), answer.text
-    assert answer.json()["message"]
 
 
 PATCHED = [  # of RFC 7396
@@ -251,15 +178,6 @@ def test_a_merge_patch_does_what_its_standard_says(
     value: JSONObject, patch: JSONObject, merged: JSONObject
 ) -> None:
     assert merge_patch(value, patch) == merged
-
-
-@given(st.dictionaries(st.text(max_size=2), st.integers() | st.none()))
-def test_a_merge_patch_changes_neither_of_its_arguments(patch: JSONObject) -> None:
-    value = {"a": {"b": 1}}
-
-    merge_patch(value, {"a": patch})
-
-    assert value == {"a": {"b": 1}}
 
 
 BLOCK = """{

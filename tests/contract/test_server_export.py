@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 import tomllib
 from pathlib import Path
 from typing import get_args
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,20 +92,6 @@ def test_what_is_exported_is_the_same_server_to_the_reader_of_the_client(
     assert found.transport == local
 
 
-@rows("client", FILES)
-@rows("kind", ["auto", "http", "sse"])
-def test_a_remote_server_is_exported_with_its_address_and_kind(
-    tmp_path: Path, client: ExportClient, kind: str
-) -> None:
-    remote = RemoteTransport("https://mail.example.com/mcp", {"Accept": "text/plain"}, kind)  # type: ignore[arg-type]
-
-    found = read_back(tmp_path, client, export_server(server(remote), client).text).transport
-
-    assert isinstance(found, RemoteTransport)
-    assert (found.url, found.headers) == (remote.url, remote.headers)
-    assert found.kind == kind or "auto" in (kind, found.kind)
-
-
 @rows("client", CLIENTS)
 @rows("transport", [LOCAL, REMOTE], ids=["local", "remote"])
 def test_no_value_of_a_secret_is_exported_and_what_is_needed_is_named(
@@ -135,15 +119,6 @@ def test_references_are_written_as_the_client_writes_them() -> None:
     assert entry("codex")["args"][:2] == ["-y", "@acme/mail@1.2.3"]
     remote = tomllib.loads(export_server(server(REMOTE), "codex").text)["mcp_servers"]["mail"]
     assert remote["bearer_token_env_var"] == "MAIL_TOKEN"
-
-
-def test_claude_code_gets_a_command_and_discovery_an_entry() -> None:
-    command = shlex.split(export_server(server(LOCAL), "claude-code").command)
-    own = yaml.safe_load(export_server(server(LOCAL), "discovery").text)
-
-    assert command[:4] == ["claude", "mcp", "add-json", "mail"]
-    assert json.loads(command[4])["command"] == "npx"
-    assert own["servers"]["mail"]["env"]["KEPT"] == "${secret:mail/KEPT}"
 
 
 async def test_a_server_is_exported_over_the_api(folder: Folder) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine import ServerState
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.owner.setup_file import read_setup
-from discovery_engine.upstream.state import ServerState
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, program
 from tests.factories import make_definition
@@ -28,13 +26,13 @@ def told(folder: Folder) -> Told:
     return Told.beside(folder.path, make_definition("mail", "Send a mail."))
 
 
-def written(folder: Path, content: JSONValue, name: str = "setup.json") -> Path:
+def written(folder: Path, content: Any, name: str = "setup.json") -> Path:
     path = folder / name
     path.write_text(json.dumps(content))
     return path
 
 
-def started(told: Told, **more: Any) -> JSONObject:
+def started(told: Told, **more: Any) -> dict[str, Any]:
     command, *args = told.command
     return {"name": "post", "command": command, "args": args, **more}
 
@@ -44,7 +42,7 @@ async def test_each_server_is_registered_once_whatever_is_wrong_with_others(
     folder: Folder, told: Told
 ) -> None:
     folder.write(program("mine", "true", "x"))
-    broken: list[JSONValue] = [
+    broken: list[Any] = [
         {"name": "a b", "command": "true"},
         {"name": "none"},
         {"name": "odd", "command": "true", "colour": "red"},
@@ -84,7 +82,7 @@ async def test_each_server_is_registered_once_whatever_is_wrong_with_others(
         assert (await engine.servers.get("post")).updated_at == post.updated_at
 
 
-@pytest.mark.requirement("OWN-41")
+@pytest.mark.requirement("OWN-40")
 async def test_secrets_are_stored_and_variables_referred_to(folder: Folder, told: Told) -> None:
     secrets = {"MAIL_KEY": TOKEN, "OTHER": "$OTHER_VARIABLE", "THIRD": "${X:-y}"}
     web = {"name": "web", "url": "https://x.example/mcp", "transport": "streamable-http"}
@@ -123,48 +121,26 @@ async def test_secrets_are_stored_and_variables_referred_to(folder: Folder, told
     assert not any(TOKEN.encode() in content for content in kept)
 
 
-@pytest.mark.requirement("OWN-42")
+@pytest.mark.requirement("OWN-40")
 async def test_a_local_file_beside_it_adds_keys_and_servers(folder: Folder) -> None:
     base = {"a": {"command": "x", "env": {"A": "1", "B": "2"}}, "b": {"command": "y"}}
     path = written(folder.path, {"mcpServers": base})
     local = [{"name": "a", "env": {"B": "3"}}, {"name": "c", "url": "https://c.example"}]
     written(folder.path, local, "setup.local.json")
 
-    found = {one.name: one.entry for one in read_setup(path)}
+    folder.write()
+    async with folder.open() as engine:
+        await engine.servers.sync(path)
+        records = {one.name: one.record for one in await engine.servers.list()}
 
-    assert found == {
+    assert {name: record and record.entry for name, record in records.items()} == {
         "a": {"command": "x", "env": {"A": "1", "B": "3"}},
         "b": {"command": "y"},
         "c": {"url": "https://c.example"},
     }
 
 
-@pytest.mark.requirement("OWN-42")
-@pytest.mark.parametrize("content", ["", "[", "\x00", "{" * 100, '{"servers": 5}'])
-async def test_a_file_that_cannot_be_read_is_refused_or_empty(folder: Folder, content: str) -> None:
-    folder.write()
-    path = folder.path / "setup.json"
-    path.write_text(content)
-    async with folder.open() as engine:
-        if content in ("", '{"servers": 5}'):
-            assert (await engine.servers.sync(path)).registered == ()
-            return
-        with pytest.raises(ConfigurationError, match=r"setup\.json"):
-            await engine.servers.sync(path)
-
-
-@pytest.mark.requirement("OWN-42")
-@pytest.mark.parametrize(
-    "path", ["~nobody-of-that-name/servers.json", "a\0b", "none.json", "\ud800"]
-)
-async def test_a_path_that_leads_to_no_file_is_refused(folder: Folder, path: str) -> None:
-    folder.write()
-    async with folder.open() as engine:
-        with pytest.raises(ConfigurationError):
-            await engine.servers.plan_sync(path)
-
-
-@pytest.mark.requirement("OWN-42")
+@pytest.mark.requirement("OWN-40")
 async def test_the_file_of_the_environment_is_meant_without_a_name(
     folder: Folder, told: Told
 ) -> None:
@@ -181,13 +157,13 @@ async def test_the_file_of_the_environment_is_meant_without_a_name(
         assert engine.view.server("post").state is not ServerState.UNTRUSTED
 
 
-@pytest.mark.requirement("OWN-43")
+@pytest.mark.requirement("OWN-40")
 def test_the_command_shows_asks_and_reports(
     tmp_path: Path, forked: Preloaded, folder: Folder, told: Told
 ) -> None:
     folder.write()
     home = Discovery(tmp_path, forked)
-    content: list[JSONValue] = [
+    content: list[Any] = [
         started(told, secrets={"MAIL_KEY": TOKEN}),
         {"name": "a;b", "command": "x"},
     ]

@@ -315,7 +315,7 @@ async def test_a_resource_that_no_server_has_is_unknown_although_one_is_still_st
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("CLI-34")
+@pytest.mark.requirement("CLI-28")
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
 def test_ctrl_c_answers_with_what_is_known(
     tmp_path: Path, forked: Preloaded, download: Download

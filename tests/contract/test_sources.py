@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from msgspec.structs import replace
 
-from discovery_engine.config.settings import (
-    RemoteTransport,
-    ServerSettings,
-    Source,
-    StdioTransport,
-    Timeouts,
-)
-from discovery_engine.config.sources import (
-    SOURCE_TYPES,
-    client_files,
-    read_source,
-    source_of_file,
-)
-from discovery_engine.config.sources.source_result import SourceResult
-from discovery_engine.diagnostics import Origin
-from discovery_engine.tools.model import ServerName
+from discovery_engine import load_settings
+from tests.rows import rows
 
 FIXTURES = Path(__file__).parent / "clients"
 CONFIG = {
@@ -34,7 +20,6 @@ CONFIG = {
     "windows": "AppData/Roaming",
 }
 XDG = {"linux": ".config", "darwin": ".config", "windows": "AppData/Roaming"}
-ENVIRON = {"linux": {}, "darwin": {}, "windows": {"APPDATA": "AppData/Roaming"}}
 Kind = Literal["auto", "http"]
 
 
@@ -107,34 +92,6 @@ ROWS = [
     ),
 ]
 CUSTOM = ["brace.json", "custom-bare.json", "custom-list.json", "custom-unnamed", "custom.toml"]
-WITHOUT_A_FIXTURE = {"custom", "docker-mcp", "docker-mcp-gateway", "cherry-studio"}
-
-by_client = pytest.mark.parametrize("row", [pytest.param(row, id=row.client) for row in ROWS])
-by_layout = pytest.mark.parametrize("layout", ["linux", "darwin", "windows"])
-
-
-def expected(row: Row) -> list[ServerSettings]:
-    env = {"LOG_LEVEL": "debug", "PORT": "8080"}
-    headers = {"X-Team": "tools"}
-    if row.env_reference:
-        env["FILES_KEY"] = "${FILES_KEY}"
-    if row.header_reference:
-        headers["Authorization"] = "Bearer ${SEARCH_TOKEN}"
-    files = StdioTransport("npx", ("-y", "server-files", "/srv/data"), env)
-    search = RemoteTransport("https://search.example/mcp", headers, row.kind)
-    return [
-        ServerSettings(ServerName("files"), files),
-        ServerSettings(ServerName("search"), search),
-        ServerSettings(
-            ServerName("clock"), StdioTransport("uvx", ("server-clock",)), enabled=False
-        ),
-    ]
-
-
-def servers(imported: SourceResult) -> list[ServerSettings]:
-    return [
-        replace(server, origin=Origin(""), source="discovery.yaml") for server in imported.servers
-    ]
 
 
 def lay_out(row: Row, layout: str, home: Path) -> Path:
@@ -152,111 +109,49 @@ def lay_out(row: Row, layout: str, home: Path) -> Path:
     return path
 
 
-def environ(layout: str, home: Path) -> dict[str, str]:
-    return {name: str(home / folder) for name, folder in ENVIRON[layout].items()}
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def cwd(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.mark.requirement("SRC-1", "SRC-2")
-@by_layout
-@by_client
-def test_every_client_says_the_same_servers_in_its_own_words(
-    row: Row, layout: str, home: Path, cwd: Path
-) -> None:
-    path = lay_out(row, layout, home)
-
-    imported = read_source(
-        Source(row.client), environ=environ(layout, home), home=home, cwd=cwd, platform=layout
-    )
-
-    assert servers(imported) == expected(row)
-    assert {server.origin.file for server in imported.servers} == {str(path)}
-    assert {server.source for server in imported.servers} == {row.client}
-    assert imported.warnings == ()
-    assert imported.tool_rules == ()
-
-
-@pytest.mark.requirement("SRC-3")
-@by_layout
-@by_client
-def test_a_client_file_is_found_without_opening_it(
-    row: Row, layout: str, home: Path, cwd: Path
-) -> None:
-    path = lay_out(row, layout, home)
-    path.write_bytes(b"\0 no file of any client")
-
-    found = client_files(environ=environ(layout, home), home=home, cwd=cwd, platform=layout)
-
-    assert [(file.client, file.path, file.scope) for file in found] == [
-        (row.client, str(path), "user")
+def expected(row: Row) -> list[object]:
+    env = {"LOG_LEVEL": "debug", "PORT": "8080"}
+    headers = {"X-Team": "tools"}
+    if row.env_reference:
+        env["FILES_KEY"] = "${FILES_KEY}"
+    if row.header_reference:
+        headers["Authorization"] = "Bearer ${SEARCH_TOKEN}"
+    return [
+        ("files", True, "npx", ("-y", "server-files", "/srv/data"), env),
+        ("search", True, "https://search.example/mcp", headers, row.kind),
+        ("clock", False, "uvx", ("server-clock",), {}),
     ]
 
 
-@pytest.mark.requirement("SRC-4")
-@pytest.mark.parametrize("fixture", CUSTOM)
-def test_a_custom_file_is_read_in_any_of_the_known_shapes(
-    fixture: str, home: Path, cwd: Path
-) -> None:
-    path = FIXTURES / fixture
-
-    imported = read_source(
-        Source("custom", str(path)), environ={}, home=home, cwd=cwd, platform="linux"
-    )
-
-    assert servers(imported) == expected(Row("custom", fixture, "", "http"))
-
-
-@pytest.mark.requirement("SRC-4")
-@by_client
-def test_a_file_named_by_its_path_is_read_as_its_client_would(
-    row: Row, home: Path, cwd: Path
-) -> None:
-    shutil.copy(FIXTURES / row.fixture, cwd / row.fixture)
-
-    imported = read_source(
-        Source(row.client, row.fixture), environ={}, home=home, cwd=cwd, platform="linux"
-    )
-
-    assert servers(imported) == expected(row)
+def loaded(source: dict[str, str], home: Path) -> tuple[list[object], object]:
+    """The servers and the warnings of a configuration that has one source."""
+    config = home / "discovery.yaml"
+    config.write_text(json.dumps({"sources": [source]}))
+    settings = load_settings(config, environ={}, home=home, cwd=home)
+    servers: list[object] = []
+    for server in settings.servers:
+        how: Any = server.transport
+        if server.name == "search":
+            servers.append((server.name, server.enabled, how.url, dict(how.headers), how.kind))
+        else:
+            servers.append((server.name, server.enabled, how.command, how.args, dict(how.env)))
+    return servers, settings.warnings
 
 
-@pytest.mark.requirement("SRC-7")
-def test_a_copy_of_a_clients_file_is_recognized_by_the_end_of_its_path(
-    home: Path, tmp_path: Path
-) -> None:
-    wrong = {}
-    for row in ROWS:
-        path = lay_out(row, "linux", tmp_path / "copies" / row.client)
-        source = source_of_file(path, environ={}, home=home, cwd=tmp_path, platform="linux")
-        if source != Source(row.client, str(path)):
-            wrong[row.client] = source
+@pytest.mark.requirement("SRC-1")
+@rows("row", ROWS, ids=lambda row: row.client)
+def test_every_client_says_the_same_servers_in_its_own_words(row: Row, tmp_path: Path) -> None:
+    path = lay_out(row, "linux", tmp_path)
 
-    assert not wrong
+    found = loaded({"type": row.client}, tmp_path)
+    named = loaded({"type": row.client, "path": str(path)}, tmp_path)
+
+    assert found == named == (expected(row), ())
 
 
-def test_every_client_of_the_table_has_a_fixture() -> None:
-    assert {row.client for row in ROWS} | WITHOUT_A_FIXTURE == set(SOURCE_TYPES)
+@pytest.mark.requirement("SRC-1")
+@rows("fixture", CUSTOM)
+def test_a_custom_file_is_read_in_any_of_the_known_shapes(fixture: str, tmp_path: Path) -> None:
+    custom = {"type": "custom", "path": str(FIXTURES / fixture)}
 
-
-def test_timeouts_and_other_fields_are_at_their_defaults(home: Path, cwd: Path) -> None:
-    lay_out(ROWS[2], "linux", home)
-
-    [server, *_] = read_source(
-        Source("cursor"), environ={}, home=home, cwd=cwd, platform="linux"
-    ).servers
-
-    assert server.timeouts == Timeouts()
-    assert server.problem is None
+    assert loaded(custom, tmp_path) == (expected(Row("custom", fixture, "", "http")), ())

@@ -171,7 +171,7 @@ def test_one_tool_of_several_may_be_accepted(home: Home, name: str) -> None:
     assert home("execute", "told:other").code == 0
 
 
-@pytest.mark.requirement("TRU-17", "CLI-7")
+@pytest.mark.requirement("TRU-17", "CLI-5")
 def test_a_tool_to_review_that_does_not_exist_is_no_good_news(home: Home) -> None:
     home.says(TYPE, OTHER)
 

@@ -23,7 +23,6 @@ from tests.factories import (
     make_server,
     make_settings,
 )
-from tests.rows import rows
 from tests.unit.cli.backends import NOW, run, view_of
 from tests.unit.server.fakes import FakeEngine
 
@@ -72,15 +71,6 @@ def test_a_hidden_match_is_named_to_its_owner_with_its_rule_before_anything_else
     assert form["notices"][0]["message"] == named
 
 
-@pytest.mark.requirement("ANS-20")
-@rows("command", ["inspect", "execute"])
-def test_a_hidden_tool_that_was_meant_is_named_to_its_owner(command: str) -> None:
-    done = run(command, "git", "git_comit", recalled=guarded())
-
-    assert done.exit_code == 2
-    assert f"near, but disabled: git:git_commit (rule 1 ({FILE}:25:5))" in done.stderr
-
-
 @pytest.mark.requirement("ANS-24")
 def test_agents_read_no_name_of_a_hidden_tool_and_no_path() -> None:
     view = guarded()
@@ -115,15 +105,6 @@ def test_agents_read_no_name_of_a_hidden_tool_and_no_path() -> None:
     assert [text for text in answers if '"git_reset' in text] == []
 
 
-@pytest.mark.requirement("ANS-24")
-def test_an_agent_that_names_a_hidden_tool_reads_that_a_rule_hides_it() -> None:
-    text = agents_read(guarded(), "execute_tool", tool="git:git_reset")
-
-    assert "TOOL_DISABLED: tool 'git:git_reset' is disabled: a rule of the owner" in text
-    assert "git_commit" not in text
-    assert "ann" not in text
-
-
 @pytest.mark.requirement("ANS-25")
 def test_servers_that_are_not_available_share_one_short_line_for_people() -> None:
     why = "server 'a' is unavailable: program 'uvx' is not on the PATH"
@@ -144,21 +125,6 @@ def test_servers_that_are_not_available_share_one_short_line_for_people() -> Non
     assert "note: 2 servers are not available: a, b; `discovery doctor` explains\n" in two.stderr
     assert "note: a is not available; `discovery health a` explains\n" in one.stderr
     assert "not available" not in of_git.stderr
-
-
-@pytest.mark.requirement("ANS-27")
-def test_the_reason_of_an_outage_does_not_repeat_the_servers_name() -> None:
-    why = "server 'a' is unavailable: env.TOKEN: ${TOKEN} is not set"
-    down = Failure("SERVER_NEEDS_CONFIG", why, "`export TOKEN=…`", NOW)
-    view = view_of(make_settings("a"), make_part("a", listed_at=None, failure=down))
-
-    listed = agents_read(view, "list_mcp_servers")
-    [server] = json.loads(run("list", "--json", recalled=view).stdout)["servers"]
-
-    assert "needs_config: env.TOKEN: ${TOKEN} is not set" in listed
-    assert "is unavailable" not in listed + agents_read(view, "search_tools", query="x")
-    assert "${TOKEN} is not set" in agents_read(view, "search_tools", query="x")
-    assert server["reason"] == "env.TOKEN: ${TOKEN} is not set"
 
 
 @pytest.mark.requirement("ANS-28")
@@ -204,17 +170,3 @@ def test_servers_with_one_reason_and_one_next_step_share_a_line_of_the_list() ->
         "b: env.A: ${Y} is not set (export Y; then `discovery refresh b`)",
         "  see b.json",
     ]
-
-
-@pytest.mark.requirement("ANS-25")
-def test_a_path_is_shown_where_its_owner_looks_for_it_alone() -> None:
-    why = "server 'a' is unavailable: program 'uvx' is not on the PATH"
-    down = Failure("SERVER_CONNECTION_ERROR", why, "pip install uv", NOW, detail="PATH is /x:/y")
-    view = view_of(make_settings("a"), make_part("a", listed_at=None, failure=down))
-
-    quiet = [["list", "--status"], ["search", "x"], ["tools", "a"], ["health"], ["inspect", "a"]]
-
-    for words in quiet:
-        done = run(*words, recalled=view)
-        assert "/x:/y" not in done.stdout + done.stderr, words
-    assert "/x:/y" in run("health", "a", recalled=view).stdout

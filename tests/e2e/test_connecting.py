@@ -92,14 +92,6 @@ async def test_the_printed_entry_works_wherever_a_client_starts_it(
 
 
 @pytest.mark.requirement("CLI-40")
-async def test_json_has_the_entry_as_well(person: Person) -> None:
-    form = json.loads(person.init("--json").stdout)
-
-    assert form["client_entry"]["args"][-1] == "serve"
-    assert person.bin.as_posix() in form["client_entry"]["env"]["PATH"]
-
-
-@pytest.mark.requirement("CLI-40")
 async def test_the_users_own_configuration_is_found_from_any_folder(person: Person) -> None:
     person.init()
     user_config_path = {"PATH": f"{person.bin}:/usr/bin:/bin"}

@@ -76,7 +76,7 @@ def test_a_person_fills_in_a_form(tmp_path: Path) -> None:
     assert "it must be a whole number" in shown
 
 
-@pytest.mark.requirement("CLI-33")
+@pytest.mark.requirement("CLI-12")
 def test_a_server_is_started_once_although_it_may_ask(tmp_path: Path) -> None:
     command(tmp_path, "form")
     home, starts = Folder(tmp_path), tmp_path / "starts"

@@ -84,7 +84,7 @@ def test_a_server_of_another_client_says_where_it_is_removed(home: Home, chromiu
     assert "mail" in theirs.read_text("utf-8")
 
 
-@pytest.mark.requirement("PAGE-41", "CFG-53")
+@pytest.mark.requirement("PAGE-41", "CFG-50")
 def test_a_change_on_the_page_keeps_the_comments_within_the_entry(
     home: Home, chromium: Browser
 ) -> None:

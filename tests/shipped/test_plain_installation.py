@@ -146,20 +146,6 @@ def fault(done: Finished, code: int, *, has_document: object) -> str:
 
 
 @pytest.mark.requirement("CLI-88")
-def test_without_extras_a_module_is_imported_or_names_its_extra(
-    plain: Installation, home: PlainHome
-) -> None:
-    failures = plain.json(UNIMPORTABLE, "", home=home)
-
-    faults = [
-        f"{name}: {text}"
-        for name, text in failures.items()
-        if not (name.startswith(OF_EXTRAS) and (name.startswith(POSTGRES) or COMMAND.search(text)))
-    ]
-    assert not faults, "\n".join(faults)
-
-
-@pytest.mark.requirement("CLI-89")
 def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
     forked: Preloaded, home: PlainHome
 ) -> None:
@@ -178,7 +164,7 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
 
 
 @pytest.mark.packages
-@pytest.mark.requirement("CLI-89")
+@pytest.mark.requirement("CLI-88")
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_installs_what_needs_it(
     extra: str, wheel: Path, home: PlainHome, tmp_path: Path

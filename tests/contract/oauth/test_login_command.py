@@ -99,7 +99,7 @@ def test_login_prints_the_address_waits_and_lists_the_tools(
     assert terminal.run("health files").code == 0
 
 
-@pytest.mark.requirement("CLI-3", "CLI-4", "AUT-26")
+@pytest.mark.requirement("CLI-3", "AUT-26")
 def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, terminal: Terminal) -> None:
     done = terminal.log_in("--json")
     found = done.json

@@ -34,7 +34,3 @@ def test_answer_stands_beside_the_results_in_json() -> None:
     assert asked.pop("text").startswith("Match: sure.\ngithub:create_issue(")
     assert asked.pop("tokens") <= 60
     assert asked == usual
-
-
-def test_too_few_tokens_are_refused() -> None:
-    assert run("tools", "github", "--max-tokens", "9", recalled=usual_view()).exit_code == 2

@@ -93,14 +93,6 @@ def test_a_press_is_never_lost(body: str) -> None:
 
 
 @pytest.mark.requirement("CLI-28")
-@pytest.mark.parametrize("body", ["signal.pause()", IN_A_LOOP.format("")], ids=["block", "loop"])
-def test_a_press_that_came_before_is_obeyed(body: str) -> None:
-    done = ended(body, before="interrupts.heed(); press()")
-
-    assert (done.returncode, done.stderr) == (130, "")
-
-
-@pytest.mark.requirement("CLI-28")
 def test_all_is_closed_before_a_loop_ends() -> None:
     work = """
 async def main():
@@ -146,18 +138,11 @@ print("told")
 """
 
 
-@pytest.mark.requirement("CLI-34")
+@pytest.mark.requirement("CLI-28")
 def test_a_press_that_cuts_a_wait_short_lets_the_command_answer() -> None:
     done = ended(CUT_SHORT)
 
     assert (done.returncode, done.stdout, done.stderr) == (130, "answered\ntold\n", "")
-
-
-@pytest.mark.requirement("CLI-28")
-def test_a_second_press_ends_it_also_after_a_wait_that_was_cut_short() -> None:
-    done = ended(CUT_SHORT.replace('print("answered")', "press()"))
-
-    assert done.returncode == -signal.SIGINT
 
 
 HUNG_UP = """
@@ -181,57 +166,3 @@ def test_a_terminal_that_is_gone_ends_a_question_and_not_the_command() -> None:
 @pytest.mark.requirement("QST-55")
 def test_a_hang_up_after_a_cancelled_question_ends_the_command() -> None:
     assert ended(HUNG_UP.format("SIGINT")).returncode == -signal.SIGHUP
-
-
-AT_EXIT = "import atexit; atexit.register(lambda: (press(), os._exit(9)))"
-TIDYING_UP = """
-class Last:
-    def __del__(self, kill=os.kill, pid=os.getpid()): kill(pid, 2)
-last = Last()
-"""
-
-
-@pytest.mark.requirement("CLI-28")
-@pytest.mark.parametrize("code", [0, 3])
-@pytest.mark.parametrize("later", [AT_EXIT, TIDYING_UP], ids=["at exit", "while Python tidies up"])
-def test_a_press_on_the_way_out_changes_nothing(later: str, code: int) -> None:
-    done = ended("pass", before=f"interrupts.heed()\n{later}\ninterrupts.leave({code})")
-
-    assert (done.returncode, done.stderr) == (code, "")
-
-
-def test_what_work_gives_is_given() -> None:
-    work = """
-async def main():
-    return "done"
-print(interrupts.run(main))
-"""
-
-    assert ended(work).stdout == "done\n"
-
-
-def test_an_error_stays_what_it_is() -> None:
-    done = ended("raise ValueError('wires crossed')")
-
-    assert done.stderr.endswith("ValueError: wires crossed\n")
-
-
-def test_a_press_is_ignored_where_whoever_started_us_wants_that() -> None:
-    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN); interrupts.heed()"
-
-    assert ended("press()", before=ignored).returncode == 0
-
-
-def test_nothing_is_changed_before_presses_are_heeded() -> None:
-    same = "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
-
-    done = ended(f"{IN_A_LOOP.format('press()')}", before=same)
-
-    assert done.returncode in (130, -signal.SIGINT)
-
-
-def test_other_unraisable_errors_are_still_told() -> None:
-    done = ended("class Going:\n    def __del__(self): raise ValueError('wires')\nGoing()")
-
-    assert done.returncode == 0
-    assert "ValueError: wires" in done.stderr

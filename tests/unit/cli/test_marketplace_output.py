@@ -14,7 +14,6 @@ from discovery_engine._util.text import columns_of
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.marketplace.entry import (
     EntryOrigin,
-    Input,
     MarketplaceEntry,
     OfferedTool,
     PackageOffer,
@@ -22,7 +21,6 @@ from discovery_engine.marketplace.entry import (
     VersionNote,
 )
 from discovery_engine.marketplace.entry_details import EntryDetails
-from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
 LONG = "io.github.modelcontextprotocol/server-filesystem"
@@ -59,25 +57,6 @@ def output(width: int = 80, *, is_terminal: bool = True) -> Output:
     )
 
 
-def test_a_terminal_shows_two_lines_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    show_entries(output(), [entry(), entry(status="deprecated", version="", remotes=())])
-
-    assert capsys.readouterr().out.splitlines() == [
-        "io.github.acme/files  1.2.0  npm, remote  unreviewed",
-        "    Reads, writes and searches files below the folders that you name.",
-        "io.github.acme/files  npm  unreviewed, deprecated",
-        "    Reads, writes and searches files below the folders that you name.",
-    ]
-
-
-def test_a_program_reads_one_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    show_entries(output(is_terminal=False), [entry(description="a\nb"), entry(name="b")])
-
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[0] == "io.github.acme/files  1.2.0  npm, remote  unreviewed  a b"
-
-
 @pytest.mark.parametrize("width", [80, 60, 50])
 def test_everything_fits_the_terminal(capsys: pytest.CaptureFixture[str], width: int) -> None:
     wide = entry(
@@ -94,111 +73,6 @@ def test_everything_fits_the_terminal(capsys: pytest.CaptureFixture[str], width:
 
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if columns_of(line) > width] == []
-
-
-def test_all_that_is_known_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    package = PackageOffer(
-        "npm",
-        "@acme/files",
-        "1.2.0",
-        integrity="sha512-abc=",
-        environment=(
-            Input(
-                "FILES_KEY",
-                "environment",
-                description="Opens the files",
-                is_required=True,
-                is_secret=True,
-                default="hunter2",
-            ),
-            Input("mode", "named", choices=("read", "write")),
-            Input("FIXED", "environment", value="1"),
-            Input(
-                "url",
-                "named",
-                value="http://{host}/",
-                description="Where",
-                variables=(Input("host", "variable", default="localhost"),),
-            ),
-        ),
-    )
-    remote = RemoteOffer(
-        "sse",
-        "https://files.acme.example",
-        variables=(Input("tenant", "variable", is_required=True),),
-    )
-    shown = EntryDetails(
-        entry(
-            tools=(OfferedTool("read_file"),),
-            tags=("files",),
-            packages=(package,),
-            remotes=(remote,),
-        ),
-        warnings=(Diagnostic("OFFER_NEW", "it was published lately", "wait"),),
-        prerequisites=(
-            Prerequisite("npx", "/bin/npx", "11.19.1"),
-            Prerequisite("npm", problem="it is not on the PATH", hint="install Node.js"),
-        ),
-    )
-
-    show_details(output(), shown, None, NEXT, now=NOW)
-
-    assert capsys.readouterr().out.splitlines() == [
-        "io.github.acme/files  1.2.0  npm, remote  unreviewed",
-        "  Acme Files",
-        "  | Reads, writes and searches files below the folders that you name.",
-        "  publisher   github.com/acme",
-        "  repository  https://github.com/acme/files",
-        "  published   2026-11-20, 3 d ago; first 2025-02-01",
-        "  versions    1.2.0, 1.1.0, 1.0.0",
-        "  listed by   official, npm (unreviewed)",
-        "  tags        files",
-        "  tools       1 tool: read_file",
-        "  package     npm: @acme/files 1.2.0",
-        "  hash        sha512-abc=",
-        "  asks for    FILES_KEY (required, secret): Opens the files",
-        "  asks for    mode (optional, one of read, write)",
-        "  asks for    host (optional, default localhost): Where",
-        "  address     https://files.acme.example (sse)",
-        "  asks for    tenant (required)",
-        "  needs       npx 11.19.1: here",
-        "  needs       npm: it is not on the PATH; install Node.js",
-        "  !  it was published lately [OFFER_NEW] (wait)",
-    ]
-
-
-def test_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    show_details(output(), details(MarketplaceEntry("a", "a")), None, NEXT, now=NOW)
-
-    shown = capsys.readouterr().out
-    assert "repository  none is named" in shown
-    assert "published   no date is known" in shown
-    assert "tools       not known before it runs" in shown
-    assert "a  not usable  unreviewed" in shown
-
-
-@pytest.mark.parametrize(
-    ("usable", "shown"),
-    [
-        (("uvx", "uv"), ["needs       uvx 1: here"]),
-        (("uv",), ["needs       uv 1: here"]),
-        ((), ["needs       uvx: it is missing; get uv"]),
-    ],
-)
-def test_one_of_uvx_and_uv_is_enough(
-    capsys: pytest.CaptureFixture[str], usable: tuple[str, ...], shown: list[str]
-) -> None:
-    found = tuple(
-        Prerequisite(name, version="1")
-        if name in usable
-        else Prerequisite(name, problem="it is missing", hint="get uv")
-        for name in ("uvx", "uv")
-    )
-
-    show_details(output(), EntryDetails(entry(), prerequisites=found), None, NEXT, now=NOW)
-
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert [line for line in lines if line.startswith("needs")] == shown
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -9,9 +9,8 @@ import pytest
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.output import Output
-from discovery_cli.progress import Lines, Moving, Waits, shown
+from discovery_cli.progress import Moving, Waits, shown
 from discovery_engine.catalog import ServerPart
-from discovery_engine.errors import ServerNotFoundError
 from discovery_engine.events import (
     CatalogChanged,
     ServerConnected,
@@ -65,23 +64,6 @@ STORY = (
 )
 
 
-async def test_a_terminal_gets_a_moving_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = terminal_for(monkeypatch)
-    await show(*STORY, invocation=Invocation())
-
-    written = stderr.getvalue()
-    for words in ("connecting", "discovering", "2 tools", "it exited"):
-        assert words in written
-
-
-async def test_a_run_that_asks_no_server_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = terminal_for(monkeypatch)
-
-    await show(CatalogChanged(1, 2, 0, 0), invocation=Invocation())
-
-    assert stderr.getvalue() == ""
-
-
 @rows(
     ("name", "value"),
     [pytest.param("NO_COLOR", "1", id="NO_COLOR"), pytest.param("TERM", "dumb", id="dumb")],
@@ -95,24 +77,6 @@ async def test_a_plain_terminal_gets_lines(
     await show(*STORY, invocation=Invocation())
 
     assert stderr.getvalue() == "✓ time: 2 tools, 1 unusable\n✗ it exited\n"
-
-
-async def test_continuous_integration_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = terminal_for(monkeypatch)
-    monkeypatch.setenv("CI", "1")
-
-    await show(*STORY, invocation=Invocation())
-
-    assert stderr.getvalue() == ""
-
-
-async def test_lines_can_be_had_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", written)
-
-    await show(*STORY, invocation=Invocation(), with_lines=True)
-
-    assert written.getvalue().count("\n") == 2
 
 
 def starting(*seconds: float, stderr: str = "") -> list[ServerReport]:
@@ -141,30 +105,9 @@ def test_a_slow_start_is_a_line_each_time_that_it_has_taken_twice_as_long(
 
 
 @pytest.mark.requirement("CLI-29")
-def test_json_on_stderr_is_not_mixed_with_what_is_waited_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    Waits(Output(as_json=True)).starting(starting(60.0))
-
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.requirement("CLI-29")
 async def test_a_terminal_shows_how_far_a_slow_start_is(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = terminal_for(monkeypatch)
     with ExitStack() as stack:
         Moving(stack).starting(starting(12.9, stderr="Downloading"))
 
     assert 'starting, 12 s, "Downloading"' in stderr.getvalue()
-
-
-async def test_an_error_comes_through_as_itself() -> None:
-    with pytest.raises(ServerNotFoundError):
-        async with shown(FakeEngine(usual_view()), Invocation(), with_lines=True):  # type: ignore[arg-type]
-            raise ServerNotFoundError("x")
-
-
-def test_lines_are_about_ends_only(capsys: pytest.CaptureFixture[str]) -> None:
-    Lines(Output()).show(ServerConnecting(TIME))
-
-    assert capsys.readouterr().err == ""

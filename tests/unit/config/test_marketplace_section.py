@@ -6,7 +6,6 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.config.marketplace_settings import (
     MarketplaceSettings,
-    MarketplaceSource,
 )
 from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.config.settings import Settings
@@ -73,36 +72,6 @@ def test_a_source_that_does_not_fit_its_type_is_refused_at_its_place(
 
     assert [problem.subject for problem in caught.value.problems] == [subject]
     assert all(problem.origin.line == 1 for problem in caught.value.problems)
-
-
-def test_nothing_written_means_the_defaults_and_an_empty_list_no_source() -> None:
-    assert parsed(b"marketplace:\n").marketplace == MarketplaceSettings()
-    assert parsed(b"marketplace: {sources: }\n").marketplace == MarketplaceSettings()
-    assert parsed(b"marketplace: {sources: []}\n").marketplace.sources == ()
-
-
-def test_sources_have_names_and_the_usual_trust_of_their_type() -> None:
-    sources = [
-        MarketplaceSource("mcp-registry"),
-        MarketplaceSource("mcp-registry", url="https://acme.example", id="acme"),
-        MarketplaceSource("docker-catalog", path="c.yaml"),
-        MarketplaceSource("file", path="t.yaml", trust="unreviewed"),
-        MarketplaceSource("npm"),
-    ]
-
-    assert [(one.name, one.trusted_as) for one in sources] == [
-        ("official", "official"),
-        ("acme", "unreviewed"),
-        ("docker-catalog", "curated"),
-        ("file", "unreviewed"),
-        ("npm", "unreviewed"),
-    ]
-
-
-def test_active_sources_are_ordered_by_priority_and_then_as_written() -> None:
-    marketplace = parsed(ACME).marketplace
-
-    assert [source.name for source in marketplace.active_sources] == ["npm", "acme"]
 
 
 def test_headers_and_keys_of_addresses_are_neither_shown_nor_remembered() -> None:

@@ -103,16 +103,3 @@ def test_a_mistake_names_its_place_and_what_is_expected(entry: str, expected: st
 
     assert "webhooks.ops" in message
     assert expected in message
-
-
-@pytest.mark.requirement("WHK-2")
-def test_a_name_is_one_word() -> None:
-    assert "is no name for a webhook" in problem(with_url("https://a.example"), "'two words'")
-
-
-@pytest.mark.requirement("WHK-2")
-def test_an_address_of_ones_own_network_or_machine_may_be_http() -> None:
-    for url in ("http://localhost:8080/hook", "http://127.0.0.1/hook"):
-        assert parsed(f"webhooks:\n  ops: {with_url(url)}\n".encode()).webhooks[0].url == url
-    own = "{url: 'http://hooks.intranet/', secret: '${KEY}', private: true}"
-    assert parsed(f"webhooks:\n  ops: {own}\n".encode()).webhooks[0].private

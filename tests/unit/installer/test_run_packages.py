@@ -9,7 +9,7 @@ from discovery_engine.installer.run_packages import run_package
 from tests.factories import make_server
 from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("OWN-35")
+pytestmark = pytest.mark.requirement("OWN-32")
 
 
 @rows(

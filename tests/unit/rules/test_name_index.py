@@ -37,13 +37,6 @@ def test_plain_spelling_takes_the_disguise_off(name: str, plain: str) -> None:
     assert Spellings.of(name).minding_case[-1] == plain
 
 
-def test_folded_spelling_is_only_tried_where_case_is_ignored() -> None:
-    spellings = Spellings.of("Straße")
-
-    assert spellings.minding_case == ("Straße",)
-    assert spellings.ignoring_case == ("Straße", "strasse")
-
-
 @given(ascii_names, INVISIBLE, st.integers(0, 12))
 def test_invisible_character_anywhere_changes_nothing(name: str, blank: str, at: int) -> None:
     disguised = name[:at] + blank + name[at:]
@@ -72,11 +65,3 @@ def test_lines_with_a_needle_are_those_that_have_it(texts: list[str], text: str)
     assert found(f"\n{text}") == [at for at, line in enumerate(lowered) if line.startswith(text)]
     assert found(f"{text}\n") == [at for at, line in enumerate(lowered) if line.endswith(text)]
     assert found(f"\n{text}\n") == [at for at, line in enumerate(lowered) if line == text]
-
-
-def test_blocks_hold_every_line_once() -> None:
-    names = Names([f"tool_{number}" for number in range(600)])
-
-    lines = [line for block in names.blocks for line in block.text.split("\n")]
-    assert lines == names.lines
-    assert [block.first for block in names.blocks] == [0, 256, 512]

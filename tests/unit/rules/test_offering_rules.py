@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.rules.rule_lint import lint_offering_rules
 from discovery_engine.rules.ruleset import OfferingRules
 from discovery_engine.tools.offering import OfferingKind
 from tests.factories import make_offering
@@ -54,22 +53,6 @@ def test_a_negated_pattern_excludes_by_either(uri: str, name: str) -> None:
 
 
 @pytest.mark.requirement("RES-10")
-def test_a_rule_may_name_servers_and_their_tags() -> None:
-    rules = OfferingRules(
-        [
-            Rule(servers=("other",), enabled=False),
-            Rule(has_tags=("int*",), tags=("tagged",)),
-            Rule(has_tags=("public",), enabled=False),
-        ],
-        "prompt",
-    )
-
-    [verdict] = rules.verdicts([make_offering("review", kind=OfferingKind.PROMPT)], SERVER)
-
-    assert verdict == Verdict(tags=("internal", "tagged"))
-
-
-@pytest.mark.requirement("RES-10")
 def test_verdicts_are_made_and_explained_as_those_of_tools() -> None:
     rules = OfferingRules([Rule(patterns=("read*",), enabled=True)], "prompt")
     offerings = [make_offering(name, kind=OfferingKind.PROMPT) for name in ("readme", "other")]
@@ -77,21 +60,3 @@ def test_verdicts_are_made_and_explained_as_those_of_tools() -> None:
     assert [one.reason for one in rules.verdicts(offerings, SERVER)] == ["rule", "whitelist"]
     assert rules.explain(offerings[0], SERVER).sentence == "rule 1 enables prompts matching 'read*'"
     assert rules.verdicts(offerings[:1], Verdict(False))[0].reason == "server"
-
-
-@pytest.mark.requirement("RUL-50", "RUL-52")
-def test_rules_without_effect_are_found_as_those_of_tools() -> None:
-    rules = [
-        Rule(patterns=("*secret*",), enabled=False),
-        Rule(patterns=("none",), enabled=False),
-        Rule(patterns=("*secret*",), enabled=True),
-        Rule(has_tags=("int*",), tags=("x",)),
-    ]
-    offered = [([make_offering("x:/secret"), make_offering("x:/other")], SERVER)]
-
-    found = lint_offering_rules(rules, "resource", offered)
-
-    assert [(one.code, one.subject) for one in found] == [
-        ("RULE_UNMATCHED", "resourceRules.1"),
-        ("RULE_CONTRADICTED", "resourceRules.2"),
-    ]

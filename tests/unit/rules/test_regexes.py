@@ -3,7 +3,6 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,18 +59,6 @@ def test_selecting_among_many_is_searching_in_each(body: str, flags: str, texts:
     assert found == {at for at, text in enumerate(texts) if expression.compiled.search(text)}
 
 
-def test_blocks_are_searched_to_their_last_line() -> None:
-    texts = [f"{'get' if number % 3 else 'set'}_{number}" for number in range(600)]
-
-    assert selected("^get_", "", *texts) == [text for text in texts if text.startswith("get")]
-
-
-def test_case_fold_is_tried_only_with_flag_i() -> None:
-    assert selected("strasse", "i", "Straße") == ["Straße"]
-    assert selected("Strasse", "", "Straße") == []
-    assert selected("Delete", "", "\uff24elete", "\uff24ELETE") == ["\uff24elete"]
-
-
 @rows(
     ("body", "flags", "reason"),
     [
@@ -86,19 +73,6 @@ def test_case_fold_is_tried_only_with_flag_i() -> None:
 def test_unusable_expression_gives_the_reason(body: str, flags: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Regex.parse(body, flags)
-
-
-@rows("body", ["(?:a{1000}){100}", "(?:a{,5}){20000}", "a{}b{}" * 20])
-def test_repetitions_up_to_the_limit_are_used(body: str) -> None:
-    assert Regex.parse(body, "").compiled
-
-
-def test_without_flag_i_a_disguise_is_tried_as_it_is_spelt() -> None:
-    expression = Regex.parse("ss", "")
-
-    assert not expression.ignores_case
-    assert selected("ss", "", "stra\u00dfe") == []
-    assert selected("ss", "i", "stra\u00dfe") == ["stra\u00dfe"]
 
 
 @rows("body", [SLOW, f"(?={SLOW})a"])
@@ -117,11 +91,3 @@ def test_expression_that_used_up_its_time_is_not_tried_again() -> None:
     selection = Regex.parse("(?=a)a", "").select(Names(["a"] * 10), limit)
 
     assert selection == Selection({0, 1, 2}, set(range(3, 10)))
-
-
-def test_the_same_expression_is_used_for_one_name_and_for_many() -> None:
-    expression = Regex.parse("^get", "i")
-
-    assert expression.by_line is not None
-    assert expression.by_line.flags & regex.MULTILINE
-    assert expression.by_line.pattern == expression.compiled.pattern

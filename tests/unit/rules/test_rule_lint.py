@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules import Rule, lint_rules
 from tests.factories import make_tool
 from tests.rows import rows
@@ -77,75 +76,3 @@ def test_comparing_the_rules_needs_no_catalog(earlier, later, *, is_found: bool)
     ]
 
     assert codes(*decided, tools=[]) == ([(1, "RULE_SHADOWED")] if is_found else [])
-
-
-def test_finding_says_where_and_what_to_do() -> None:
-    rules = [
-        Rule(enabled=False, origin=Origin("d.yaml", 2, 3)),
-        Rule(("get_*",), enabled=True, origin=Origin("d.yaml", 4, 3)),
-    ]
-
-    assert lint_rules(rules, TOOLS) == (
-        Diagnostic(
-            "RULE_CONTRADICTED",
-            "rule 2 (d.yaml:4:3) can never decide: what it matches is decided by "
-            "rule 1 (d.yaml:2:3), the other way",
-            "move it before rule 1 (d.yaml:2:3), or remove it",
-            "toolRules.1",
-            Origin("d.yaml", 4, 3),
-        ),
-    )
-
-
-def test_shadowed_rule_that_tags_is_kept_for_its_tags() -> None:
-    [needless] = lint_rules([Rule(enabled=False), Rule(enabled=False)], TOOLS)
-    [tagging] = lint_rules([Rule(enabled=False), Rule(enabled=False, tags=("t",))], TOOLS)
-
-    assert needless.hint == "remove it"
-    assert tagging.hint == "leave out its `enabled`; its tags hold anyway"
-
-
-def test_unmatched_rule_reports_it() -> None:
-    [finding] = lint_rules([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
-
-    assert finding == Diagnostic(
-        "RULE_UNMATCHED",
-        "rule 1 (d.yaml:2:3) matches no tool of the catalog",
-        "check how it is spelled, and whether its server has been listed",
-        "toolRules.0",
-        Origin("d.yaml", 2, 3),
-    )
-
-
-def test_rules_that_decide_together_are_all_named() -> None:
-    rules = [
-        Rule(("*issue",), enabled=False),
-        Rule(("nothing*",), tags=("t",)),
-        Rule(servers=("wiki",), enabled=False),
-        Rule(("get_*",), enabled=False),
-    ]
-
-    *_, finding = lint_rules(rules, TOOLS)
-
-    assert (finding.code, finding.hint) == ("RULE_SHADOWED", "remove it")
-    assert finding.message == (
-        "rule 4 decides nothing in this catalog: what it matches is decided by rule 1 and rule 3"
-    )
-
-
-def test_only_the_first_rule_that_is_broader_is_named() -> None:
-    *_, finding = lint_rules([Rule(enabled=False), Rule(enabled=False), Rule(enabled=False)], [])
-
-    assert finding.message == "rule 3 can never decide: what it matches is decided by rule 1"
-
-
-def test_a_rule_before_that_decides_other_tools_is_not_named() -> None:
-    rules = [
-        Rule(("delete_*",), enabled=False),
-        Rule(("get_issue",), enabled=False),
-        Rule(("get_i*",), enabled=False),
-    ]
-
-    [finding] = lint_rules(rules, TOOLS)
-
-    assert finding.message.endswith("is decided by rule 2")

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from wcmatch import fnmatch
 
-from discovery_engine.diagnostics import Origin
-from discovery_engine.rules import Rule, ServerRules, ToolRules, Verdict
+from discovery_engine.rules import Rule, ToolRules, Verdict
 from discovery_engine.rules.regexes import TimeLimit
-from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.tools.model import Tool
 from tests.factories import (
-    make_problem,
     make_tool,
 )
 from tests.rows import rows
@@ -23,7 +21,6 @@ from tests.rows import rows
 SLOW = "/(a|aa)+$/"
 SLOW_NAME = "a" * 50 + "!"
 BRIEF = TimeLimit(search=0.002, total=0.02)
-GITHUB = ServerName("github")
 
 GLOBS = ["get_*", "*issue*", "*", "{get,set}_?*", "[!g]*", "github:*", "*:get_*", "x"]
 REGEXES = ["/^get/", "/ISSUE/i", "/issue$/", "/^git.*:set/", "/(?:get|set)_/", "/[^_]$/"]
@@ -125,53 +122,6 @@ def test_explanation_and_verdict_agree(rules, tools, server) -> None:
         assert [*server.tags, *given] == list(verdict.tags)
 
 
-def test_nothing_to_judge_is_no_trouble() -> None:
-    assert ToolRules([Rule(("github:*",), servers=("x",))]).verdicts([], Verdict()) == []
-
-
-def test_slow_pattern_is_reported_once_with_its_place() -> None:
-    origin = Origin("discovery.yaml", 3, 5)
-    judge = ToolRules([Rule(), Rule((SLOW,), enabled=False, origin=origin)], limit=BRIEF)
-
-    for _ in range(2):
-        judge.verdicts([make_tool(SLOW_NAME), make_tool("b")], Verdict())
-
-    assert judge.problems == (
-        make_problem(
-            origin,
-            "toolRules.1",
-            f"pattern {SLOW!r} was too slow on {SLOW_NAME!r} and cut off: "
-            "taken as a match, since the rule disables",
-            "write it as a glob, or without a repetition inside a repetition",
-            code="RULE_PATTERN_SLOW",
-        ),
-    )
-
-
-@rows("enabled", [True, None])
-def test_slow_pattern_that_disables_nothing_is_taken_as_no_match(*, enabled: bool | None) -> None:
-    rules = [Rule((SLOW,), enabled=enabled), Rule(("x", "/(b|bb)+$/"), tags=("t",))]
-    judge = ToolRules(rules, limit=BRIEF)
-
-    judge.verdicts([make_tool(SLOW_NAME), make_tool("b" * 50 + "!")], Verdict())
-
-    assert [(problem.subject, problem.message[-24:]) for problem in judge.problems] == [
-        ("toolRules.0", "cut off: taken as no match"[-24:]),
-        ("toolRules.1", "cut off: taken as no match"[-24:]),
-    ]
-
-
-def test_server_that_no_rule_disables_is_explained_as_a_server() -> None:
-    judge = ServerRules([Rule(("git*",), enabled=True, origin=Origin("d.yaml", 2, 3))])
-
-    explained = judge.explain(GITHUB, (), True)
-
-    assert explained.sentence == "rule 1 (d.yaml:2:3) enables servers matching 'git*'"
-    assert [step.rule for step in explained.steps] == [
-        Rule(("git*",), enabled=True, origin=Origin("d.yaml", 2, 3))
-    ]
-
-
 @rows(
     ("enabled", "verdict"),
     [
@@ -195,46 +145,3 @@ def test_name_in_a_problem_cannot_touch_the_terminal() -> None:
     judge.verdicts([make_tool("\x1b[31m" + SLOW_NAME)], Verdict())
 
     assert str(judge.problems[0]).isprintable()
-
-
-@rows(
-    ("rule", "applies"),
-    [
-        pytest.param(Rule(), True, id="no condition"),
-        pytest.param(Rule(("git*",)), True, id="its name"),
-        pytest.param(Rule(("git:*",)), False, id="a colon is only a character"),
-        pytest.param(Rule(has_tags=("prod*",)), True, id="one of its tags"),
-        pytest.param(Rule(has_tags=("!prod*",)), False, id="not this tag"),
-        pytest.param(Rule(has_tags=("!test",)), True, id="without the tag"),
-        pytest.param(Rule(has_tags=("prod", "!eu")), False, id="one tag but not the other"),
-        pytest.param(Rule(("jira",), has_tags=("prod",)), False, id="both conditions must hold"),
-    ],
-)
-def test_server_rule_applies(rule: Rule, *, applies: bool) -> None:
-    judge = ServerRules([replace(rule, enabled=False)])
-
-    verdict = judge.verdict(GITHUB, ("prod", "eu"), True)
-
-    assert verdict.enabled is not applies
-
-
-def test_server_without_tags_has_none_that_match() -> None:
-    judge = ServerRules(
-        [Rule(has_tags=("*",), tags=("tagged",)), Rule(has_tags=("!*",), tags=("bare",))]
-    )
-
-    assert judge.verdict(GITHUB, (), True).tags == ("bare",)
-
-
-def test_slow_server_rule_is_reported_and_counts_as_disabling() -> None:
-    judge = ServerRules([Rule(has_tags=(SLOW,), enabled=False)], limit=BRIEF)
-
-    assert judge.verdict(GITHUB, (SLOW_NAME,), True) == Verdict(False, (SLOW_NAME,), "rule", 0)
-    assert [problem.subject for problem in judge.problems] == ["serverRules.0"]
-
-
-def test_own_entry_of_a_server_is_final() -> None:
-    judge = ServerRules([Rule(("*",), enabled=True, tags=("t",))])
-
-    assert judge.verdict(GITHUB, ("own",), False) == Verdict(False, ("own", "t"), "server")
-    assert judge.explain(GITHUB, (), False).sentence == "its entry has enabled: false"

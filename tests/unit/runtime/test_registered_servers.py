@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,18 +11,14 @@ from msgspec.structs import replace
 
 from discovery_engine.config.sandbox_settings import SandboxSettings
 from discovery_engine.config.settings import Settings
-from discovery_engine.owner.server_plans import NewServer, plan_registrations
 from discovery_engine.registry.codec import settings_from_text, settings_to_text
 from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.server_records import PackagePin, RegisteredServer
 from discovery_engine.runtime.registered_servers import (
     RegisteredServers,
-    Registrations,
     recalled,
     registrations,
 )
-from discovery_engine.runtime.trust_store import TrustStore
-from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.factories import make_server, make_settings
 from tests.rows import rows
 
@@ -63,7 +55,6 @@ files = st.builds(
 )
 
 
-@pytest.mark.requirement("OWN-34")
 @given(
     settings=files,
     registered=st.lists(records, unique_by=lambda one: one.name),
@@ -88,7 +79,7 @@ def test_what_is_recalled_is_what_was_joined(
     assert list(found.by_name) == list(joined.by_name)
 
 
-@pytest.mark.requirement("OWN-11", "OWN-14")
+@pytest.mark.requirement("OWN-10", "OWN-13")
 @given(
     settings=files,
     registered=st.lists(records, unique_by=lambda one: one.name),
@@ -114,12 +105,6 @@ def test_nothing_registered_changes_a_server_of_the_file_but_a_switch_that_disab
     assert RegisteredServers(store, {}).join(joined) is not None
 
 
-def test_without_anything_registered_settings_are_as_they_were() -> None:
-    settings = make_settings("a", path=PATH)
-
-    assert RegisteredServers(MemoryRegistry(), {}).join(settings) is settings
-
-
 def test_another_mark_is_noticed_and_a_registry_that_fails_keeps_what_was_read() -> None:
     store = MemoryRegistry()
     known = RegisteredServers(store, {})
@@ -132,54 +117,6 @@ def test_another_mark_is_noticed_and_a_registry_that_fails_keeps_what_was_read()
     assert known.is_current(joined)
     assert recalled(settings, store) is None
     assert registrations(store, settings).servers.keys() == {"b"}
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many functions are called."""
-    count = 0
-
-    def profile(_: FrameType, event: str, __: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("OWN-23")
-def test_the_work_for_many_servers_grows_with_their_number(tmp_path: Path) -> None:
-    settings = make_settings(path=PATH)
-    environ = {"PATH": str(tmp_path)}
-
-    def work(number: int) -> tuple[int, int]:
-        servers = [
-            NewServer(RegisteredServer(f"s{n}", {"command": "npx", "args": [f"p{n}@1"]}))
-            for n in range(number)
-        ]
-        store = MemoryRegistry()
-
-        def plan_and_save() -> None:
-            found = plan_registrations(settings, Registrations(), servers, environ)
-            store.save_servers(PATH, [plan.saved for plan in found.plans.values() if plan.saved])
-
-        def open_again() -> None:
-            joined = RegisteredServers(store, environ).join(settings)
-            secrets = EnvironmentResolver(environ)
-            trust = TrustStore(store, secrets=secrets, environ=environ, clock=lambda: 1.0)
-            assert len(trust.load(joined).refused) == number
-
-        return calls_of(plan_and_save), calls_of(open_again)
-
-    work(10)  # what is imported and compiled once
-    small, large = work(50), work(400)
-
-    assert large[0] < 12 * small[0]
-    assert large[1] < 12 * small[1]
 
 
 @pytest.mark.requirement("SCP-13")

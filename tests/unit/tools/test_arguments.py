@@ -33,7 +33,6 @@ def tool() -> Tool:
     return make_tool(inputSchema=SCHEMA)
 
 
-@pytest.mark.requirement("ERR-3")
 @pytest.mark.parametrize(
     ("arguments", "mistake"),
     [

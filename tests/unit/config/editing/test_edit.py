@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,16 +19,11 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine.config.editing.edit import (
-    Edit,
     add_servers,
-    disable_server,
     enable_server,
-    new_file,
-    remove_server,
 )
 from discovery_engine.config.editing.yaml_text import with_enabled, without_server
 from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import ConfigurationError
 from tests.factories import make_server
 from tests.rows import rows
@@ -66,56 +60,6 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("CFG-50")
-def test_an_edit_is_shown_before_anything_is_written(file: Path) -> None:
-    edit = disable_server(file, "one")
-
-    changed = [line for line in edit.diff().splitlines() if line[:1] in "+-"][2:]
-    assert changed == ["+    enabled: false"]
-    assert file.read_text() == TEXT
-    assert [path.name for path in file.parent.iterdir()] == ["discovery.yaml"]
-
-
-@pytest.mark.requirement("CFG-50")
-def test_the_last_four_files_are_kept(file: Path) -> None:
-    written = [file.read_text()]
-    for number in range(6):
-        add_servers(file, [make_server(f"n{number}")]).apply()
-        written.append(file.read_text())
-
-    names = ("", ".bak", ".bak.1", ".bak.2", ".bak.3")
-    kept = [file.with_name(f"{file.name}{name}").read_text() for name in names]
-    assert kept == written[:1:-1]
-    assert sorted(one.name for one in file.parent.glob(f"{file.name}*")) == [
-        f"{file.name}{name}" for name in names
-    ]
-
-
-@pytest.mark.requirement("CFG-50")
-def test_a_link_in_place_of_a_backup_is_not_taken_for_one(file: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.write_text("theirs")
-    backup = file.with_name("discovery.yaml.bak")
-    backup.symlink_to(other)
-
-    add_servers(file, [make_server("new")]).apply()
-
-    assert backup.read_text() == TEXT
-    assert not backup.is_symlink()
-    assert other.read_text() == "theirs"
-    assert not file.with_name("discovery.yaml.bak.1").exists()
-
-
-@pytest.mark.requirement("CFG-50")
-def test_what_was_there_is_kept_in_a_backup_that_as_few_may_read(file: Path) -> None:
-    remove_server(file, "two").apply()
-
-    backup = file.with_name("discovery.yaml.bak")
-    assert backup.read_text() == TEXT
-    assert stat.S_IMODE(backup.stat().st_mode) == stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert file.read_text() == TEXT.replace("  two: {command: y, enabled: false}\n", "")
-
-
-@pytest.mark.requirement("CFG-50")
 def test_a_file_that_has_changed_since_the_plan_is_left_alone(file: Path) -> None:
     edit = enable_server(file, "two")
     file.write_text(TEXT + "# mine\n")
@@ -144,7 +88,7 @@ def test_edits_that_are_applied_at_once_lose_nothing(file: Path) -> None:
     assert servers.keys() >= {"s1", "s2", "s3", "s4"}
 
 
-@pytest.mark.requirement("OWN-17")
+@pytest.mark.requirement("OWN-15")
 def test_an_edit_beside_one_that_is_applied_is_refused(file: Path) -> None:
     edit, before = add_servers(file, [make_server("new")]), file.read_bytes()
     folder = os.open(file.parent, os.O_RDONLY)
@@ -156,88 +100,6 @@ def test_an_edit_beside_one_that_is_applied_is_refused(file: Path) -> None:
         os.close(folder)
     assert file.read_bytes() == before
     edit.apply()
-
-
-@pytest.mark.requirement("CFG-50")
-def test_an_edit_that_would_not_load_is_refused(file: Path) -> None:
-    with pytest.raises(ConfigurationError, match="unknown key"):
-        new_file(file, "servrs: {}\n")
-
-
-@pytest.mark.requirement("CFG-50")
-def test_a_new_file_gets_its_schema_and_replaces_even_a_broken_one(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "discovery.yaml"
-    new_file(path, "servers: {}\n").apply()
-    path.write_bytes(b"\xff")
-
-    new_file(path, "log: {}\n").apply()
-
-    assert path.read_text() == "log: {}\n"
-    assert path.with_name("discovery.yaml.bak").read_bytes() == b"\xff"
-    schema = json.loads(path.with_name("discovery.schema.json").read_text())
-    assert schema["title"] == "discovery.yaml"
-
-
-@pytest.mark.requirement("CFG-50")
-@pytest.mark.parametrize("edit", [remove_server, enable_server, disable_server])
-def test_a_server_that_is_not_there_is_an_error_that_names_the_nearest(
-    edit: Callable[[Path, str], Edit], file: Path
-) -> None:
-    with pytest.raises(ConfigurationError, match="no server 'thre' in this file") as raised:
-        edit(file, "thre")
-
-    assert raised.value.problems[0].hint == "did you mean 'three'?"
-
-
-@pytest.mark.requirement("CFG-50")
-@rows("edit", [remove_server, enable_server, disable_server])
-def test_without_a_file_there_is_nothing_to_edit(
-    edit: Callable[[Path, str], Edit], tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigurationError, match="there is no such file"):
-        edit(tmp_path / "discovery.yaml", "one")
-
-
-@pytest.mark.requirement("CFG-50")
-def test_a_server_is_added_once(file: Path) -> None:
-    added = make_server("new", transport=StdioTransport("x"))
-    add_servers(file, [added]).apply()
-
-    assert list(enabled(file.read_text())) == ["one", "two", "three", "new"]
-    with pytest.raises(ConfigurationError, match="there is a server 'new' already"):
-        add_servers(file, [added])
-
-
-@pytest.mark.requirement("CFG-50")
-def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-
-    with pytest.raises(ConfigurationError, match="cannot be"):
-        new_file(tmp_path / "file" / "new.yaml", "servers: {}\n").apply()
-
-
-@pytest.mark.requirement("CFG-50")
-@pytest.mark.parametrize("name", ["discovery.yaml.bak", "discovery.schema.json"])
-def test_what_is_written_beside_the_file_follows_no_link_of_a_project(
-    file: Path, name: str
-) -> None:
-    precious = file.with_name("precious")
-    precious.write_text("mine")
-    file.with_name(name).symlink_to(precious)
-
-    new_file(file, "servers: {}\n").apply()
-
-    assert precious.read_text() == "mine"
-    assert not file.with_name(name).is_symlink()
-
-
-def test_what_is_as_wanted_is_not_written_again(file: Path) -> None:
-    edit = enable_server(file, "one")
-
-    edit.apply()
-
-    assert edit.is_empty
-    assert not file.with_name("discovery.yaml.bak").exists()
 
 
 @rows(

@@ -68,7 +68,7 @@ def lines(before: str, after: str) -> tuple[list[str], list[str]]:
     return gone, [one for one in others if one not in some]
 
 
-@pytest.mark.requirement("CFG-53")
+@pytest.mark.requirement("CFG-50")
 @rows(
     ("changes", "gone", "came"),
     [
@@ -130,7 +130,7 @@ def test_only_the_lines_that_differ_are_written(
     assert lost_comments(TEXT, after) == []
 
 
-@pytest.mark.requirement("CFG-53")
+@pytest.mark.requirement("CFG-50")
 def test_comments_that_go_with_what_they_stand_in_are_named() -> None:
     after = changed(TEXT, env=None, args=["--quiet"])
 
@@ -141,13 +141,7 @@ def test_comments_that_go_with_what_they_stand_in_are_named() -> None:
     ]
 
 
-def test_a_number_sign_within_a_text_is_no_comment() -> None:
-    text = "a: 'x # y'\nb: x#y\nc: |\n  # text\n  more\nd: 1 # one\n# two\n"
-
-    assert lost_comments(text, "a: 1\n") == ["# one", "# two"]
-
-
-@pytest.mark.requirement("CFG-53")
+@pytest.mark.requirement("CFG-50")
 def test_windows_lines_lists_of_servers_and_files_without_a_last_line_end() -> None:
     windows = TEXT.replace("\n", "\r\n")
     listed = "servers:\n- name: mail\n  command: x  # mine\n  args:\n  - a"
@@ -156,32 +150,6 @@ def test_windows_lines_lists_of_servers_and_files_without_a_last_line_end() -> N
     assert after == windows.replace("mail-server", "other")
     assert changed(listed, args=["a", "b"]) == f"{listed}\n  - b\n"
     assert changed(listed, command="y") == listed.replace("x  #", "y  #")
-
-
-@pytest.mark.requirement("CFG-53")
-def test_another_kind_of_server_keeps_its_other_lines() -> None:
-    before = server_of(TEXT)
-    entry = {"url": "https://mail.example/mcp", "tags": ["work", "mail"], "visibleTo": ["team:ana"]}
-    after = with_server(TEXT, before, deserialize_server("mail", entry)) or ""
-
-    assert form(server_of(after)) == entry
-    assert "tags: [work, mail]   # as in the wiki" in after
-    assert "mail-server" not in after
-    assert after.startswith(TEXT[: TEXT.index("    command: mail-server")].rstrip(" "))
-
-
-@pytest.mark.requirement("CFG-53")
-def test_json_stays_json_and_an_entry_that_cannot_be_read_is_written_anew() -> None:
-    mail, other = '"mail": {"command": "x", "args": ["a"]}', '"b": {"command": "y"}'
-    text = f'{{\n  "servers": {{\n    {mail},\n    {other}\n  }}\n}}\n'
-    broken = "servers:\n  mail:\n    commnd: x  # what?\n  b: {command: y}  # kept\n"
-
-    assert changed(text, args=["a", "é"], description="d") == text.replace(
-        '["a"]', '["a", "é"], "description": "d"'
-    )
-    assert changed(broken, command="z") == (
-        "servers:\n  mail:\n    command: z\n  b: {command: y}  # kept\n"
-    )
 
 
 WORDS = st.text(alphabet="ab:#'\"é\N{GRINNING FACE} \n-{}[],&*!|>%@`\\1", max_size=8)
@@ -208,7 +176,7 @@ STYLES = st.sampled_from(
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("CFG-53")
+@pytest.mark.requirement("CFG-50")
 @given(before=ENTRIES, after=ENTRIES, style=STYLES)
 def test_the_text_describes_the_new_entry_and_the_others_stay(
     before: dict[str, Any], after: dict[str, Any], style: Callable[[Any], str]

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.editing.kept_values import hide_values, restore_values
-from discovery_engine.config.editing.section_edit import edit_sections, read_sections
+from discovery_engine.config.editing.section_edit import edit_sections
 from discovery_engine.config.editing.section_text import section_text, with_section
 from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.errors import ConfigurationError, ViewNotFoundError
+from discovery_engine.errors import ConfigurationError
 from tests.rows import rows
 
-RULES = '- pattern: "*delete*"\n  enabled: false\n'
 PATHS = [
     ("toolRules",),
     ("overrides",),
@@ -49,12 +48,6 @@ SHAPES = [
 ]
 
 
-def entries(path: tuple[str, ...]) -> str:
-    if path == ("search", "synonyms"):
-        return "- [k8s, kubernetes]  # ours\n"
-    return "# ours\n- pattern: new_*\n  tags: [new]\n"
-
-
 @pytest.mark.requirement("CFG-51")
 @rows("path", PATHS, ids=".".join)
 @rows("text", SHAPES)
@@ -62,31 +55,6 @@ def test_a_section_that_is_written_as_it_is_shown_changes_no_byte(
     text: str, path: tuple[str, ...]
 ) -> None:
     assert with_section(text, path, section_text(text, path).text)[0] == text
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("CFG-51")
-@rows("path", PATHS, ids=".".join)
-@rows("text", SHAPES)
-def test_a_section_gets_its_entries_and_the_others_keep_theirs(
-    text: str, path: tuple[str, ...]
-) -> None:
-    written, placed = with_section(text, path, entries(path))
-
-    before = parse_settings(text.encode(), file="f")
-    settings = parse_settings(written.encode(), file="f")
-    if path[-1] == "synonyms":
-        assert settings.search.synonyms == (("k8s", "kubernetes"),)
-    else:
-        assert "new_*" in written
-    others = [one for one in PATHS if one != path]
-    for other in others:
-        kept, now = section_text(text, other).text, section_text(written, other).text
-        assert now == kept
-    assert settings.servers == before.servers
-    first = written.splitlines()[placed.line - 1]
-    assert first[placed.first_column :].startswith(placed.text.splitlines()[0][:1]) or "{" in text
-    assert ("\r\n" in written) == ("\r\n" in text)
 
 
 RULE = st.fixed_dictionaries(
@@ -141,18 +109,6 @@ def config(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.requirement("CFG-51")
-def test_the_sections_of_a_file_are_listed_with_their_lines(tmp_path: Path) -> None:
-    path = config(tmp_path, f"toolRules:\n{RULES}views: {{a: {{}}}}\n")
-
-    found = {one.name: (one.text, one.line) for one in read_sections(path)}
-
-    assert found["toolRules"] == (RULES, 2)
-    assert found["overrides"] == ("", 0)
-    assert found["views.a.rules"] == ("", 0)
-    assert list(found)[-1] == "views.a.promptRules"
-
-
-@pytest.mark.requirement("CFG-52")
 @rows(
     ("sections", "place"),
     [
@@ -184,19 +140,7 @@ def test_a_problem_has_the_place_in_its_section(
     assert path.read_text("utf-8") == "views:\n  a: {}\n"
 
 
-def test_a_section_of_an_unknown_view_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ViewNotFoundError) as raised:
-        edit_sections(config(tmp_path, "views: {readers: {}}"), {"views.reader.rules": ""})
-
-    assert raised.value.nearest == ("readers",)
-
-
-def test_a_file_that_is_not_there_has_no_sections(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no such file"):
-        read_sections(tmp_path / "discovery.yaml")
-
-
-@pytest.mark.requirement("CFG-52")
+@pytest.mark.requirement("CFG-51")
 def test_a_diff_shows_the_sections_alone_and_the_lines_of_the_file(tmp_path: Path) -> None:
     secret = "servers: {a: {command: b, env: {TOKEN: hunter2}}}\n"
     path = config(tmp_path, f"{secret}toolRules:\n- tags: [x]\n{secret.replace('servers', '#')}")
@@ -212,7 +156,7 @@ def test_a_diff_shows_the_sections_alone_and_the_lines_of_the_file(tmp_path: Pat
     ]
 
 
-@pytest.mark.requirement("CFG-52")
+@pytest.mark.requirement("CFG-51")
 def test_values_of_arguments_are_hidden_and_come_back() -> None:
     text = (
         "- pattern: a\n  arguments: {owner: acme, n: 5, ref: '${X}', on: true, in: [x, {y: z}]}\n"

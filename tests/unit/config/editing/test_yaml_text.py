@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.config.editing.yaml_text import with_servers
 from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.config.settings import StdioTransport
 from discovery_engine.rules.rule import Rule
 from tests.factories import make_server
 from tests.rows import rows
@@ -126,25 +126,3 @@ def test_line_ends_stay_and_those_of_windows_are_taken_up() -> None:
     assert windows.startswith("# ours\r\nservers:\r\n  a: {command: b}\r\n  new:\r\n")
     assert windows.count("\n") == windows.count("\r\n")
     assert mixed.startswith("# ours\r\nservers:\n  a: {command: b}\n  new:\n")
-
-
-@rows("text", ["a: 1", "a: 1\r\nb: 2\r\n"])
-def test_nothing_to_add_changes_nothing(text: str) -> None:
-    assert with_servers(text, [], []) == text
-
-
-def test_entries_of_json_stand_as_the_others_do() -> None:
-    text = with_servers('{\n  "servers": {\n    "a": {"command": "b"}\n  }\n}\n', [NEW], [])
-
-    assert text == (
-        '{\n  "servers": {\n    "a": {"command": "b"},\n'
-        '    "new": {"command": "new", "args": ["no", "12:30"]}\n  }\n}\n'
-    )
-
-
-def test_a_remote_server_is_written_with_its_headers() -> None:
-    remote = make_server("web", transport=RemoteTransport("https://x", {"A": "${B}"}, "http"))
-
-    assert with_servers("", [remote], []) == (
-        "servers:\n  web:\n    url: https://x\n    headers:\n      A: ${B}\n    transport: http\n"
-    )

@@ -32,9 +32,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.settings_section import Permission
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
-from discovery_engine.tools.model import ServerName
 from tests.factories import (
-    make_problem,
     make_server,
     make_settings,
 )
@@ -137,18 +135,6 @@ def test_a_field_that_is_added_to_a_transport_is_its_owners_alone(transport: Any
 
 
 @pytest.mark.requirement("TRU-8")
-def test_an_entry_that_is_broken_has_no_transport_to_warn_of() -> None:
-    broken = ServerSettings(
-        ServerName("a"), problem=make_problem(Origin("f"), "servers.a", "is wrong")
-    )
-
-    restricted = restrict(make_settings(broken))
-
-    assert restricted.servers == (replace(broken, is_untrusted_origin=True),)
-    assert restricted.warnings == ()
-
-
-@pytest.mark.requirement("TRU-8")
 def test_fields_that_declare_nothing_are_known_and_have_a_default() -> None:
     silent = {
         (cls, field.name): field
@@ -228,47 +214,6 @@ def test_what_loosens_is_not_taken_and_is_a_warning(
 
     assert replace(restricted, warnings=()) == replace(Settings(), is_untrusted_origin=True)
     assert [warning.subject for warning in restricted.warnings] == keys.split()
-
-
-@pytest.mark.requirement("TRU-8")
-def test_no_server_of_such_a_file_may_have_more_than_is_usual() -> None:
-    wide, narrow = Limits(999, queue=0, answer_mib=999, sessions=999), Limits(calls=1)
-
-    restricted = restrict(
-        make_settings(make_server("a", limits=wide), make_server("b", limits=narrow))
-    )
-
-    assert [server.limits for server in restricted.servers] == [Limits(queue=0), narrow]
-    reason = "counts as 16, because this file is not trusted"
-    assert restricted.warnings[0].sentence == f"servers.a.limits.calls: {reason}"
-    assert [
-        warning.subject.removeprefix("servers.a.limits.") for warning in restricted.warnings
-    ] == [
-        "calls",
-        "answerMib",
-        "sessions",
-    ]
-
-
-@pytest.mark.requirement("TRU-8")
-def test_what_tightens_or_merely_counts_differently_is_taken() -> None:
-    said = make_settings(
-        make_server("a", trust="quarantine"),
-        trust="quarantine",
-        cache=CacheSettings(ttl=5.0),
-        search=SearchSettings(limit=3, embeddings=EmbeddingsSettings("hash")),
-        log=LogSettings(level="debug"),
-    )
-
-    restricted = restrict(said)
-
-    assert restricted.warnings == ()
-    assert (restricted.trust, restricted.servers[0].trust) == ("quarantine", "quarantine")
-    assert (restricted.cache, restricted.search, restricted.log) == (
-        said.cache,
-        said.search,
-        said.log,
-    )
 
 
 @pytest.mark.requirement("TRU-3")

@@ -1,53 +1,41 @@
+"""Where each client keeps its files, on every platform."""
+
 from __future__ import annotations
 
-import re
+from pathlib import Path
 
-import pytest
-
-from discovery_engine.config.sources import _READERS, SOURCE_TYPES
-from discovery_engine.config.sources.client_table import ClientRow, load_table
-from discovery_engine.config.sources.locations import layout_of
-from discovery_engine.config.sources.variables import _SYNTAXES
+from discovery_engine.config.settings import Source
+from discovery_engine.config.sources import SOURCE_TYPES, client_files, source_of_file
+from tests.contract.test_sources import ROWS, Row, lay_out
 from tests.rows import rows
 
-CLIENTS = pytest.mark.parametrize("client", [*load_table().clients.values()], ids=SOURCE_TYPES)
+WITHOUT_A_FIXTURE = {"custom", "docker-mcp", "docker-mcp-gateway", "cherry-studio"}
 
 
-@CLIENTS
-def test_a_row_says_only_what_the_code_knows(client: ClientRow) -> None:
-    assert set(client.variables) <= set(_SYNTAXES)
-    assert client.reader in _READERS
-    assert client.format in {"json", "toml", "yaml", "any"}
-    assert client.entry.timeouts.keys() <= {"connect", "list", "call"}
-    assert {switch.means for switch in client.switches} <= {"allowed", "disabled"}
-    assert re.fullmatch(r"20\d\d-\d\d", client.last_checked)
+@rows("layout", ["linux", "darwin", "windows"])
+@rows("row", ROWS, ids=lambda row: row.client)
+def test_a_client_file_is_found_without_opening_it(row: Row, layout: str, tmp_path: Path) -> None:
+    environ = {"APPDATA": str(tmp_path / "AppData/Roaming")} if layout == "windows" else {}
+    path = lay_out(row, layout, tmp_path)
+    path.write_bytes(b"\0 no file of any client")
+
+    found = client_files(environ=environ, home=tmp_path, cwd=tmp_path / "work", platform=layout)
+
+    assert [(file.client, file.path, file.scope) for file in found] == [
+        (row.client, str(path), "user")
+    ]
 
 
-@CLIENTS
-def test_the_paths_of_a_row_stand_on_known_roots(client: ClientRow) -> None:
-    paths = [path for spec in client.files for group in spec.paths.values() for path in group]
+@rows("row", ROWS, ids=lambda row: row.client)
+def test_a_copy_of_a_clients_file_is_recognized_by_the_end_of_its_path(
+    row: Row, tmp_path: Path
+) -> None:
+    path = lay_out(row, "linux", tmp_path / "copy")
 
-    assert {root for path in paths for root in re.findall(r"\{(\w+)\}", path)} <= set(
-        load_table().roots
-    )
+    source = source_of_file(path, environ={}, home=tmp_path, cwd=tmp_path, platform="linux")
 
-
-def test_the_main_clients_are_there() -> None:
-    assert set(SOURCE_TYPES) >= {
-        *("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "codex", "gemini-cli"),
-        *("zed", "opencode", "cline", "continue", "goose", "docker-mcp", "custom"),
-    }
+    assert source == Source(row.client, str(path))
 
 
-@rows(
-    ("platform", "layout"),
-    [
-        ("win32", "windows"),
-        ("windows", "windows"),
-        ("darwin", "darwin"),
-        ("linux", "linux"),
-        ("freebsd14", "linux"),
-    ],
-)
-def test_a_platform_has_a_layout(platform: str, layout: str) -> None:
-    assert layout_of(platform) == layout
+def test_every_client_of_the_table_has_a_fixture() -> None:
+    assert {row.client for row in ROWS} | WITHOUT_A_FIXTURE == set(SOURCE_TYPES)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.config.sources import client_files
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import make_tool
@@ -105,12 +104,6 @@ def test_the_chosen_tools_of_the_toolkit_are_the_only_ones_left(toolkit: Machine
     assert [one.enabled for one in rules.verdicts(tools, Verdict())] == [True, False, True]
 
 
-def test_what_the_catalogue_cannot_start_is_skipped(toolkit: Machine) -> None:
-    skipped = toolkit.read("docker-mcp").skipped
-
-    assert [name for name, _ in skipped] == ["bundle", "unknown"]
-
-
 def test_an_image_that_would_be_an_option_is_not_started(toolkit: Machine) -> None:
     hostile = "registry: {wiki: {image: --privileged, command: [x]}}"
     toolkit.write({f"{FOLDER}/catalogs/docker-mcp.yaml": hostile})
@@ -118,7 +111,7 @@ def test_an_image_that_would_be_an_option_is_not_started(toolkit: Machine) -> No
     assert toolkit.read("docker-mcp").servers == ()
 
 
-@pytest.mark.requirement("SRC-31")
+@pytest.mark.requirement("SRC-30")
 def test_without_the_catalogue_the_gateway_stands_for_all(machine: Machine) -> None:
     machine.write({f"{FOLDER}/registry.yaml": REGISTRY})
 
@@ -127,55 +120,7 @@ def test_without_the_catalogue_the_gateway_stands_for_all(machine: Machine) -> N
     assert (server.name, server.transport) == ("MCP_DOCKER", GATEWAY)
 
 
-@pytest.mark.requirement("SRC-31")
-def test_with_a_database_of_profiles_the_gateway_stands_for_all(machine: Machine) -> None:
-    machine.write({f"{FOLDER}/mcp-toolkit.db": b"SQLite format 3\0"})
-
-    imported = machine.read("docker-mcp")
-
-    assert [server.transport for server in imported.servers] == [GATEWAY]
-    assert not any(one.path.endswith(".db") for one in imported.inputs)
-    assert [
-        file.client
-        for file in client_files(environ={}, home=machine.home, cwd=machine.cwd, platform="linux")
-    ] == ["docker-mcp"]
-
-
-@pytest.mark.requirement("SRC-31")
-def test_the_gateway_alone_can_be_asked_for(toolkit: Machine) -> None:
-    [server] = toolkit.read("docker-mcp-gateway").servers
-
-    assert server.transport == GATEWAY
-
-
-@pytest.mark.parametrize("file", ["registry.yaml", "config.yaml", "catalogs/docker-mcp.yaml"])
-def test_a_broken_file_of_the_toolkit_is_a_warning(file: str, toolkit: Machine) -> None:
-    toolkit.write({f"{FOLDER}/{file}": "a: ["})
-
-    [warning] = toolkit.read("docker-mcp").warnings
-
-    assert warning.origin.file.endswith(file)
-
-
-LISTED = '{"mcpServers": {"wiki": {"command": "wiki", "env": {"T": "${T}"}}}}'
-
-
-@pytest.mark.requirement("SRC-32")
-@pytest.mark.parametrize("name", ["mcp-servers.json", "servers.yaml", "servers"])
-def test_a_file_that_is_named_is_read_as_other_clients_list_servers(
-    machine: Machine, name: str
-) -> None:
-    machine.write({f"{FOLDER}/{name}": LISTED})
-
-    imported = machine.read("docker-mcp", f"{FOLDER}/{name}")
-
-    [server] = imported.servers
-    assert (server.name, server.source) == ("wiki", "docker-mcp")
-    assert server.transport == StdioTransport("wiki", env={"T": "${T}"})
-    assert imported.warnings == ()
-
-
-@pytest.mark.requirement("SRC-32")
+@pytest.mark.requirement("SRC-30")
 @pytest.mark.parametrize("name", ["mcp-servers.json", "registry.yaml", "mcp-toolkit.db"])
 def test_a_named_file_that_is_missing_is_reported_and_starts_no_gateway(
     machine: Machine, name: str
@@ -186,28 +131,3 @@ def test_a_named_file_that_is_missing_is_reported_and_starts_no_gateway(
     [warning] = imported.warnings
     assert warning.message.startswith("it cannot be read: ")
     assert warning.origin.file.endswith(name)
-
-
-@pytest.mark.requirement("SRC-32")
-def test_a_named_file_without_servers_is_reported(machine: Machine) -> None:
-    machine.write({f"{FOLDER}/x.json": '{"other": 1}'})
-
-    imported = machine.read("docker-mcp", f"{FOLDER}/x.json")
-
-    assert imported.servers == ()
-    assert "it has no servers" in imported.warnings[0].message
-
-
-@pytest.mark.requirement("SRC-32")
-def test_the_toolkits_own_file_is_read_where_it_is_named(toolkit: Machine) -> None:
-    named = toolkit.read("docker-mcp", f"{FOLDER}/registry.yaml")
-
-    assert named.servers == toolkit.read("docker-mcp").servers
-
-
-@pytest.mark.requirement("SRC-32")
-def test_a_path_of_the_gateway_has_no_effect_and_that_is_reported(machine: Machine) -> None:
-    imported = machine.read("docker-mcp-gateway", "~/x.json")
-
-    assert [server.name for server in imported.servers] == ["MCP_DOCKER"]
-    assert "reads no file" in imported.warnings[0].message

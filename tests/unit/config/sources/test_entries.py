@@ -11,7 +11,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
 )
 from discovery_engine.config.sources.client_table import load_table
-from discovery_engine.config.sources.entries import EntryReader, entries_of
+from discovery_engine.config.sources.entries import EntryReader
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
@@ -137,7 +137,7 @@ def test_an_entry_says_how_its_server_is_reached(entry: object, transport: objec
     assert server.transport == transport
 
 
-@pytest.mark.requirement("SRC-22")
+@pytest.mark.requirement("SRC-20")
 @rows(
     ("entry", "path", "message"),
     [
@@ -213,60 +213,3 @@ def test_a_problem_names_the_field(entry: object, path: str, message: str) -> No
     assert problem is not None
     assert problem.subject == ".".join(filter(None, ("mcpServers.a", path)))
     assert problem.message == message
-
-
-@rows(
-    ("entry", "path"),
-    [
-        pytest.param({"env_vars": "A"}, "env_vars", id="no-list"),
-        pytest.param({"env_vars": ["9"]}, "env_vars", id="no-name"),
-        pytest.param({"env_vars": [{}]}, "env_vars", id="no-name-in-map"),
-    ],
-)
-def test_names_of_variables_are_checked(entry: dict[str, Any], path: str) -> None:
-    problem = read({"command": "x"} | entry, "codex").problem
-
-    assert problem is not None
-    assert problem.subject == f"mcpServers.a.{path}"
-
-
-@pytest.mark.requirement("SRC-15")
-@rows(
-    ("switches", "enabled"),
-    [
-        ({}, True),
-        ({"enabled": True, "disabled": False}, True),
-        ({"enabled": False}, False),
-        ({"enabled": "false"}, False),
-        ({"disabled": "true"}, False),
-        ({"disabled": True, "enabled": True}, False),
-    ],
-)
-def test_a_server_is_enabled_unless_its_entry_says_otherwise(
-    switches: dict[str, object], enabled: bool
-) -> None:
-    assert read({"command": "x"} | switches).enabled is enabled
-
-
-def test_a_key_for_a_token_is_a_header_unless_the_header_is_given() -> None:
-    entry = {"url": URL, "apiKey": "${{ secrets.KEY }}"}
-    own = entry | {"requestOptions": {"headers": {"Authorization": "mine"}}}
-
-    assert read(entry, "continue").transport == RemoteTransport(
-        URL, {"Authorization": "Bearer ${KEY}"}
-    )
-    assert read(own, "continue").transport == RemoteTransport(URL, {"Authorization": "mine"})
-
-
-def test_a_description_is_kept() -> None:
-    assert read({"command": "x", "description": "About"}).description == "About"
-
-
-def test_items_of_a_list_without_a_name_are_numbered() -> None:
-    shape = load_table().clients["continue"].entry
-
-    assert entries_of([{"name": "a"}, {}, 7], shape) == [
-        ("a", {"name": "a"}),
-        ("server-2", {}),
-        ("server-3", 7),
-    ]

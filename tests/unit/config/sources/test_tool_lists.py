@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from discovery_engine.config.sources.tool_lists import (
     allow_rule,
     deny_rule,
-    literal_pattern,
     switch_rules,
-    tools_by_server,
 )
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule, Verdict
@@ -29,20 +27,6 @@ def enabled(rules: tuple[Rule | None, ...], names: list[str], server: str = "s")
     return [name for name, verdict in zip(names, verdicts, strict=True) if verdict.enabled]
 
 
-@rows(
-    ("name", "pattern"),
-    [
-        ("get_file", "get_file"),
-        ("a/b", "a/b"),
-        ("/a/", r"/\A\x2fa\x2f\Z/"),
-        ("a*", r"/\Aa\x2a\Z/"),
-        ("!a:b", r"/\A\x21a\x3ab\Z/"),
-    ],
-)
-def test_a_name_becomes_a_pattern_that_reads_like_it_where_it_can(name: str, pattern: str) -> None:
-    assert literal_pattern(name) == pattern
-
-
 @given(NAMES, NAMES)
 def test_a_literal_pattern_matches_its_name_and_no_other(name: str, other: str) -> None:
     rule = deny_rule("s", [name], HERE)
@@ -58,10 +42,6 @@ def test_an_allow_list_leaves_its_names_alone(server: str, names: list[str]) -> 
     missing = "not-named"
 
     assert enabled((rule,), [*names, missing], server) == names
-
-
-def test_an_empty_deny_list_is_no_rule() -> None:
-    assert deny_rule("s", [], HERE) is None
 
 
 @rows(
@@ -88,16 +68,3 @@ def test_switches_by_server_and_tool(switches: dict[str, object], left: list[str
     rules = switch_rules({"s": "s"}, switches, HERE)
 
     assert enabled(rules, ["get", "get_all", "put"]) == left
-
-
-def test_switches_know_the_server_by_the_clients_name() -> None:
-    [rule] = switch_rules({"my server": "my-server"}, {"my_server_put": False}, HERE)
-
-    assert (rule.servers, rule.patterns) == (("my-server",), ("put",))
-
-
-def test_references_to_tools_are_sorted_by_server() -> None:
-    assert tools_by_server(["@a/x", "@b", "@a/y/z", "fs_read", None]) == {
-        "a": ["x", "y/z"],
-        "b": ["*"],
-    }

@@ -87,29 +87,10 @@ def test_percent_signs_hold_a_variable_in_env_alone() -> None:
     assert dialect("percent").translate("%B% 5%", in_env=True) == "${B} 5%"
 
 
-@pytest.mark.requirement("SRC-10")
-def test_without_variables_every_text_is_literal() -> None:
-    assert dialect().translate("${A} $A %A% {env:A}") == "$${A} $A %A% {env:A}"
-
-
-def test_text_that_looks_like_a_variable_and_is_none_is_noted() -> None:
-    translator = dialect("env")
-
-    translator.translate("${TOKEN} ${env:A} ${")
-
-    assert translator.notes == ["A client does not expand '${TOKEN}': it is kept as text"]
-
-
 def test_a_known_variable_is_its_value_and_no_reference_in_it_counts() -> None:
     translator = VariableSyntax("A client", ("brace",), KNOWN)
 
     assert translator.translate("${workspaceFolder}${/}${A}") == "/home/me/$${x}/${A}"
-
-
-def test_a_folder_that_no_reference_can_name_leaves_the_text_as_it_is() -> None:
-    translator = VariableSyntax("A client", ("file",), folder=Path("/odd}folder"))
-
-    assert translator.translate("${file:key}") == "$${file:key}"
 
 
 @given(TEXTS, st.sets(st.sampled_from(ALL)), st.booleans())
