@@ -17,7 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from discovery_server.http.tls_files import TlsFiles
+from discovery_server.http.tls_files import Tls, TlsFiles
+
+__all__ = ["DAY", "NOW", "Tls", "make_certificate"]
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

@@ -48,7 +48,6 @@ _OF_PATHS = {
     "tests/e2e/test_workers.py": "chaos",
     "tests/faults/": "chaos",
     "tests/fleet/test_chaos.py": "chaos",
-    "tests/e2e/test_everything_server.py": "conformance",
     "tests/page/": "browser",
     "tests/unit/call_log/test_power_cuts.py": "chaos",
     "tests/unit/marketplace/package_managers/test_python_packages.py": "packages",

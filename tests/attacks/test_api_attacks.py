@@ -244,7 +244,7 @@ async def test_no_page_of_another_writes_with_the_cookie_of_a_browser(folder: Fo
     assert after == before
 
 
-@pytest.mark.requirement("SRV-11", "SRV-12")
+@pytest.mark.requirement("SRV-11")
 async def test_no_name_and_no_page_of_another_reaches_a_route_even_with_the_token(
     folder: Folder,
 ) -> None:
@@ -276,7 +276,7 @@ async def test_no_name_and_no_page_of_another_reaches_a_route_even_with_the_toke
     assert not [name for name in preflight.headers if name.startswith("access-control")]
 
 
-@pytest.mark.requirement("API-13", "API-15", "SRV-12")
+@pytest.mark.requirement("API-13", "API-15", "SRV-11")
 async def test_no_page_of_another_opens_a_websocket(folder: Folder) -> None:
     async with served(folder) as api, browser(api) as (origin, cookie):
         address = origin.replace("http", "ws", 1) + "/events"
@@ -301,7 +301,7 @@ async def test_no_page_of_another_opens_a_websocket(folder: Folder) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("SRV-31")
+@pytest.mark.requirement("SRV-30")
 async def test_a_thousand_sockets_lock_nobody_out(folder: Folder) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
@@ -370,7 +370,7 @@ async def test_a_body_that_does_not_come_is_cut_off_and_does_nothing(
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
-@pytest.mark.requirement("SRV-21", "SRV-22")
+@pytest.mark.requirement("SRV-20", "SRV-22")
 async def test_a_token_stands_in_no_log_no_error_and_no_referrer(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:

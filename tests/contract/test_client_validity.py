@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.sync import open_engine
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
@@ -19,7 +18,7 @@ from tests.engines import Folder
 from tests.forked import Preloaded
 from tests.hostile import DEFINITIONS, RESOURCES, RESULTS, SAID, hostile
 from tests.protocol_schemas import VERSIONS, faults_of
-from tests.unit.server import sdk_client, web
+from tests.unit.server import sdk_client
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, request, served
 
 pytestmark = pytest.mark.anyio
@@ -55,10 +54,12 @@ async def client_of(gateway: Gateway, version: str) -> AsyncIterator[Session]:
         yield session
 
 
-async def everything(client: Session, mode: str) -> AsyncIterator[tuple[str, str, JSONObject]]:
+async def everything(client: Session, mode: str) -> AsyncIterator[tuple[str, str, dict[str, Any]]]:
     """All that a client can ask for: the method, its subject, and the result."""
 
-    async def asked(method: str, subject: str = "", **params: Any) -> tuple[str, str, JSONObject]:
+    async def asked(
+        method: str, subject: str = "", **params: Any
+    ) -> tuple[str, str, dict[str, Any]]:
         answer = await client.asked(method, **params)
         assert "result" in answer, answer
         return method, subject, answer["result"]
@@ -86,11 +87,11 @@ def function_of(tools: Any, name: str) -> Any:
     return next(one for one in tools.as_callables() if one.__name__ == f"hostile__{name}")
 
 
-def listed(result: JSONObject) -> Iterator[list[JSONObject]]:
+def listed(result: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     yield from (value for value in result.values() if isinstance(value, list))
 
 
-def metas(value: JSONValue, *, is_own: bool = True) -> Iterator[JSONValue]:
+def metas(value: Any, *, is_own: bool = True) -> Iterator[Any]:
     """What the gateway alone may write in a result and within it."""
     if isinstance(value, dict):
         meta = value.get("_meta", {})
@@ -103,13 +104,13 @@ def metas(value: JSONValue, *, is_own: bool = True) -> Iterator[JSONValue]:
             yield from metas(one, is_own=False)
 
 
-def said(result: JSONObject) -> str:
+def said(result: dict[str, Any]) -> str:
     """What a reader finds in a result."""
     blocks = (block.get("text") or json.dumps(block) for block in result["content"])
     return "\n".join([*blocks, json.dumps(result.get("structuredContent"))])
 
 
-@pytest.mark.requirement("SRV-90", "SRV-91", "SRV-92", "SRV-93", "MOD-1", "RES-3", "RES-20")
+@pytest.mark.requirement("SRV-90", "SRV-93", "MOD-1", "RES-3", "RES-20")
 @pytest.mark.parametrize("mode", MODES)
 async def test_everything_that_leaves_is_valid_in_each_revision(tmp_path: Path, mode: str) -> None:
     wrong = []
@@ -162,26 +163,7 @@ async def test_client_of_the_sdk_reads_everything(tmp_path: Path, mode: str) -> 
     assert len(prompt.messages) > 5
 
 
-@pytest.mark.requirement("SRV-90")
-async def test_results_are_valid_over_http_in_both_eras(tmp_path: Path) -> None:
-    wrong = []
-    place = Folder(tmp_path)
-    place.write(hostile(tmp_path / "world.json").server())
-    async with place.open() as engine, web.served(engine) as address:
-        await engine.refresh()
-        async with web.SessionClient(address) as client:
-            session = await client.open()
-            for name in RESULTS:
-                call = "execute_tool", {"tool": f"hostile:{name}"}
-                older = web.result_of(await client.call(*call, session=session))
-                newer = web.result_of(await client.call_statelessly(*call))
-                wrong += [f"{name}: {one}" for one in faults_of("tools/call", "2025-11-25", older)]
-                wrong += [f"{name}: {one}" for one in faults_of("tools/call", "2026-07-28", newer)]
-
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.requirement("SRV-91", "LIB-20", "FRM-22")
+@pytest.mark.requirement("SRV-90", "LIB-20", "FRM-22")
 async def test_functions_and_commands_show_what_a_client_gets(
     tmp_path: Path, forked: Preloaded
 ) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.sdk_oracle import served_by_sdk
 from tests.unit.server.web import SessionClient, served
 from tests.unit.server.wire import HANDSHAKE, INITIALIZE, INITIALIZED, MODERN, request
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-1", "SRV-27")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-27")]
 
 Outcome = tuple[int, str, Any]
 """The status, the kind of the body, and the result's members or the error's code."""
@@ -26,7 +25,7 @@ BOTH = "application/json, text/event-stream"
 EVENTS, JSON, TEXT = "text/event-stream", "application/json", "text/plain"
 
 
-def envelope(**changes: Any) -> JSONObject:
+def envelope(**changes: Any) -> dict[str, Any]:
     members = {**MODERN, **changes}
     return {key: value for key, value in members.items() if value is not ...}
 
@@ -50,7 +49,7 @@ def modern_call(**changes: Any) -> dict[str, Any]:
     }
 
 
-def modern_list(*, meta: JSONValue = ..., **changes: Any) -> dict[str, Any]:
+def modern_list(*, meta: Any = ..., **changes: Any) -> dict[str, Any]:
     params = {} if meta is ... else {"_meta": meta}
     message = request(1, "tools/list", **({"_meta": envelope()} if meta is ... else params))
     return {"json": message, "headers": modern_headers("tools/list", **changes)}

@@ -504,7 +504,7 @@ def test_gateways_derive_one_key_from_the_password_or_from_a_secret_of_their_own
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("SRV-81")
+@pytest.mark.requirement("SRV-80")
 def test_without_a_password_gateways_have_a_key_only_with_a_secret_of_their_own(
     own_server: PostgresServer,
 ) -> None:

@@ -26,7 +26,7 @@ from discovery_server.request_state import OtherGatewayError, StateSealer
 from tests.postgres import PostgresServer
 from tests.servers.programs import eventually
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-86")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-84")]
 
 Serve = Callable[[JSONObject, PassMessages], Awaitable[JSONObject]]
 REQUEST: JSONObject = {"method": "tasks/get", "params": {"taskId": "t"}}

@@ -140,7 +140,7 @@ def test_a_token_of_a_newer_version_is_not_valid_and_stays(
     assert "version 99" in caplog.text
 
 
-@pytest.mark.requirement("SRV-83")
+@pytest.mark.requirement("SRV-82")
 def test_tokens_of_the_file_and_of_the_database_are_revoked_by_one_command(
     machine: Machine,
 ) -> None:
@@ -153,7 +153,7 @@ def test_tokens_of_the_file_and_of_the_database_are_revoked_by_one_command(
     assert tokens.all() == shared_of(tokens).all() == ()
 
 
-@pytest.mark.requirement("SRV-89")
+@pytest.mark.requirement("SRV-82")
 def test_a_configuration_with_another_name_has_none_of_the_tokens_and_is_told_where_they_are(
     postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

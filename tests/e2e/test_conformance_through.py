@@ -48,7 +48,7 @@ async def started(address: str) -> None:
             await client.call_tool(name, arguments)
 
 
-@pytest.mark.requirement("SRV-61", "MOD-1")
+@pytest.mark.requirement("SRV-62")
 @pytest.mark.parametrize(
     "revision", ["2025-11-25", pytest.param("2026-07-28", marks=pytest.mark.landing)]
 )

@@ -1,8 +1,4 @@
-"""Each era of a client with each era of a server: what passes between them directly passes here.
-
-The SDK is the client, and the server is made with the SDK, too. Each cell runs without the gateway
-first, so that it is known to be possible.
-"""
+"""Each era of a client with each era of a server; both are made with the SDK."""
 
 from __future__ import annotations
 
@@ -88,26 +84,18 @@ class Cell:
     client: Client
     era: str
     person: Person
-    tool: Callable[[str], str]
-    """The name of a tool towards this client."""
 
     async def text(self, name: str, /, **arguments: Any) -> str:
-        result = await self.client.call_tool(self.tool(name), arguments)
+        result = await self.client.call_tool(f"all__{name}", arguments)
         assert not result.is_error, result.content
         return "".join(block.text for block in result.content)
 
 
 ERAS = ("handshake", "modern")
 CELLS = [
-    *(
-        pytest.param(("directly", era, era), id=f"{era}, directly", marks=pytest.mark.matrix)
-        for era in ERAS
-    ),
-    *(
-        pytest.param(("gateway", client, server), id=f"{client} client, {server} server")
-        for client in ERAS
-        for server in ERAS
-    ),
+    pytest.param((client, server), id=f"{client} client, {server} server")
+    for client in ERAS
+    for server in ERAS
 ]
 
 
@@ -130,23 +118,18 @@ async def shared_cell(
 ) -> AsyncIterator[Cell]:
     """One connection for all tests of a cell: to start the three programs takes 1.5 s of CPU."""
     home = Home(tmp_path_factory.mktemp("home"))
-    way, era, server_era = request.param
+    era, server_era = request.param
     entry = {
         "command": sys.executable,
         "args": ["-W", "ignore", str(SERVER), "stdio", "--era", server_era],
     }
     person = Person()
-    if way == "directly":
-        program = StdioServerParameters(**entry)
-        async with connected(home, program, person, era) as client:
-            yield Cell(client, era, person, str)
-        return
     home.write({"all": entry}, server={"mode": "direct", "poolLimit": 100})
     command, *args = home.command()
     program = StdioServerParameters(command=command, args=args, env=home.environ, cwd=home.folder)
     async with connected(home, program, person, era) as client:
         await until(partial(is_listed, client))
-        yield Cell(client, era, person, lambda name: f"all__{name}")
+        yield Cell(client, era, person)
 
 
 @asynccontextmanager
@@ -179,108 +162,74 @@ async def tools_of(client: Client) -> list[types.Tool]:
             return found
 
 
-@pytest.mark.thorough
-async def test_form_is_filled_in(cell: Cell) -> None:
-    answer = await cell.text("test_elicitation", message="Who are you?")
+async def test_the_client_is_asked(cell: Cell) -> None:
+    form = await cell.text("test_elicitation", message="Who are you?")
+    address = await cell.text("test_url_elicitation")
+    sample = await cell.text("test_sampling", prompt="Capital?")
+    roots = await cell.text("test_roots")
 
-    assert answer.startswith("User response: action=accept")
-    assert "ann@example.com" in answer
-    [asked] = cell.person.asked
+    asked, shown, sampled = cell.person.asked
+    assert form.startswith("User response: action=accept")
+    assert "ann@example.com" in form
     assert "Who are you?" in asked.message
     assert set(asked.requested_schema["properties"]) == {"username", "email"}
+    assert "action=accept" in address
+    assert shown.url == "https://example.com/visit"
+    assert sample == "LLM response: Paris"
+    assert sampled.messages[0].content.text == "Capital?"
+    assert roots == "file:///project"
 
 
-async def test_url_is_shown(cell: Cell) -> None:
-    assert "action=accept" in await cell.text("test_url_elicitation")
-    [asked] = cell.person.asked
-    assert asked.url == "https://example.com/visit"
-
-
-@pytest.mark.thorough
-async def test_model_is_sampled(cell: Cell) -> None:
-    assert await cell.text("test_sampling", prompt="Capital?") == "LLM response: Paris"
-    [asked] = cell.person.asked
-    assert asked.messages[0].content.text == "Capital?"
-
-
-async def test_roots_are_listed(cell: Cell) -> None:
-    assert await cell.text("test_roots") == "file:///project"
-
-
-@pytest.mark.thorough
-async def test_progress_arrives_in_order(cell: Cell) -> None:
-    seen: list[float] = []
-
-    async def note(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
-
-    name = cell.tool("test_tool_with_progress")
-    await cell.client.call_tool(name, {}, progress_callback=note)
-
-    await eventually(lambda: len(seen) == 3)  # the client may pass it on after the answer
-    assert seen == [0, 50, 100]
-
-
-@pytest.mark.thorough
-async def test_cancelled_call_is_cancelled_at_the_server(cell: Cell) -> None:
-    async def cancel(*_: object) -> None:
-        waiting.cancel()
-
-    with anyio.CancelScope() as waiting:
-        name = cell.tool("test_wait")
-        await cell.client.call_tool(name, {}, progress_callback=cancel)
-
-    async def is_cancelled() -> bool:
-        return await cell.text("test_waited") == "1"
-
-    await until(is_cancelled)
-
-
-@pytest.mark.thorough
-async def test_log_messages_of_a_call_reach_its_client(cell: Cell) -> None:
-    if cell.era == "handshake":
-        await cell.client.set_logging_level("info")
-
-    await cell.text("test_tool_with_logging")
-
-    await eventually(lambda: len(cell.person.logged) == 3)
-    assert "Tool execution started" in str(cell.person.logged[0].data)
-
-
-async def test_resources_are_listed_and_read(cell: Cell) -> None:
+async def test_resources_prompts_and_completion_pass(cell: Cell) -> None:
     uris = {str(one.uri) for one in (await cell.client.list_resources()).resources}
     templates = (await cell.client.list_resource_templates()).resource_templates
-    static = await cell.client.read_resource("test://static-text")
     binary = await cell.client.read_resource("test://static-binary")
     made = await cell.client.read_resource("test://template/7/data")
-
-    assert {"test://static-text", "test://static-binary", WATCHED} <= uris
-    assert "test://template/{id}/data" in {one.uri_template for one in templates}
-    assert static.contents[0].text == "This is the content of the static text resource."
-    assert binary.contents[0].blob
-    assert '"id": "7"' in made.contents[0].text
-
-
-async def test_prompts_are_listed_and_got(cell: Cell) -> None:
-    names = {one.name for one in (await cell.client.list_prompts()).prompts}
+    prompts = {one.name for one in (await cell.client.list_prompts()).prompts}
     arguments = {"arg1": "a", "arg2": "b"}
     got = await cell.client.get_prompt("test_prompt_with_arguments", arguments)
-
-    assert {"test_simple_prompt", "test_prompt_with_arguments"} <= names
-    assert got.messages[0].content.text == "Prompt with arguments: arg1='a', arg2='b'"
-
-
-async def test_arguments_are_completed(cell: Cell) -> None:
     prompt = types.PromptReference(name="test_prompt_with_arguments")
     completed = await cell.client.complete(prompt, {"name": "arg1", "value": "par"})
     template = types.ResourceTemplateReference(uri="test://template/{id}/data")
     of_template = await cell.client.complete(template, {"name": "id", "value": "ro"})
 
+    assert {"test://static-text", "test://static-binary", WATCHED} <= uris
+    assert "test://template/{id}/data" in {one.uri_template for one in templates}
+    assert binary.contents[0].blob
+    assert '"id": "7"' in made.contents[0].text
+    assert {"test_simple_prompt", "test_prompt_with_arguments"} <= prompts
+    assert got.messages[0].content.text == "Prompt with arguments: arg1='a', arg2='b'"
     assert completed.completion.values == ["paris", "park", "party"]
     assert of_template.completion.values == ["rome"]
 
 
-@pytest.mark.thorough
+async def test_progress_and_log_messages_arrive_and_a_cancelled_call_is_cancelled(
+    cell: Cell,
+) -> None:
+    seen: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async def cancel(*_: object) -> None:
+        waiting.cancel()
+
+    async def is_cancelled() -> bool:
+        return await cell.text("test_waited") == "1"
+
+    if cell.era == "handshake":
+        await cell.client.set_logging_level("info")
+    await cell.client.call_tool("all__test_tool_with_progress", {}, progress_callback=note)
+    await cell.text("test_tool_with_logging")
+    await eventually(lambda: len(seen) == len(cell.person.logged) == 3)  # perhaps after the answer
+    with anyio.CancelScope() as waiting:
+        await cell.client.call_tool("all__test_wait", {}, progress_callback=cancel)
+    await until(is_cancelled)
+
+    assert seen == [0, 50, 100]
+    assert "Tool execution started" in str(cell.person.logged[0].data)
+
+
 async def test_changes_are_announced(cell: Cell) -> None:
     if cell.era == "modern":
         listening = cell.client.listen(

@@ -12,7 +12,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from scripts.frameworks import FrameworkMissingError, python_with
-from tests.e2e.serving import Home, fault_entry
+from tests.e2e.serving import Home
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -35,26 +35,6 @@ ANSWERED = {
 }
 COMPLETED = {"completed": ["paris", "park", "party"]}
 """What a client sees of what it has, as `specs/serving.md` has it."""
-
-
-@pytest.mark.requirement("SRV-1")
-@pytest.mark.parametrize(
-    ("group", "program"),
-    [
-        pytest.param("langchain-mcp-adapters", "langchain_agent.py", id="LangChain"),
-        pytest.param("clients", "fastmcp_client.py", id="FastMCP"),
-        pytest.param("clients", "pydantic_ai_agent.py", id="PydanticAI"),
-        pytest.param("clients", "openai_agent.py", id="OpenAI Agents"),
-    ],
-)
-def test_foreign_client_searches_and_executes(home: Home, group: str, program: str) -> None:
-    home.write({"good": fault_entry()})
-
-    told = printed_by(home, group, program, *home.command())
-
-    assert {"search_tools", "execute_tool"} <= set(told["tools"])
-    assert told["found"].startswith("Match: sure.\ngood:echo(text?) - The tool echo")
-    assert json.loads(told["executed"]) == {"text": "hello"}
 
 
 @pytest.mark.requirement("SRV-62")

@@ -60,22 +60,6 @@ def inspected(home: Home, tools: NodeTools, era: str, *arguments: str) -> Any:
     return json.loads(done.stdout)["result"]
 
 
-@pytest.mark.requirement("SRV-1", "MET-1")
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_inspector_lists_the_tools_and_calls_through(
-    home: Home, tools: NodeTools, era: str
-) -> None:
-    home.write({"good": fault_entry()})
-
-    listed = inspected(home, tools, era, "--method", "tools/list")
-    arguments = json.dumps({"tool": "good:echo", "arguments": {"text": "hello"}})
-    call = ["--method", "tools/call", "--tool-name", "execute_tool"]
-    called = inspected(home, tools, era, *call, "--tool-args-json", arguments)
-
-    assert "execute_tool" in {tool["name"] for tool in listed["tools"]}
-    assert json.loads(called["content"][0]["text"]) == {"text": "hello"}
-
-
 @pytest.mark.requirement("SRV-62")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_inspector_uses_what_a_server_has_besides_tools(

@@ -172,7 +172,7 @@ async def test_several_rounds_and_several_questions_at_once(
     assert state == "state-ok asked"
 
 
-@pytest.mark.requirement("NTF-20", "NTF-21", "NTF-23")
+@pytest.mark.requirement("NTF-20")
 @pytest.mark.parametrize("transport", thinned([over_stdio, over_http]))
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 async def test_log_messages_reach_the_client_of_the_call_with_the_servers_name(

@@ -92,7 +92,7 @@ async def test_each_address_of_http_shows_its_view(home: Home, mode: str) -> Non
     assert "two__echo" not in others
 
 
-@pytest.mark.requirement("VIEW-3", "SRV-14")
+@pytest.mark.requirement("VIEW-3", "SRV-26")
 async def test_session_belongs_to_its_address(home: Home) -> None:
     home.write({"one": fault_entry()}, views=VIEWS)
     headers = {"Accept": "application/json, text/event-stream"}

@@ -5,24 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
-import httpx2
 import pytest
 
-from tests.e2e.serving import Home, fault_entry, listening_at
+from tests.e2e.serving import Home, fault_entry
 from tests.kinds import thinned
-from tests.servers.programs import eventually
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -103,86 +99,6 @@ async def test_a_client_on_stdio_that_reads_no_stderr_is_answered_and_can_end_it
         end(process)
 
         assert await within(60, process.wait) == 0
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SRV-42")
-async def test_clients_over_http_are_answered_while_nobody_reads_stderr(home: Home) -> None:
-    async with gateway(home, "--http", "127.0.0.1:0") as process:
-        address = await within(60, partial(listening_at, process))
-        headers = {
-            **home.authorization,
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": "2026-07-28",
-            "mcp-method": "tools/call",
-            "mcp-name": "execute_tool",
-        }
-        message = call(1, "execute_tool", era="modern", tool=UNKNOWN)
-
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as client:
-            for _ in range(CALLS // 2):
-                assert (await client.post(address, json=message)).status_code == 200
-        process.send_signal(signal.SIGTERM)
-
-        assert await within(60, process.wait) == 0
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SRV-42")
-async def test_who_reads_late_reads_how_many_lines_are_missing_and_the_file_has_all(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = home.folder / "serve.log"
-    monkeypatch.setenv("DISCOVERY_LOG_FILE", str(log))
-    async with gateway(home) as process:
-        await within(60, partial(shake_hands, process))
-        await within(100, partial(call_many, process, UNKNOWN))
-        await eventually(lambda: len(calls_in(log)) == CALLS)  # a call is logged after its answer
-        assert process.stderr is not None
-        late: list[bytes] = []
-
-        def read_to_the_gap() -> int:
-            for line in process.stderr or ():
-                if found := re.search(rb"^\xe2\x80\xa6 (\d+) log lines were dropped", line):
-                    return int(found[1])
-                late.append(line)
-            raise AssertionError("no line said that others are missing")
-
-        dropped = await within(60, read_to_the_gap)
-        await within(60, partial(call_many, process, "good:pid", AT_ONCE))
-        close_stdin(process)
-        rest = await within(60, process.stderr.read)
-        await within(60, process.wait)
-
-    assert len(calls_in(log)) == CALLS + AT_ONCE
-    assert sum(b": Call of" in line for line in late) + dropped == CALLS
-    assert rest.count(b": Call of good:pid") == AT_ONCE
-
-
-def calls_in(log: Path) -> list[bytes]:
-    return [line for line in log.read_bytes().splitlines() if b"event_log: Call of" in line]
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SRV-42")
-@pytest.mark.parametrize("kind", ["a named pipe", "stderr"])
-async def test_a_log_file_that_is_a_pipe_nobody_reads_holds_nothing_up(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    named = str(path) if kind == "a named pipe" else "/dev/stderr"
-    monkeypatch.setenv("DISCOVERY_LOG_FILE", named)
-    try:
-        async with gateway(home) as process:
-            await within(60, partial(shake_hands, process))
-            await within(100, partial(call_many, process, UNKNOWN, CALLS // 2))
-            close_stdin(process)
-
-            assert await within(60, process.wait) == 0
-    finally:
-        os.close(reader)
 
 
 @pytest.mark.requirement("SRV-42")

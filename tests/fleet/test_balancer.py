@@ -189,7 +189,7 @@ def values_of(key: str, part: object) -> Iterator[Any]:
             yield from values_of(key, one)
 
 
-@pytest.mark.requirement("FLT-54", "SRV-85")
+@pytest.mark.requirement("FLT-54", "SRV-84")
 @pytest.mark.parametrize("name", GATEWAYS)
 async def test_a_session_stays_with_its_gateway_whichever_was_asked_before(
     world: World, name: str

@@ -125,7 +125,7 @@ def test_what_the_containers_name_is_there() -> None:
     assert sources - files == set(compose()["volumes"])
 
 
-@pytest.mark.requirement("SRV-85", "FLT-52")
+@pytest.mark.requirement("SRV-84", "FLT-52")
 def test_the_balancer_is_led_to_each_gateway_by_name_and_port() -> None:
     gateways = {name: one for name, one in services().items() if name.startswith("gateway-")}
     balancer = CADDYFILE.read_text("utf-8")

@@ -97,7 +97,7 @@ def test_a_token_made_on_one_machine_is_taken_by_all_gateways_until_it_is_revoke
     assert [(one["name"], one["is_shared"]) for one in listed] == [("anna", True)]
 
 
-@pytest.mark.requirement("SRV-83")
+@pytest.mark.requirement("SRV-82")
 def test_a_token_of_the_file_stays_valid_on_its_machine_alone(fleet: Fleet) -> None:
     stored = AccessTokens(fleet.folder / "here" / "data" / "tokens.json")
     value, _ = stored.create(name="old")
@@ -107,7 +107,7 @@ def test_a_token_of_the_file_stays_valid_on_its_machine_alone(fleet: Fleet) -> N
     assert not takes(there, value)
 
 
-@pytest.mark.requirement("SRV-85")
+@pytest.mark.requirement("SRV-84")
 def test_a_session_names_its_gateway_so_that_a_balancer_finds_it(fleet: Fleet) -> None:
     [here] = started(fleet, "here")
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}

@@ -128,7 +128,7 @@ def test_each_round_of_a_call_that_asks_again_is_answered_at_any_gateway(fleet: 
     assert "inputRequests" in continued(there, call, used[-1])["result"]
 
 
-@pytest.mark.requirement("SRV-84", "SRV-86")
+@pytest.mark.requirement("SRV-84")
 def test_progress_and_log_messages_of_a_call_come_by_the_gateway_that_continues_it(
     fleet: Fleet,
 ) -> None:
@@ -147,7 +147,7 @@ def test_progress_and_log_messages_of_a_call_come_by_the_gateway_that_continues_
     wait_until(lambda: rows(fleet) == 0, "nothing is left in the database")
 
 
-@pytest.mark.requirement("SRV-86")
+@pytest.mark.requirement("SRV-84")
 def test_a_client_that_leaves_leaves_nothing_in_the_database(fleet: Fleet) -> None:
     here, there = started(fleet, "here", "there")
     task = task_of(here, "silent")
@@ -160,7 +160,7 @@ def test_a_client_that_leaves_leaves_nothing_in_the_database(fleet: Fleet) -> No
     wait_until(lambda: rows(fleet) == 0, "it is withdrawn")
 
 
-@pytest.mark.requirement("SRV-86")
+@pytest.mark.requirement("SRV-84")
 def test_a_client_that_asks_at_many_gateways_locks_nobody_out_of_the_one_with_its_work(
     fleet: Fleet,
 ) -> None:
@@ -268,7 +268,7 @@ def test_the_handle_of_a_task_says_which_process_has_it_and_nothing_of_its_serve
     assert len({one[:32] for one in (first, second, other)}) == 3
 
 
-@pytest.mark.requirement("SRV-87")
+@pytest.mark.requirement("SRV-84")
 @pytest.mark.anyio
 async def test_a_request_that_is_passed_on_begins_no_call_whoever_has_the_key(fleet: Fleet) -> None:
     [here] = await anyio.to_thread.run_sync(started, fleet, "here")

@@ -9,7 +9,7 @@ from discovery_cli.program import cli
 from discovery_server.access_tokens import AccessTokens
 
 
-@pytest.mark.requirement("SRV-83")
+@pytest.mark.requirement("SRV-82")
 def test_tokens_of_the_machine_can_be_revoked_while_the_configuration_has_errors(
     tmp_path: Path,
 ) -> None:

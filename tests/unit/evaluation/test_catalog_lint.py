@@ -215,7 +215,7 @@ def test_what_has_no_description_is_named_by_kind() -> None:
     assert one.to_json()["offerings"] == ["docs:prompt:review"]
 
 
-@pytest.mark.requirement("SRV-92")
+@pytest.mark.requirement("SRV-90")
 def test_members_that_clients_do_not_get_are_named() -> None:
     odd = {"title": None, "annotations": {"readOnlyHint": "yes"}, "icons": [5], "_meta": []}
     tool = make_tool("add_row", description="Add a row to a table.", **odd)

@@ -42,13 +42,14 @@ class ListSink:
         return [json.loads(line) for line in taken]
 
 
-async def ours(messages: Sequence[JSONValue]) -> list[Answers]:
-    """What our connection answers to each message."""
+async def ours(messages: Sequence[JSONValue | bytes]) -> list[Answers]:
+    """What our connection answers to each message, or line."""
     sink = ListSink()
     connection, stream = ClientConnection(Gateway(make_engine())), LineStream(sink)
     answers = []
     for message in messages:
-        connection.receive(json.dumps(message).encode(), stream)
+        line = message if isinstance(message, bytes) else json.dumps(message).encode()
+        connection.receive(line, stream)
         await _settle()
         answers.append(sink.take())
     await connection.close()

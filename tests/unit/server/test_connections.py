@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import resource
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,25 +11,9 @@ from discovery_server.http.connections import (
     ConnectionLimits,
     Connections,
     Stage,
-    limits_of_process,
 )
-from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("SRV-31")
-
-
-@rows(
-    ("descriptors", "connections"),
-    [(64, 32), (256, 128), (512, 256), (1024, 768), (20_000, 1024), (resource.RLIM_INFINITY, 1024)],
-)
-def test_connections_leave_descriptors_for_the_rest(
-    descriptors: int, connections: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
-
-    limits = limits_of_process()
-
-    assert (limits.connections, limits.per_address) == (connections, connections * 3 // 4)
+pytestmark = pytest.mark.requirement("SRV-30")
 
 
 class Held:

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discovery_server.gateway import Gateway
-from discovery_server.http.asgi import HttpError
 from discovery_server.http.sessions import IDLE_LIFE, Session, Sessions
-from tests.rows import rows
 from tests.unit.server.fakes import make_engine
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +45,7 @@ class Table:
         return self.sessions.find(session.id, GATEWAY, session.user) is session
 
 
-@pytest.mark.requirement("SRV-34")
+@pytest.mark.requirement("SRV-33")
 async def test_what_nobody_has_used_for_long_ends_with_the_next_opening() -> None:
     table = Table()
     first, second = await table.open(now=0), await table.open(now=1)
@@ -60,17 +58,7 @@ async def test_what_nobody_has_used_for_long_ends_with_the_next_opening() -> Non
     assert table.is_open(first)
 
 
-@pytest.mark.requirement("SRV-34")
-async def test_a_session_without_activity_is_over_even_if_no_other_is_opened() -> None:
-    table = Table()
-    session = await table.open(now=0)
-    table.now = IDLE_LIFE + 1
-
-    assert not table.is_open(session)
-    assert len(table.sessions) == 1, "it ends with the next opening"
-
-
-@pytest.mark.requirement("SRV-33", "SRV-34")
+@pytest.mark.requirement("SRV-33")
 async def test_a_session_in_use_is_never_ended_for_being_idle() -> None:
     table = Table(limit=1)
     session = await table.open(now=0)
@@ -79,53 +67,6 @@ async def test_a_session_in_use_is_never_ended_for_being_idle() -> None:
 
         assert table.is_open(session)
     assert table.ended == []
-
-
-@pytest.mark.requirement("SRV-33")
-async def test_a_session_that_is_used_again_while_another_is_ended_stays() -> None:
-    table = Table()
-    first, second = await table.open(now=0), await table.open(now=1)
-    table.on_end = lambda: table.use(second)
-
-    await table.open(now=2 * IDLE_LIFE)
-
-    assert table.ended == [first.id]
-
-
-@pytest.mark.requirement("SRV-26")
-@rows("user", [None, "token 2"])
-async def test_a_session_exists_for_its_user_and_its_gateway_only(user: str | None) -> None:
-    table = Table()
-    session = await table.open("token 1")
-
-    assert table.sessions.find(session.id, GATEWAY, user) is None
-    assert table.sessions.find(session.id, Gateway(make_engine()), "token 1") is None
-    assert table.sessions.find(session.id, GATEWAY, "token 1") is session
-
-
-@pytest.mark.requirement("SRV-33")
-async def test_where_all_sessions_are_in_use_another_one_is_refused() -> None:
-    table = Table(limit=1)
-    session = await table.open()
-
-    table.sessions.require_room()
-    with table.sessions.used(session), pytest.raises(HttpError, match="all 1 sessions") as caught:
-        table.sessions.require_room()
-
-    assert caught.value.status == 503
-    assert (b"retry-after", b"5") in caught.value.headers
-
-
-@pytest.mark.requirement("SRV-34")
-async def test_a_session_ends_once() -> None:
-    table = Table()
-    session = await table.open()
-
-    await table.sessions.end(session)
-    await table.sessions.end(session)
-
-    assert table.ended == [session.id]
-    assert not table.is_open(session)
 
 
 @pytest.mark.requirement("SRV-33")

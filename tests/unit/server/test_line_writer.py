@@ -31,26 +31,6 @@ class Reader:
         self.texts.append(text)
 
 
-def test_lines_that_find_no_room_are_counted_where_they_are_missing() -> None:
-    reader = Reader()
-    writer = LineWriter(reader.take, max_waiting=30)
-
-    for n in range(10):
-        writer.write(f"line {n}\n")  # 7 characters
-    reader.let(4)
-    for _ in range(5):  # the fifth is the notice
-        assert reader.begun.acquire(timeout=SOON)
-    writer.write("line 10\n")
-    reader.let(2)
-
-    assert writer.close(SOON)
-    assert reader.texts == [
-        *(f"line {n}\n" for n in range(4)),
-        "… 6 log lines were dropped\n",
-        "line 10\n",
-    ]
-
-
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
 def test_every_line_is_written_in_order_or_counted(lengths: list[int], most: int) -> None:
     taken: list[str] = []
@@ -87,56 +67,6 @@ def test_lines_that_wait_are_written_together_where_that_is_wanted() -> None:
         "line 1\nline 2\nline 3\n",
         "… 6 log lines were dropped\n",
     ]
-
-
-def test_of_lines_written_together_only_those_that_cannot_be_written_are_lost() -> None:
-    taken: list[str] = []
-    begun, let = threading.Event(), threading.Event()
-
-    def sink(text: str) -> None:
-        begun.set()
-        assert let.wait(SOON)
-        taken.append(text.encode("ascii").decode())
-
-    writer = LineWriter(sink, max_waiting=100, joins=True)
-    writer.write("line 0\n")
-    assert begun.wait(SOON)
-    for text in ("line 1\n", "größer\n", "line 3\n"):
-        writer.write(text)
-    let.set()
-
-    assert writer.close(SOON)
-    assert taken == ["line 0\n", "line 1\n", "line 3\n"]
-
-
-def test_a_line_longer_than_all_that_may_wait_is_written_when_nothing_does() -> None:
-    taken: list[str] = []
-    writer = LineWriter(taken.append, max_waiting=10)
-
-    writer.write("x" * 100)
-
-    assert writer.close(SOON)
-    assert taken == ["x" * 100]
-
-
-def test_lines_that_cannot_be_written_are_counted_once_one_can() -> None:
-    taken: list[str] = []
-    errors = iter([OSError(), OSError(), ValueError(), OSError()])
-
-    def sink(text: str) -> None:
-        if error := next(errors, None):
-            raise error
-        taken.append(text)
-
-    writer = LineWriter(sink, max_waiting=100)
-    for n in range(2):
-        writer.write(f"line {n}\n")
-        writer.write("\n")
-    writer.write("the last\n")
-
-    assert writer.close(SOON)
-    counted = [int(n) for n in re.findall(r"… (\d+)", "".join(taken))]
-    assert sum(counted) + sum(not text.startswith("…") for text in taken) == 5
 
 
 def test_closing_waits_no_longer_than_it_may_for_a_reader_that_does_not_read() -> None:

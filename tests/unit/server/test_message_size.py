@@ -84,10 +84,3 @@ def test_a_message_of_too_many_parts_is_answered_under_its_id(
     assert refused is not None
     assert refused["error"]["message"].startswith("INPUT_TOO_LONG")
     assert refused["id"] == identity
-
-
-def test_what_is_no_message_at_all_has_no_id() -> None:
-    refused = refusal(b"[" * 200_000)
-
-    assert refused is not None
-    assert (refused["error"]["code"], refused["id"]) == (-32700, None)

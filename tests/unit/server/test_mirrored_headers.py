@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from mcp.shared.inbound import (
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.messages import Request
 from discovery_server.http.mirrored_headers import (
-    ParameterCache,
     decoded,
     mirrored_parameters,
     mismatch,
@@ -32,7 +30,7 @@ from discovery_server.http.request import Headers
 from tests.rows import rows
 from tests.unit.server.wire import MODERN
 
-pytestmark = pytest.mark.requirement("SRV-28")
+pytestmark = pytest.mark.requirement("SRV-27")
 
 VERSIONS = ["2026-07-28", "2025-11-25"]
 METHODS = ["tools/call", "resources/read", "prompts/get", "tools/list", "x"]
@@ -55,11 +53,6 @@ def headers_of(pairs: list[tuple[str, str]]) -> Headers:
 @given(st.one_of(st.text(), st.sampled_from(NAMES), st.text().map(encode_header_value)))
 def test_a_value_in_base64_is_decoded_as_by_the_sdk(value: str) -> None:
     assert decoded(value) == decode_header_value(value)
-
-
-@given(st.text())
-def test_every_text_survives_the_way_through_a_header(text: str) -> None:
-    assert decoded(encode_header_value(text)) == text
 
 
 OPTIONAL_NAME = st.one_of(st.none(), st.sampled_from(NAMES))
@@ -180,27 +173,3 @@ def test_arguments_are_compared_with_their_headers_as_by_the_sdk(
     theirs = validate_mcp_param_headers(SCHEMA, arguments, sent)
 
     assert (ours is None) == (theirs is None), (ours and ours.message, theirs)
-
-
-def test_an_argument_sent_in_two_headers_is_refused() -> None:
-    pair = ("Mcp-Param-Region", base64.b64encode(b"eu").decode())
-    mirrored = mirrored_parameters(SCHEMA)
-
-    refused = parameter_mismatch(
-        headers_of([pair, pair]), mirrored, {"arguments": {"region": pair[1]}}
-    )
-
-    assert refused is not None
-    assert "more than once" in refused.message
-
-
-def test_a_schema_is_read_once_and_the_cache_is_bounded() -> None:
-    cache = ParameterCache()
-    schemas = [{**SCHEMA, "title": str(number)} for number in range(600)]
-
-    first = cache.of(schemas[0])
-
-    assert cache.of(schemas[0]) is first
-    assert cache.of(None) == ()
-    assert all(cache.of(schema) == first for schema in schemas)
-    assert len(cache._known) <= 256

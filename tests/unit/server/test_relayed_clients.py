@@ -12,7 +12,7 @@ from discovery_server.http.relayed_clients import RelayedClient, RelayedClients
 from discovery_server.http.users import User, Users
 from discovery_server.tokens import parse_tokens
 
-pytestmark = pytest.mark.requirement("SRV-87")
+pytestmark = pytest.mark.requirement("SRV-84")
 
 OWN = "the-token-of-all-gateways-0123456789"
 OTHER = "the-token-of-this-gateway-0123456789"

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.settings import LogSettings
-from discovery_server.logs import log_to
 from discovery_server.repeat_filter import RepeatFilter
-
-pytestmark = pytest.mark.requirement("SRV-32")
 
 
 class Minutes:
@@ -22,39 +17,6 @@ class Minutes:
 
 def warn(name: str, *words: object) -> None:
     logging.getLogger(name).warning("it failed %s", *words)
-
-
-def warn_elsewhere(name: str) -> None:
-    logging.getLogger(name).warning("it failed otherwise")
-
-
-@pytest.mark.thorough
-def test_a_warning_of_a_library_that_comes_over_and_over_is_counted(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "discovery.log"
-
-    with log_to(LogSettings(file=str(path)), {}):
-        for number in range(10_000):
-            warn("asyncio", number)
-
-    for written in (capfd.readouterr().err, path.read_text("utf-8")):
-        assert written.count("it failed") == 5
-        assert written.count("9995 more warnings of asyncio") == 1
-
-
-def test_other_warnings_pass_meanwhile(capfd: pytest.CaptureFixture[str]) -> None:
-    with log_to(LogSettings(), {}):
-        for _ in range(100):
-            warn("uvicorn.error", "")
-            warn("discovery_engine.test", "for us")
-        warn_elsewhere("uvicorn.error")
-        logging.getLogger("uvicorn.error").error("with a trace", exc_info=OSError())
-
-    written = capfd.readouterr().err
-    assert written.count("for us") == 100
-    assert "it failed otherwise" in written
-    assert "with a trace" in written
 
 
 def test_each_minute_is_told_of_anew(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import anyio
 import httpx2
+import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_server.gateway import Gateway
@@ -58,6 +59,11 @@ async def running(service: HttpService, tls: Tls | None = None) -> AsyncIterator
             tasks.start_soon(service.serve, listener)
             yield http.address(listener, tls)
             service.stop()
+
+
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a call take as long as it likes while the server stops."""
+    monkeypatch.setattr(http, "_GRACE", 3600)
 
 
 class SessionClient:

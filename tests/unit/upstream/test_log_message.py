@@ -12,7 +12,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.log_message import presented_message
 from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("NTF-23")
+pytestmark = pytest.mark.requirement("NTF-20")
 
 SECRET = "s3cr3t-of-the-log-messages-71"
 SERVER = ServerName("github")

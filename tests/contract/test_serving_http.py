@@ -1,0 +1,268 @@
+"""Streamable HTTP towards clients that speak it by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from discovery_server.tokens import parse_tokens
+from tests.rows import rows
+from tests.unit.server.fakes import Call, FakeEngine, make_engine
+from tests.unit.server.web import SessionClient, running, served, service_of, unhurried
+from tests.unit.server.wire import INITIALIZE, MODERN, request
+
+pytestmark = pytest.mark.anyio
+
+EXECUTE = {"name": "execute_tool", "arguments": {"tool": "list_issues"}}
+CALL = request(1, "tools/call", **EXECUTE)
+STATELESS = request(1, "tools/call", **EXECUTE, _meta=MODERN)
+STATELESS_HEADERS = {
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/call",
+    "mcp-name": "execute_tool",
+}
+EVENTS = {"accept": "text/event-stream"}
+
+
+class Waiting:
+    """An engine whose calls report progress, and wait to be released."""
+
+    def __init__(self, *, progress: int = 0) -> None:
+        self.engine: FakeEngine = make_engine()
+        self.engine.execution = self._execute
+        self.entered, self.release, self.cancelled = anyio.Event(), anyio.Event(), anyio.Event()
+        self._progress = progress
+
+    async def _execute(self, call: Call) -> Any:
+        for number in range(self._progress if call.on_progress else 0):
+            await call.on_progress(number, None, None)  # type: ignore[misc]
+        self.entered.set()
+        try:
+            await self.release.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancelled.set()
+            raise
+        return {"content": [{"type": "text", "text": "done"}]}
+
+
+def messages(answer: httpx2.Response) -> list[Any]:
+    """What a POST is answered with: one message, or those of events."""
+    lines = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+    if "event-stream" not in answer.headers["content-type"]:
+        return [answer.json()]
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+@pytest.mark.requirement("SRV-27", "MET-20")
+@rows(
+    ("accept", "progress", "kind"),
+    [
+        ("application/json, text/event-stream", 0, "application/json"),
+        ("application/json, text/event-stream", 3, "text/event-stream"),
+        ("text/event-stream", 0, "text/event-stream"),
+        ("application/json", 3, "application/json"),
+        ("*/*", 0, "application/json"),
+    ],
+)
+async def test_an_answer_is_events_where_something_precedes_it_or_the_client_accepts_nothing_else(
+    accept: str, progress: int, kind: str
+) -> None:
+    waiting = Waiting(progress=progress)
+    waiting.release.set()
+    meta = {"_meta": {"progressToken": "p"}} if progress else {}
+    async with served(waiting.engine) as address, SessionClient(address) as client:
+        headers = {"mcp-session-id": await client.open(), "accept": accept}
+        message = request(1, "tools/call", **EXECUTE, **meta)
+        answer = await client.http.post(address, json=message, headers=headers)
+
+    *before, last = messages(answer)
+    is_json = kind == "application/json"
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    expected = [] if is_json else list(range(progress))
+    assert [one["params"]["progress"] for one in before] == expected
+    assert last["result"]["content"][0]["text"] == "done"
+
+
+INTERNALS = ("pydantic", "validation error", "input_value", "JSONRPCM", "://", "SECRET")
+
+
+@pytest.mark.requirement("SRV-8")
+@rows("headers", [{}, {"mcp-protocol-version": "2026-07-28", "mcp-method": "ping"}])
+async def test_a_body_that_is_no_message_is_refused_without_what_it_says(
+    headers: dict[str, str],
+) -> None:
+    no_json = [b"", b"{", b"SECRET", b"\xff\xfe", b"[" * 100_000]
+    no_messages = [b"[]", b"5", b'"SECRET"', b"null", b"{}", b'{"password": "SECRET"}']
+    no_messages += [b'{"jsonrpc": "SECRET", "id": 1, "method": "ping"}']
+    no_messages += [b'{"jsonrpc": "2.0", "id": 1, "method": 5}']
+    no_messages += [b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": "SECRET"}']
+    no_messages += [b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]']
+    wrong = {}
+    async with served(make_engine()) as address, SessionClient(address) as client:
+        session = {} if headers else {"mcp-session-id": await client.open()}
+        for body in no_json + no_messages:
+            answer = await client.http.post(address, content=body, headers={**headers, **session})
+            code = -32700 if body in no_json else -32600
+            error = answer.json()["error"]
+            seen = (
+                answer.status_code,
+                error["code"],
+                [one for one in INTERNALS if one in str(error)],
+            )
+            if seen != (400, code, []):
+                wrong[body[:20]] = seen
+
+    assert wrong == {}
+
+
+@pytest.mark.requirement("SRV-8")
+async def test_a_batch_of_2025_03_26_is_answered_with_an_array_or_refused_as_a_whole() -> None:
+    old = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-03-26"}}
+    notification = {"jsonrpc": "2.0", "method": "notifications/whatever"}
+    async with served(make_engine()) as address, SessionClient(address) as client:
+        opened = await client.http.post(address, json=old)
+        headers = {"mcp-session-id": opened.headers["mcp-session-id"]}
+        answers = [
+            await client.http.post(address, json=batch, headers=headers)
+            for batch in ([request(1, "ping"), notification, CALL | {"id": 2}], [notification] * 2)
+        ]
+        refused = await client.http.post(address, json=[request(1, "ping"), {}], headers=headers)
+
+    assert sorted(one["id"] for one in answers[0].json()) == [1, 2]
+    assert (answers[1].status_code, answers[1].content) == (202, b"")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
+
+
+@asynccontextmanager
+async def calling(
+    client: SessionClient, address: str, waiting: Waiting, message: Any, **headers: str
+) -> AsyncIterator[tuple[anyio.CancelScope, list[httpx2.Response]]]:
+    """A call in flight: the scope that ends its connection, and its answer later."""
+    answers: list[httpx2.Response] = []
+    scope = anyio.CancelScope()
+
+    async def call() -> None:
+        with scope:
+            answers.append(await client.http.post(address, json=message, headers=headers))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        await waiting.entered.wait()
+        yield scope, answers
+
+
+@pytest.mark.requirement("SRV-29")
+async def test_since_2026_07_28_a_client_cancels_a_request_by_closing_its_connection() -> None:
+    waiting = Waiting()
+    async with (
+        served(waiting.engine) as address,
+        SessionClient(address) as client,
+        calling(client, address, waiting, STATELESS, **STATELESS_HEADERS) as (connection, answers),
+    ):
+        connection.cancel()
+        await waiting.cancelled.wait()
+
+    assert answers == []
+
+
+@pytest.mark.requirement("SRV-29")
+async def test_before_that_a_lost_connection_cancels_nothing_and_a_notification_does() -> None:
+    lost, notified = Waiting(), Waiting()
+    async with served(lost.engine) as address, SessionClient(address) as client:
+        session = await client.open()
+        headers = {"mcp-session-id": session}
+        async with calling(client, address, lost, CALL, **headers) as (connection, _):
+            connection.cancel()
+        await client.request("POST", session)
+        was_cancelled = lost.cancelled.is_set()
+        lost.release.set()
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    async with served(notified.engine) as address, SessionClient(address) as client:
+        session = await client.open()
+        headers = {"mcp-session-id": session}
+        async with calling(client, address, notified, CALL, **headers) as (_, answers):
+            await client.request("POST", session, cancel)
+            await notified.cancelled.wait()
+
+    assert not was_cancelled
+    assert answers[0].json()["error"]["code"] == -32800
+
+
+@pytest.mark.requirement("SRV-27")
+async def test_a_session_has_one_stream_at_a_time() -> None:
+    async with served(make_engine()) as address, SessionClient(address) as client:
+        headers = {"mcp-session-id": await client.open(), **EVENTS}
+        async with client.http.stream("GET", address, headers=headers) as first:
+            second = await client.http.get(address, headers=headers)
+        third = 409
+        while third == 409:  # until the server knows that the first connection is lost
+            async with client.http.stream("GET", address, headers=headers) as answer:
+                third = answer.status_code
+
+    assert first.headers["content-type"] == "text/event-stream"
+    assert (second.status_code, third) == (409, 200)
+
+
+@pytest.mark.requirement("SRV-33")
+async def test_the_end_of_a_session_ends_its_calls_and_its_stream() -> None:
+    waiting = Waiting()
+    async with served(waiting.engine) as address, SessionClient(address) as client:
+        session = await client.open()
+        headers = {"mcp-session-id": session}
+        async with client.http.stream("GET", address, headers={**headers, **EVENTS}) as stream:
+            async with calling(client, address, waiting, CALL, **headers) as (_, answers):
+                await client.request("DELETE", session)
+            rest = [line async for line in stream.aiter_lines()]
+
+    assert answers[0].json()["error"]["code"] == -32000
+    assert rest == []
+
+
+@pytest.mark.requirement("SRV-26")
+async def test_clients_are_told_apart_by_their_sessions_and_else_by_their_tokens() -> None:
+    engine, token = make_engine(), "a-token-of-all-clients"
+    async with (
+        served(engine, parse_tokens(token)) as address,
+        SessionClient(address, token) as client,
+    ):
+        sessions = [await client.open() for _ in range(2)]
+        for session in sessions:
+            await client.call(*EXECUTE.values(), session=session)
+        for _ in range(2):
+            await client.call_statelessly(*EXECUTE.values())
+
+    assert [call.client for call in engine.calls] == [*sessions, "token 1", "token 1"]
+
+
+@pytest.mark.requirement("SRV-3")
+async def test_on_shutdown_streams_end_at_once_and_a_call_may_finish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unhurried(monkeypatch)
+    waiting = Waiting()
+    service = service_of(waiting.engine)
+    listen = request(2, "subscriptions/listen", notifications={}, _meta=MODERN)
+    kinds = {**STATELESS_HEADERS, "mcp-method": "subscriptions/listen"}
+    del kinds["mcp-name"]
+    async with running(service) as address, SessionClient(address) as client:
+        headers = {"mcp-session-id": await client.open()}
+        get = client.http.stream("GET", address, headers={**headers, **EVENTS})
+        post = client.http.stream("POST", address, json=listen, headers=kinds)
+        async with get as stream, post as subscription:
+            lines = subscription.aiter_lines()
+            first = [await anext(lines) for _ in range(2)]
+            async with calling(client, address, waiting, CALL, **headers) as (_, answers):
+                service.stop()
+                rest = [line async for line in stream.aiter_lines()]
+                rest += [line async for line in lines if line]
+                waiting.release.set()
+
+    assert "acknowledged" in first[1]
+    assert rest == []
+    assert answers[0].json()["result"]["content"][0]["text"] == "done"
