@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from discovery_server.tokens import parse_tokens
-from tests.engines import Folder
-from tests.servers.programs import http_server
 from tests.task_clients import FORMS, TASKS, TaskClient, client_of, engine_of
 from tests.unit.server.web import served
 
@@ -102,31 +100,6 @@ async def test_a_task_of_a_server_that_was_switched_off_does_not_exist(
 
     codes = [one.get("error", {}).get("code") for one in (got, answered, cancelled)]
     assert codes == [-32602] * 3
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("TSK-30")
-async def test_a_remote_server_that_was_switched_off_is_not_asked_for_its_task(
-    tmp_path: Path,
-) -> None:
-    folder = Folder(tmp_path)
-    with http_server("http", program="tasks_http_server.py") as server:
-        entry = {"url": f"{server}/mcp"}
-        folder.config.write_text(json.dumps({"servers": {"remote": entry}}), "utf-8")
-        async with (
-            folder.open() as engine,
-            served(engine) as address,
-            TaskClient(address) as client,
-        ):
-            await engine.refresh()
-            given = {"seconds": 600, "label": "one"}
-            task = (await client.call("remote:slow_compute", arguments=given))["taskId"]
-            switched_off = {"servers": {"remote": {**entry, "enabled": False}}}
-            folder.config.write_text(json.dumps(switched_off), "utf-8")
-            await engine.reload()
-            answers = [await client.about(one, task) for one in ("get", "cancel")]
-
-    assert [one.get("error", {}).get("code") for one in answers] == [-32602] * 2
 
 
 @pytest.mark.requirement("TSK-30")

@@ -110,7 +110,7 @@ def said(result: dict[str, Any]) -> str:
     return "\n".join([*blocks, json.dumps(result.get("structuredContent"))])
 
 
-@pytest.mark.requirement("SRV-90", "SRV-93", "MOD-1", "RES-3", "RES-20")
+@pytest.mark.requirement("SRV-90", "SRV-93", "MOD-1", "RES-30", "RES-20")
 @pytest.mark.parametrize("mode", MODES)
 async def test_everything_that_leaves_is_valid_in_each_revision(tmp_path: Path, mode: str) -> None:
     wrong = []

@@ -103,7 +103,6 @@ class TestOpening:
         assert changing.asked == 0
 
     @pytest.mark.requirement("LIB-1")
-    @pytest.mark.requirement("UPS-81")
     @pytest.mark.parametrize("era", thinned(["modern", "legacy"]))
     async def test_the_sdk_is_not_loaded_for_a_local_server(self, folder: Folder, era: str) -> None:
         folder.write(fault_server(name="good", era=era))

@@ -115,21 +115,6 @@ async def test_a_call_with_an_id_reports_its_progress_as_events(
     assert ended == []
 
 
-@pytest.mark.requirement("API-45")
-async def test_progress_without_end_is_sent_ten_times_a_second_at_most(folder: Folder) -> None:
-    async with hosted(folder) as host, host.connect() as socket:
-        await received(socket)
-        for step in range(1000):
-            host.service._feed.announce({"type": "call_progress", "progress": step}, replaces="c1")
-        host.service._feed.announce({"type": "question"})
-        events = (await received(socket))["events"]
-
-    assert [{**event, "sequence": 0} for event in events] == [
-        {"sequence": 0, "type": "call_progress", "progress": 999},
-        {"sequence": 0, "type": "question"},
-    ]
-
-
 @pytest.mark.requirement("API-46")
 async def test_a_call_is_cancelled_by_its_id_and_its_server_learns_of_it(folder: Folder) -> None:
     hanging = fault_server("hang_call", name="hanging")
@@ -183,33 +168,6 @@ async def test_a_form_waits_for_its_answer_which_must_fit(folder: Folder) -> Non
     assert accepted.json() == {"answered": True}
     assert json.loads(made.text)[0]["result"] == right
     assert late.status_code == 404
-
-
-@pytest.mark.requirement("API-47")
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_question_is_declined_or_cancelled(folder: Folder, action: str) -> None:
-    async with hosted(folder, asking("form")) as host:
-        path = "/servers/asking/tools/echo"
-        async with calling(host, path, call_id="c1", takes_questions=True) as made:
-            question = await waiting(host)
-            answer = {"action": action, "content": {"name": "unused"}}
-            await ask(host, f"/questions/{question['question_id']}", "POST", json=answer)
-
-    assert json.loads(made.text)[0]["result"] == {"action": action}
-
-
-@pytest.mark.requirement("API-47")
-async def test_an_address_is_shown_and_answered_without_fields(folder: Folder) -> None:
-    async with hosted(folder, asking("address")) as host:
-        path = "/servers/asking/tools/echo"
-        async with calling(host, path, call_id="c1", takes_questions=True) as made:
-            question = await waiting(host)
-            answer = {"action": "accept"}
-            await ask(host, f"/questions/{question['question_id']}", "POST", json=answer)
-
-    assert (question["kind"], question["url"]) == ("url", "https://example.org/login")
-    assert "schema" not in question
-    assert json.loads(made.text)[0]["result"] == {"action": "accept"}
 
 
 @pytest.mark.requirement("API-47")

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 
 from discovery_engine.agent.definitions import meta_tools
@@ -374,29 +373,6 @@ def test_a_poisoned_result_forges_neither_the_note_nor_its_fields(tmp_path: Path
     assert answer["handle"] != "forged"
     assert "feeds" not in answer
     assert made["_meta"]["own"] == 1
-
-
-@pytest.mark.requirement("UPS-90")
-async def test_of_64_callers_the_server_sees_as_many_as_are_allowed(tmp_path: Path) -> None:
-    async with agent_of(tmp_path, limits={"callsPerMinute": 1, "burst": 7}) as agent:
-        answers = []
-
-        async def ask(number: int) -> None:
-            answers.append(await Agent(agent.engine, agent.log, f"c{number}").run("echo", {}))
-
-        await agent.run("rows", {"count": "not a number"})  # does not fit: not counted
-        async with anyio.create_task_group() as tasks:
-            for number in range(64):
-                tasks.start_soon(ask, number)
-
-        assert len(agent.sent) == 7
-
-    refused = [answer for answer in answers if answer.get("isError")]
-    assert len(refused) == 57
-    assert text_of(refused[0]).startswith(
-        "RATE_LIMITED: server 'results' takes at most 1 call a minute; nothing was sent\n"
-    )
-    assert 0 < refused[0]["_meta"]["discovery/error"]["retryAfter"] <= 60
 
 
 class Clock:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -21,7 +20,7 @@ from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
-from discovery_engine.errors import ResourceNotFoundError, ServerStartingError
+from discovery_engine.errors import ServerStartingError
 from discovery_engine.events import ServerFailed
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.upstream.state import ServerState
@@ -30,7 +29,6 @@ from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
 from tests.forked import Preloaded
 from tests.kinds import thinned
-from tests.servers.offerings import World, resource
 from tests.servers.programs import eventually, fault_server, text_of
 
 ALICE = CallbackClient(id="alice")
@@ -209,24 +207,6 @@ async def test_who_calls_a_tool_of_a_starting_server_may_try_again(
     assert download.starts == 1
 
 
-@pytest.mark.requirement("UPS-3")
-async def test_one_that_waits_for_its_turn_is_not_starting_for_any_time(
-    folder: Folder, download: Download
-) -> None:
-    folder.write(download.before(good("first")), good("second"), server={"maxConnecting": 1})
-
-    async with folder.open() as engine, anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(engine.refresh, ["first"]))
-        await under_way(engine, "first")
-        tasks.start_soon(partial(engine.refresh, ["second"]))
-        await anyio.wait_all_tasks_blocked()
-        waiting = summary(engine.view, "second")
-        download.end()
-
-    assert waiting.state is ServerState.STARTING
-    assert waiting.starting_for is None
-
-
 @pytest.mark.requirement("MET-9")
 async def test_a_known_server_that_is_asked_again_keeps_its_place_and_its_words(
     folder: Folder, download: Download
@@ -262,56 +242,6 @@ async def all_that_is_read(engine: Engine) -> list[str]:
     ]
     tools = [json.dumps(await ask(engine, name, **arguments)) for name, arguments in asked]
     return [servers, *tools]
-
-
-@pytest.mark.requirement("RES-24")
-async def test_a_resource_of_a_server_that_is_still_starting_is_waited_for(
-    tmp_path: Path, download: Download
-) -> None:
-    folder, read = Folder(tmp_path), []
-    late = World(tmp_path / "late.json", "late").offer(resources=[resource("x:/late")])
-    folder.write(good("fast"), download.before(late.server()))
-
-    async with folder.open() as engine, anyio.create_task_group() as tasks:
-        await engine.refresh(["fast"])
-
-        async def reading() -> None:
-            read.append(await engine.offerings.read_resource("x:/late", max_wait=100))
-
-        with anyio.fail_after(60):
-            tasks.start_soon(reading)
-            await under_way(engine, "late")
-            download.end()
-
-    assert read[0]["contents"][0]["uri"] == "x:/late"
-
-
-@pytest.mark.requirement("RES-24")
-async def test_a_view_waits_for_its_own_servers_only(tmp_path: Path, download: Download) -> None:
-    folder = Folder(tmp_path)
-    slow = download.before(good("slow"))
-    folder.write(good("fast"), slow, views={"narrow": {"servers": ["fast"]}})
-
-    async with folder.open() as engine:
-        await engine.refresh(["fast"])
-        narrow = engine.in_view("narrow")
-        with anyio.fail_after(60), pytest.raises(ResourceNotFoundError):
-            await narrow.offerings.read_resource("x:/none", max_wait=1000)
-
-    assert download.starts == 0
-
-
-@pytest.mark.requirement("RES-24")
-async def test_a_resource_that_no_server_has_is_unknown_although_one_is_still_starting(
-    tmp_path: Path, download: Download
-) -> None:
-    folder = Folder(tmp_path)
-    folder.write(good("fast"), download.before(good("slow")))
-
-    async with folder.open() as engine:
-        await engine.refresh(["fast"])
-        with anyio.fail_after(60), pytest.raises(ResourceNotFoundError):
-            await engine.offerings.read_resource("x:/none", max_wait=0.01)
 
 
 @pytest.mark.thorough

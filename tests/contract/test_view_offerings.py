@@ -21,9 +21,9 @@ from discovery_engine.tools.offering import Offering
 from discovery_engine.view.scope import Scope, ScopedCatalogs
 from discovery_engine.view.view import View
 from discovery_server.gateway import Gateway
-from tests.contract.test_offering_clients import ask, served
 from tests.engines import Folder
 from tests.factories import make_part
+from tests.offering_clients import ask, served
 from tests.servers.offerings import World, prompt, resource, template
 from tests.unit.server.fakes import make_view
 
@@ -273,7 +273,7 @@ def test_view_shows_no_resource_or_prompt_that_is_hidden_without_it(
 
 @VERSIONS
 @pytest.mark.anyio
-@pytest.mark.requirement("RES-35", "VIEW-10")
+@pytest.mark.requirement("RES-23", "VIEW-10")
 async def test_completion_of_a_template_names_nothing_hidden(
     folder: Folder, docs: World, version: str
 ) -> None:

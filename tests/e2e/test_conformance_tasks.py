@@ -71,7 +71,7 @@ async def started(gateway: str) -> None:
         await client.call_tool("tasks_greet", {"name": "you"})
 
 
-@pytest.mark.requirement("TSK-20", "TSK-21", "TSK-22", "TSK-23", "TSK-24")
+@pytest.mark.requirement("TSK-20")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenarios_of_tasks_pass_through_the_gateway(
     tools: NodeTools, address: str, tmp_path: Path, scenario: str

@@ -106,7 +106,7 @@ async def execute(client: Client, tool: str, **arguments: Any) -> str:
     return await text_of(client, "execute_tool", tool=f"everything:{tool}", arguments=arguments)
 
 
-@pytest.mark.requirement("QST-2", "QST-4", "QST-10", "QST-13")
+@pytest.mark.requirement("QST-2", "QST-4", "QST-10")
 @pytest.mark.parametrize("transport", thinned([over_stdio, over_http]))
 @pytest.mark.parametrize(("client_era", "server_era"), ERAS)
 async def test_a_question_of_every_kind_reaches_the_user_and_its_answer_the_server(
@@ -151,25 +151,6 @@ async def test_a_client_that_cannot_be_asked_reads_what_was_wanted(
     assert "elicitation" in refused
     assert fine == "This is a simple text response for testing."
     assert user.shown == []
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("QST-10", "QST-13")
-@pytest.mark.parametrize("client_era", CLIENTS)
-async def test_several_rounds_and_several_questions_at_once(
-    home: Home, user: User, client_era: str
-) -> None:
-    serve(home, "modern")
-    with over_stdio(home) as opened:
-        async with client_of(opened, client_era, user) as client:
-            rounds = await execute(client, "test_input_required_result_multi_round")
-            several = await execute(client, "test_input_required_result_multiple_inputs")
-            state = await execute(client, "test_input_required_result_request_state")
-
-    assert rounds == "all rounds done"
-    assert several.startswith("several: ")
-    assert "Paris" in several
-    assert state == "state-ok asked"
 
 
 @pytest.mark.requirement("NTF-20")

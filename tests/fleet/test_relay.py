@@ -114,7 +114,7 @@ def test_a_question_in_the_middle_of_a_call_is_answered_at_another_gateway_once(
     wait_until(lambda: rows(fleet) == 0, "nothing is left in the database")
 
 
-@pytest.mark.requirement("SRV-84", "QST-11")
+@pytest.mark.requirement("SRV-84", "QST-20")
 def test_each_round_of_a_call_that_asks_again_is_answered_at_any_gateway(fleet: Fleet) -> None:
     here, there = started(fleet, "here", "there")
     call, state = asked(here, "again")

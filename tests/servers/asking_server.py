@@ -8,9 +8,7 @@ Each call answers with what came back for the questions, as JSON.
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +39,6 @@ MODES = {
     "huge_form": "asks with a form of 5,000 fields",
     "poisoned": "asks with a text that gives orders to a model",
     "asks_twice": "asks two questions at once",
-    "same_id": "asks twice with one id",
     "withdraws": "asks, withdraws the question, then answers",
     "ends_first": "asks and answers the call without waiting",
     "asks_during_two": "asks once two calls are in flight, and answers both",
@@ -51,11 +48,8 @@ MODES = {
     "address": "asks its user to open an address",
     "logs": "logs at every level, and says that an elicitation is complete",
     "rounds": "wants input again and again",
-    "strange_rounds": "wants input that is none of MCP",
     "roots": "asks for the roots whenever they change, and tells what it was declared and got",
     "late": "asks to open an address; that it is done comes after the answer, or by `pid`",
-    "deaf": "the first that is started closes its stdin when it is initialized, and runs on",
-    "always_deaf": "closes its stdin before it answers `initialize`, and runs on",
     "many_at_once": "wants a hundred and one answers in one round",
     "large_round": "wants an answer to a form that nobody would read, in a round",
     "state": "wants input with a state that it then compares",
@@ -73,34 +67,15 @@ class AskingServer(Server):
         self.declared: Any = None
 
     def handle(self, message: Message) -> None:
-        is_last = self.mode == "always_deaf" and message.get("method") == "initialize"
-        if is_last:
-            os.close(0)
         super().handle(message)
-        if is_last:
-            Path(os.environ["MARK"]).with_suffix(".closed").touch()
-            time.sleep(600)
         if message.get("method") == "initialize":
             self.declared = message["params"]["capabilities"]
-        if self.mode == "deaf" and message.get("method") == "notifications/initialized":
-            self.go_deaf()
         if self.mode == "roots" and message.get("method") == "notifications/roots/list_changed":
             self.changes += 1
             self.ask(f"roots {self.changes}", "roots/list", {})
         if self.mode == "asks_outside" and message.get("method") == "notifications/initialized":
             self.ask("early")
             self.ask("early roots", "roots/list", {})
-
-    def go_deaf(self) -> None:
-        mark = Path(os.environ["MARK"])
-        if not mark.exists():
-            mark.touch()
-            os.close(0)
-            mark.with_suffix(".closed").touch()
-            time.sleep(600)
-
-    def call_deaf(self, message: Message, name: str) -> None:
-        self.told(message)
 
     def ask(self, name: str, method: str = "elicitation/create", params: Any = None) -> None:
         line = {"jsonrpc": "2.0", "id": name, "method": method, "params": params or FORM}
@@ -170,12 +145,6 @@ class AskingServer(Server):
         self.until(2)
         self.told(message)
 
-    def call_same_id(self, message: Message, name: str) -> None:
-        self.ask("same")
-        self.ask("same")
-        self.until(2)
-        self.told(message)
-
     def call_withdraws(self, message: Message, name: str) -> None:
         self.ask("withdrawn", params=FORM | {"message": "Wait"})
         notify("notifications/cancelled", {"requestId": "withdrawn"})
@@ -238,10 +207,6 @@ class AskingServer(Server):
     def call_large_round(self, message: Message, name: str) -> None:
         one = {"method": "elicitation/create", "params": FORM | {"message": "x" * 70_000}}
         answer(message, {"resultType": "input_required", "inputRequests": {"q": one}})
-
-    def call_strange_rounds(self, message: Message, name: str) -> None:
-        wanted = {"q": {"method": "tools/call", "params": {"name": "echo"}}}
-        answer(message, {"resultType": "input_required", "inputRequests": wanted})
 
     def call_roots(self, message: Message, name: str) -> None:
         told = {"changes": self.changes, "answers": self.answers, "declared": self.declared}

@@ -41,10 +41,8 @@ MODES = {
     "deep": "answers calls with 100,000 nested arrays",
     "nested": "answers calls with 150 nested arrays",
     "huge": "answers calls with 9 MiB on one line, its id first",
-    "huge_id_last": "answers calls with 9 MiB on one line, its id last",
     "bad_tools": "lists malformed tools among good ones",
     "listing_fails": "its second page is an error",
-    "list_silent": "never answers `tools/list`",
     "list_dies": "exits with status 6 when it is to list its tools",
     "listing_hangs": "its second page never comes",
     "listing_nonsense": "answers `tools/list` without tools",
@@ -61,9 +59,7 @@ MODES = {
     "refuses_call": "answers calls with a JSON-RPC error",
     "odd_error": "answers calls with an error that has neither code nor message",
     "asks_back": "a call asks the client four things and returns its answers",
-    "floods_requests": "a call asks the client a thousand things first",
     "input_required": "a call wants more input",
-    "modern_liar": "answers `server/discover` but refuses everything that comes with its era",
 }
 
 TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -174,11 +170,11 @@ class Server:
     def list_tools(self, message: Message) -> None:
         cursor = message.get("params", {}).get("cursor")
         match self.mode, cursor:
-            case (("no_tools" | "modern_liar"), _):
-                refuse(message, -32601 if self.mode == "no_tools" else -32022, "not here")
+            case "no_tools", _:
+                refuse(message, -32601, "not here")
             case "listing_fails", "2":
                 refuse(message, -32603, "no such page")
-            case ("list_silent", _) | ("listing_hangs", "2"):
+            case "listing_hangs", "2":
                 pass
             case "list_dies", _:
                 os._exit(6)
@@ -253,11 +249,7 @@ class Server:
         answer(message, {"content": [], "deep": deep})
 
     def call_huge(self, message: Message, name: str) -> None:
-        answer_text(message, "x" * (9 * 1024 * 1024) if name == "huge" else name)
-
-    def call_huge_id_last(self, message: Message, name: str) -> None:
-        line = {"result": content("x" * (9 * 1024 * 1024)), "jsonrpc": "2.0", "id": message["id"]}
-        write(json.dumps(line).encode() + b"\n")
+        answer_text(message, "x" * (9 * 1024 * 1024))
 
     def call_list_changed(self, message: Message, name: str) -> None:
         for _ in range(100):
@@ -299,20 +291,9 @@ class Server:
             self.handle(json.loads(sys.stdin.buffer.readline()))
         answer_text(message, json.dumps(sorted(self.answers, key=lambda a: a["id"])))
 
-    def call_floods_requests(self, message: Message, name: str) -> None:
-        for number in range(1000):
-            ask(f"ask-{number}", "ping")
-        answer_text(message, "flooded")
-
     def call_input_required(self, message: Message, name: str) -> None:
         wanted = {"q": {"method": "elicitation/create", "params": {}}}
         answer(message, {"resultType": "input_required", "inputRequests": wanted})
-
-    def call_modern_liar(self, message: Message, name: str) -> None:
-        if "_meta" in message["params"]:
-            refuse(message, -32022, "Unsupported protocol version")
-        else:
-            answer_text(message, "called in the old way")
 
 
 def reply(message: Message, result: Message) -> Message:

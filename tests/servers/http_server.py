@@ -1,8 +1,8 @@
 """A small MCP server over HTTP that can misbehave in one chosen way.
 
-    python http_server.py MODE
+    python http_server.py MODE...
 
-Prints its port, then serves. Standard library only.
+Prints the port of each mode, then serves. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ Message = dict[str, Any]
 MODES = {
     "modern": "speaks the newer era",
     "legacy": "speaks the older era, with a session",
-    "forgetful": "as legacy; forgets its sessions once, at the first call",
     "counts_sessions": "as legacy; answers calls with how many sessions it has given out",
-    "forgets_lists": "as legacy; forgets its sessions once, when it is first asked for its tools",
-    "forgetful_400": "the same, and says so with status 400",
     "events": "speaks the newer era and answers calls with event streams",
     "mirrors": "speaks the newer era and insists that an argument is mirrored in a header",
     "bad_mirror": "lists a tool that wants an impossible header, beside a good one",
@@ -39,20 +36,17 @@ MODES = {
     "status_401": "wants a login",
     "status_403": "refuses the login",
     "status_404": "has nothing there",
-    "status_405": "does not take what is posted",
-    "status_429": "is asked too often",
     "status_500": "fails",
     "redirect STATUS LOCATION": "redirects every request",
     "sse": "speaks only the transport with an event stream",
     "sse_fails": "as sse; answers what is posted with status 500 from the first call on",
     "sse_ends": "as sse; ends the stream at the first call",
     "sse_elsewhere": "as sse; names an endpoint on another host",
-    "sse_odd": "as sse; names an endpoint that is no address",
     "sse_silent": "as sse; never names an endpoint",
     "sse_hangs": "as sse; leaves what is posted to its address unanswered",
 }
 
-LEGACY = {"legacy", "counts_sessions", "forgets_lists", "forgetful", "forgetful_400"}
+LEGACY = {"legacy", "counts_sessions"}
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 ECHO = {"name": "echo", "description": "Echo", "inputSchema": SCHEMA}
@@ -65,7 +59,6 @@ class Handler(BaseHTTPRequestHandler):
     mode = "modern"
     sessions: ClassVar[set[str]] = set()
     made = 0
-    calls = 0
     outbox: ClassVar[queue.Queue[str | None]] = queue.Queue()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
@@ -115,14 +108,10 @@ class Handler(BaseHTTPRequestHandler):
             case "initialize":
                 self.initialize(message)
             case _ if self.is_legacy and not self.is_known:
-                self.refuse_session(message)
-            case "tools/list" if self.mode == "forgets_lists" and self.made == 1:
-                self.sessions.clear()
-                self.refuse_session(message)
+                self.refuse(message, -32600, "No valid session", status=404)
             case "tools/list":
                 self.answer(message, {"tools": self.tools(), "ttlMs": 0, "cacheScope": "private"})
             case "tools/call":
-                Handler.calls += 1
                 self.call(message)
             case _:
                 self.refuse(message, -32601, "Method not found", status=404)
@@ -136,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.mode.startswith("sse") or self.headers.get("mcp-session-id") in self.sessions
 
     def initialize(self, message: Message) -> None:
-        Handler.made += 1
+        type(self).made += 1
         session = f"session-{self.made}"
         self.sessions.add(session)
         result = {
@@ -145,10 +134,6 @@ class Handler(BaseHTTPRequestHandler):
             "serverInfo": {"name": "http", "version": "1"},
         }
         self.answer(message, result, {"mcp-session-id": session})
-
-    def refuse_session(self, message: Message) -> None:
-        status = 400 if self.mode == "forgetful_400" else 404
-        self.refuse(message, -32600, "No valid session", status=status)
 
     def tools(self) -> list[Message]:
         if self.mode == "mirrors":
@@ -159,10 +144,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def call(self, message: Message) -> None:
         arguments = message["params"]["arguments"]
-        if self.mode.startswith("forgetful") and self.made == 1:
-            self.sessions.clear()
-            self.refuse_session(message)
-        elif self.mode == "mirrors" and self.mirrored() != arguments.get("text"):
+        if self.mode == "mirrors" and self.mirrored() != arguments.get("text"):
             self.refuse(message, -32020, "Header mismatch", status=400)
         elif self.mode == "hang_call":
             threading.Event().wait()
@@ -221,15 +203,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send(status, reply.encode(), "application/json")
 
     def stream(self) -> None:
-        Handler.outbox = outbox = queue.Queue()  # the newest stream is the one that is read
+        type(self).outbox = outbox = queue.Queue()  # the newest stream is the one that is read
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
         if self.mode == "sse_silent":
             threading.Event().wait()
-        host = {"sse_elsewhere": "http://elsewhere.example", "sse_odd": "http://["}.get(
-            self.mode, ""
-        )
+        host = "http://elsewhere.example" if self.mode == "sse_elsewhere" else ""
         self.wfile.write(f"event: endpoint\ndata: {host}/messages\n\n".encode())
         while (data := outbox.get()) is not None:
             self.wfile.write(f"event: message\ndata: {data}\n\n".encode())
@@ -259,13 +239,18 @@ def content(text: str) -> Message:
 
 
 def serve(kind: type[Handler], modes: Message) -> None:
-    kind.mode = sys.argv[1]
-    if kind.mode not in modes and not kind.mode.startswith("redirect "):
-        sys.exit(f"no mode {kind.mode!r}; there are {', '.join(modes)}")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    server.daemon_threads = True
-    print(server.server_address[1], flush=True)  # noqa: T201
-    server.serve_forever()
+    servers = []
+    for mode in sys.argv[1:]:
+        if mode not in modes and not mode.startswith("redirect "):
+            sys.exit(f"no mode {mode!r}; there are {', '.join(modes)}")
+        own = {"mode": mode, "sessions": set(), "outbox": queue.Queue()}
+        server = ThreadingHTTPServer(("127.0.0.1", 0), type(mode, (kind,), own))
+        server.daemon_threads = True
+        servers.append(server)
+    print(*(server.server_address[1] for server in servers), flush=True)  # noqa: T201
+    for server in servers[1:]:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    servers[0].serve_forever()
 
 
 if __name__ == "__main__":

@@ -67,11 +67,25 @@ def sdk_server() -> ServerSettings:
 @contextmanager
 def http_server(mode: str, *more: str, program: str = "http_server.py") -> Iterator[str]:
     """The address of a program beside this file that serves HTTP, run in a mode."""
-    command = [sys.executable, "-W", "ignore", str(HERE / program), mode, *more]
+    with _serving(mode, *more, program=program) as [address]:
+        yield address
+
+
+@contextmanager
+def http_servers(*modes: str, program: str = "http_server.py") -> Iterator[dict[str, str]]:
+    """The address for each mode of one program that serves them all."""
+    with _serving(*modes, program=program) as addresses:
+        yield dict(zip(modes, addresses, strict=True))
+
+
+@contextmanager
+def _serving(*arguments: str, program: str) -> Iterator[list[str]]:
+    command = [sys.executable, "-W", "ignore", str(HERE / program), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+            ports = process.stdout.readline().split()
+            yield [f"http://127.0.0.1:{int(port)}" for port in ports]
         finally:
             process.kill()
 

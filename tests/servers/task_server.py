@@ -45,7 +45,6 @@ MODES = {
     "fails": "the task fails with a JSON-RPC error",
     "tool_error": "the task completes with the tool's own failure",
     "cancelled": "the server cancels the task",
-    "over_at_once": "the handle says that the task is completed",
     "lost": "the server forgets the task",
     "dies": "the server exits when it is asked for the task",
     "hiccups": "two requests in a row for the task are refused with an internal error",

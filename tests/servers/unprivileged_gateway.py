@@ -3,7 +3,7 @@
     python unprivileged_gateway.py FOLDER CALLS
 
 CALLS is a JSON list of pairs, a tool and its arguments; the answers are printed as a JSON list. The
-server is `trespassing_server.py`, confined with Landlock, and FOLDER is the data folder.
+server is `trespassing_server.py`, confined with Landlock, and FOLDER is that of the configuration.
 """
 
 from __future__ import annotations
@@ -17,21 +17,18 @@ from typing import Any
 
 import anyio
 
-from discovery_engine.config.sandbox_settings import SandboxSettings
-from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.stdio.sandbox import confinement
-from tests.servers.programs import HERE, call, upstreams
+from tests.server_entries import call, engine_of
+from tests.servers.programs import HERE
 
 SERVER = str(HERE / "trespassing_server.py")
 
 
-async def main(data: Path, calls: list[tuple[str, dict[str, Any]]]) -> None:
-    sandbox = SandboxSettings("landlock", read=(SERVER,), processes=40)
-    transport = StdioTransport(sys.executable, ("-I", "-S", SERVER), sandbox=sandbox)
-    server = ServerSettings(ServerName("confined"), transport)
-    async with upstreams(data=data) as opened:
-        answers = [await call(opened, server, tool, **arguments) for tool, arguments in calls]
+async def main(folder: Path, calls: list[tuple[str, dict[str, Any]]]) -> None:
+    sandbox = {"kind": "landlock", "read": [SERVER], "processes": 40}
+    server = {"command": sys.executable, "args": ["-I", "-S", SERVER], "sandbox": sandbox}
+    async with engine_of(folder, {"confined": server}) as engine:
+        answers = [await call(engine, "confined", tool, **arguments) for tool, arguments in calls]
     print(json.dumps(answers))  # noqa: T201
 
 

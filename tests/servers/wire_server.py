@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated interpreter does not look there
 
 from fault_server import (
+    LISTS,
     TOOLS,
     Message,
     Server,
@@ -35,7 +36,6 @@ from fault_server import (
 MODES = {
     "wrong_id": "answers a call under an id that nobody gave",
     "text_id": "answers with the id as text",
-    "null_id": "answers with no id at all",
     "float_id": "answers with the id as a fraction",
     "whole_float_id": "answers with the id as a float, as some languages write every number",
     "answers_twice": "answers every call twice",
@@ -45,7 +45,6 @@ MODES = {
     "text_result": "answers with a result that is no object",
     "both": "answers with a result and an error",
     "long_int": "answers with a number of 5,000 digits",
-    "big_float": "answers with a number beyond all floats",
     "nul": "answers with NUL in its text",
     "crlf": "ends its lines as Windows does",
     "bom": "begins its line with a byte order mark",
@@ -57,29 +56,24 @@ MODES = {
     "many_objects": "answers with a mebibyte of small objects",
     "endless_line": "begins a line and never ends it",
     "garbage_flood": "writes 20,000 lines of garbage before its answer",
-    "blank_flood": "writes 20,000 blank lines before its answer",
     "notice_flood": "writes 5,000 notifications before its answer",
     "request_flood": "asks 20,000 things before its answer",
     "request_storm": "asks without end",
-    "log_flood": "writes a line of 200,000 characters and terminal controls to stderr",
     "stderr_storm": "writes short lines to stderr without end",
-    "hang_progress": "tells of its progress for ever, and never answers",
     "strange_progress": "tells of progress that makes no sense, then answers",
     "closes_output": "closes its output and runs on",
     "stops_reading": "never reads again, and never answers",
-    "late": "answers a call to `hang` once it is cancelled",
+    "late": "answers a call once it is cancelled",
     "freezes": "stops itself with SIGSTOP",
     "kills_itself": "ends itself with SIGKILL",
-    "exits_when_idle": "answers, and ends when it has nothing to do",
-    "many_tools": "lists 5,000 tools on one page",
     "lists_file": "lists the pages in the file $TOOLS; one that is null fails",
     "obeys": "notes its calls in $EFFECTS; `crash`, `fail`, `hang` do so, all else is echoed",
     "slow_start": "takes half a second to start",
 }
 
+LISTS["obeys"] = {"tools": [*TOOLS, *map(tool, ("crash", "fail", "hang"))]}
 TWISTS: dict[str, Message] = {
     "wrong_id": {"id": 999_999},
-    "null_id": {"id": None},
     "text_result": {"result": "text"},
     "both": {"error": {"code": 1, "message": "both"}},
 }
@@ -95,8 +89,6 @@ class WireServer(Server):
             self.hanging = None
 
     def list_tools(self, message: Message) -> None:
-        if self.mode == "many_tools":
-            TOOLS.extend(tool(f"tool_{number}") for number in range(5000))
         if self.mode == "lists_file":
             self.list_page(message)
         else:
@@ -155,9 +147,6 @@ class WireServer(Server):
     def call_long_int(self, message: Message) -> None:
         self.raw(message, b"9" * 5000)
 
-    def call_big_float(self, message: Message) -> None:
-        self.raw(message, b"1e999")
-
     def raw(self, message: Message, value: bytes) -> None:
         line = json.dumps(reply(message, {"content": [], "value": "#"})).encode()
         write(line.replace(b'"#"', value) + b"\n")
@@ -203,10 +192,6 @@ class WireServer(Server):
         write(b"this is not JSON\n" * 20_000)
         self.send(self.usual(message))
 
-    def call_blank_flood(self, message: Message) -> None:
-        write(b"\n" * 20_000)
-        self.send(self.usual(message))
-
     def call_notice_flood(self, message: Message) -> None:
         for number in range(5000):
             notify("notifications/message", {"level": "info", "data": number})
@@ -226,18 +211,9 @@ class WireServer(Server):
             sys.stdout.buffer.write(json.dumps(line).encode() + b"\n")
         sys.stdout.buffer.flush()
 
-    def call_log_flood(self, message: Message) -> None:
-        os.write(2, b"\x1b[31m" + b"x" * 200_000 + b"\n")
-        self.send(self.usual(message))
-
     def call_stderr_storm(self, message: Message) -> None:
         while True:
             os.write(2, b"a\n" * 32_768)
-
-    def call_hang_progress(self, message: Message) -> None:
-        while True:
-            self.tell(message, 1)
-            time.sleep(0.05)
 
     def call_strange_progress(self, message: Message) -> None:
         for value in ("half", None, [1], -1, True, 10**400):
@@ -257,10 +233,7 @@ class WireServer(Server):
         time.sleep(600)
 
     def call_late(self, message: Message) -> None:
-        if message["params"]["name"] == "hang":
-            self.hanging = message
-        else:
-            self.send(self.usual(message))
+        self.hanging = message
 
     def call_freezes(self, message: Message) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -281,10 +254,6 @@ class WireServer(Server):
                 pass
             case _:
                 self.send(self.usual(message))
-
-    def call_exits_when_idle(self, message: Message) -> None:
-        self.send(self.usual(message))
-        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -156,13 +156,13 @@ interrupts.run(main)
 """
 
 
-@pytest.mark.requirement("QST-55")
+@pytest.mark.requirement("QST-50")
 def test_a_terminal_that_is_gone_ends_a_question_and_not_the_command() -> None:
     done = ended(HUNG_UP.format("SIGHUP"))
 
     assert (done.returncode, done.stdout, done.stderr) == (130, "answered\n", "")
 
 
-@pytest.mark.requirement("QST-55")
+@pytest.mark.requirement("QST-50")
 def test_a_hang_up_after_a_cancelled_question_ends_the_command() -> None:
     assert ended(HUNG_UP.format("SIGINT")).returncode == -signal.SIGHUP

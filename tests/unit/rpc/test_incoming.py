@@ -10,7 +10,6 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.incoming import IncomingRequests, Work
 from discovery_engine.rpc.messages import ErrorResponse, Response
-from discovery_engine.rpc.peer import RpcError
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
@@ -83,17 +82,6 @@ async def test_so_many_are_worked_on_at_once_and_the_others_in_order() -> None:
     assert (made.ended, made.incoming.size) == (4, 0)
 
 
-async def test_a_cancelled_request_gets_no_answer() -> None:
-    async with requests() as made:
-        made.start(1)
-        await anyio.wait_all_tasks_blocked()
-        made.incoming.cancel("1")
-        await settled(made)
-        made.incoming.cancel(1)
-
-    assert (made.started, made.answers, made.cancelled) == ([1], [], 1)
-
-
 @pytest.mark.requirement("SRV-45")
 @rows("most", [1, 2], ids=["while it waits", "before its task has begun"])
 async def test_what_is_cancelled_before_it_begins_is_never_begun(most: int) -> None:
@@ -115,54 +103,6 @@ async def test_closing_answers_what_is_unanswered_with_an_error() -> None:
 
     assert made.outcomes() == {1: -32000, 2: -32000}
     assert made.started == [1]
-
-
-async def test_clean_up_that_is_shielded_is_completed() -> None:
-    cleaned = []
-
-    async def work() -> JSONObject:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.lowlevel.checkpoint()
-                cleaned.append(True)
-        return {}
-
-    async with requests() as made:
-        made.incoming.start("a", work, made.respond)
-        await anyio.wait_all_tasks_blocked()
-        made.incoming.cancel("a")
-        await settled(made)
-
-    assert cleaned == [True]
-
-
-async def test_errors_are_answers_and_those_of_ours_show_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def refuse() -> JSONObject:
-        raise RpcError(-32602, "no", {"a": 1})
-
-    async def fail() -> JSONObject:
-        raise ZeroDivisionError("secret")
-
-    async with requests() as made:
-        made.incoming.start(1, refuse, made.respond)
-        made.incoming.start(2, fail, made.respond)
-        await settled(made)
-
-    assert made.outcomes() == {1: -32602, 2: -32603}
-    assert "secret" not in str(made.answers[1].error.message)  # type: ignore[union-attr]
-    assert "A request failed" in caplog.text
-
-
-async def test_closing_ends_a_request_whose_id_was_used_again() -> None:
-    async with requests() as made:
-        made.start(1, 1)
-        await anyio.wait_all_tasks_blocked()
-
-    assert [one.id for one in made.answers] == [1, 1]
 
 
 async def test_two_requests_with_one_id_are_both_answered() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.peer import RequestTimeout
 from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit, RequestTimer
 
 pytestmark = pytest.mark.anyio
@@ -41,39 +41,6 @@ async def test_progress_extends_it_to_the_longest_at_most() -> None:
     assert timer.rest == 70
 
 
-async def test_the_owner_may_set_more_than_the_longest() -> None:
-    assert timer_of(ManualClock(), 1000, 600).rest == 1000
-
-
-async def test_the_error_has_the_limit_that_applied() -> None:
-    expired: list[RequestTimeoutError] = []
-    over = anyio.Event()
-
-    def note(error: RequestTimeoutError) -> None:
-        expired.append(error)
-        over.set()
-
-    RequestTimer(RequestTimeout(0.01, 600), note)
-    with anyio.fail_after(60):
-        await over.wait()
-
-    assert [error.seconds for error in expired] == [0.01]
-
-
-async def test_a_timer_looks_again_until_the_time_of_its_clock_is_over() -> None:
-    clock, over = ManualClock(), anyio.Event()
-    RequestTimer(RequestTimeout(0.01, clock=clock), lambda _: over.set())
-
-    with anyio.move_on_after(0.2):
-        await over.wait()
-    is_over_too_early = over.is_set()
-    clock.now = 1
-    with anyio.fail_after(60):
-        await over.wait()
-
-    assert not is_over_too_early
-
-
 async def test_a_paused_clock_stands_still_until_the_last_pause_has_ended() -> None:
     clock = PausableClock()
     began = anyio.current_time()
@@ -87,20 +54,6 @@ async def test_a_paused_clock_stands_still_until_the_last_pause_has_ended() -> N
     gone_on = clock.time() - stood_at
 
     assert 0 <= gone_on <= anyio.current_time() - began - 0.03
-
-
-async def test_a_time_limit_without_progress_ends_after_a_step() -> None:
-    limit = RequestTimeLimit(RequestTimeout(0.01, 600))
-
-    with anyio.fail_after(60), pytest.raises(RequestTimeoutError) as raised, limit:
-        await anyio.sleep_forever()
-
-    assert raised.value.seconds == 0.01
-
-
-async def test_a_time_limit_without_a_timeout_never_ends() -> None:
-    with RequestTimeLimit(None):
-        assert anyio.current_effective_deadline() == float("inf")
 
 
 async def test_errors_and_cancellation_from_outside_pass_a_time_limit_unchanged() -> None:

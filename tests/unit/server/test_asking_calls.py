@@ -8,7 +8,7 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_server.asking_calls import AskingCall, AskingCalls, InputRequired, ParkingLimits
 from discovery_server.request_state import InvalidStateError
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("QST-12")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("QST-44")]
 
 
 class Output:
@@ -56,18 +56,6 @@ async def test_a_call_that_nobody_continues_is_cancelled() -> None:
         calls.parked(asked.call, asked.round)
 
 
-async def test_a_call_that_is_continued_is_not_cancelled_by_its_old_timer() -> None:
-    calls = AskingCalls()
-    call = calls.begin("anna", ask_once)
-    asked = await call.attend(Output())
-    assert isinstance(asked, InputRequired)
-    call.park(0)
-
-    call.respond({key: {"roots": []} for key in asked.requests})
-
-    assert await call.attend(Output()) == {"roots": []}
-
-
 async def test_each_client_has_its_share_and_all_together_a_limit() -> None:
     calls = AskingCalls(ParkingLimits(calls=5, calls_of_client=3))
     for _ in range(3):
@@ -96,52 +84,3 @@ async def test_a_call_that_asks_without_end_is_ended() -> None:
         await call.attend(Output())
 
     assert len(calls) == 0
-
-
-async def test_a_call_asks_at_most_so_many_questions_at_once() -> None:
-    refused: list[str] = []
-
-    async def work(call: AskingCall) -> JSONObject:
-        async def ask() -> None:
-            try:
-                await call.ask("roots/list", {})
-            except RpcError as error:
-                refused.append(error.message)
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(20):
-                tasks.start_soon(ask)
-        return {}
-
-    calls = AskingCalls()
-    call = calls.begin("anna", work)
-    asked = await call.attend(Output())
-    assert isinstance(asked, InputRequired)
-    call.respond({key: {} for key in asked.requests})
-
-    assert await call.attend(Output()) == {}
-    assert (len(asked.requests), len(refused)) == (16, 4)
-
-
-async def test_a_call_that_is_being_continued_cannot_be_continued_twice() -> None:
-    calls = AskingCalls()
-    call = calls.begin("anna", ask_once)
-    asked = await call.attend(Output())
-    assert isinstance(asked, InputRequired)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(call.attend, Output())
-        await anyio.lowlevel.checkpoint()
-        with pytest.raises(InvalidStateError):
-            calls.parked(asked.call, asked.round)
-        tasks.cancel_scope.cancel()
-
-
-async def test_what_a_call_causes_while_nobody_waits_for_it_is_dropped() -> None:
-    calls = AskingCalls()
-    call = calls.begin("anna", ask_once)
-    await call.attend(Output())
-
-    await call.report_progress(1, None, None)
-    call.notify("notifications/message", {})
-    await calls.close()

@@ -11,7 +11,6 @@ from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.tools.arguments import Checker, from_words
 from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
-from tests.rows import rows
 
 SCHEMA = {
     "type": "object",
@@ -52,31 +51,6 @@ def test_a_mistake_is_reported_with_the_signature(
     assert caught.value.signature.startswith("create_issue(title: string, count?: integer")
 
 
-def test_a_slip_in_the_name_of_what_is_missing_is_reported(tool: Tool) -> None:
-    schema = {**SCHEMA, "additionalProperties": True}
-
-    with pytest.raises(InvalidArgumentsError) as caught:
-        Checker(make_tool(inputSchema=schema)).check({"titel": "a", "more": 1})
-
-    assert caught.value.mistakes == (
-        "title is missing",
-        "there is no argument 'titel', did you mean 'title'?",
-    )
-
-
-def test_fitting_arguments_pass(tool: Tool) -> None:
-    Checker(tool).check({"title": "It broke", "count": 2, "labels": ["bug"]})
-
-
-def test_all_that_is_missing_is_reported_in_one_sentence() -> None:
-    tool = make_tool(inputSchema={"type": "object", "required": ["to", "text", "at"]})
-
-    with pytest.raises(InvalidArgumentsError) as caught:
-        Checker(tool).check({"at": "noon"})
-
-    assert caught.value.mistakes == ("to, text are missing",)
-
-
 def test_at_most_eight_mistakes_are_reported_at_once() -> None:
     names = [f"p{n}" for n in range(20)]
     properties = {name: {"type": "string"} for name in names}
@@ -87,27 +61,6 @@ def test_at_most_eight_mistakes_are_reported_at_once() -> None:
 
     assert len(caught.value.mistakes) == 9
     assert caught.value.mistakes[-1] == "and more"
-
-
-@rows(
-    "schema",
-    [
-        pytest.param({"type": "banana"}, id="no schema at all"),
-        pytest.param({"$ref": "https://example.invalid/s.json"}, id="a reference elsewhere"),
-        pytest.param({"properties": {"a": {"pattern": "("}}}, id="a broken pattern"),
-    ],
-)
-def test_a_schema_that_cannot_be_used_checks_nothing(schema: JSONObject) -> None:
-    Checker(make_tool(inputSchema=schema)).check({"a": "b"})
-
-
-def test_words_name_any_argument_of_a_tool_that_describes_none() -> None:
-    tool = make_tool(inputSchema={})
-
-    assert from_words(tool, ["a=b", "n=3"]) == {"a": "b", "n": 3}
-    assert from_words(tool, ['{"a": {"b": 1}}']) == {"a": {"b": 1}}
-    with pytest.raises(InvalidArgumentsError, match="nowhere to put 'b'"):
-        from_words(tool, ["b"])
 
 
 @pytest.mark.parametrize(
@@ -159,17 +112,6 @@ def test_words_that_do_not_read_are_refused(tool: Tool, words: list[str], mistak
         from_words(tool, words)
 
     assert caught.value.mistakes == (mistake,)
-
-
-def test_every_mistake_is_reported_and_a_list_with_the_way_to_write_it(tool: Tool) -> None:
-    with pytest.raises(InvalidArgumentsError) as caught:
-        from_words(tool, ["tilte=a", "labels=a,b", "count=many"])
-
-    assert caught.value.mistakes == (
-        "there is no argument 'tilte', did you mean 'title'?",
-        "labels: 'a,b' is not of type array, write it as JSON: '[\"…\"]'",
-        "count: 'many' is not of type integer",
-    )
 
 
 def _ordered(words: list[str]) -> list[tuple[str, JSONObject]]:

@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.tools.model import (
-    Parameter,
     ServerName,
     Tool,
-    ToolKey,
-    ToolName,
     canonical_json,
-    fingerprint,
 )
 from tests.factories import make_definition, make_tool
 from tests.rows import rows
@@ -59,18 +55,6 @@ def test_canonical_json_can_be_stored_and_sent_as_utf_8(value: JSONValue) -> Non
     assert canonical_json(value).encode().decode() == canonical_json(value)
 
 
-def test_a_lone_surrogate_is_escaped_even_behind_a_backslash() -> None:
-    assert canonical_json(["\ud800", "\\\udfff", "\U0001f600"]) == (
-        '["\\ud800","\\\\\\udfff","\U0001f600"]'
-    )
-
-
-def test_a_fingerprint_is_the_sha_256_of_the_text() -> None:
-    known = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
-
-    assert fingerprint("{}") == known
-
-
 @rows(
     "change",
     [
@@ -92,46 +76,6 @@ def test_every_field_that_an_upstream_gives_is_in_the_fingerprint(change: dict[s
 # One tool
 
 
-def test_a_prefix_is_in_the_name_and_nowhere_else() -> None:
-    bare, prefixed = make_tool("get"), make_tool("get", prefix="gh_")
-
-    assert prefixed.key == ToolKey(ServerName("github"), ToolName("gh_get"))
-    assert prefixed.upstream_name == "get"
-    assert prefixed.definition["name"] == "get"
-    assert prefixed.fingerprint == bare.fingerprint
-
-
-def test_a_definition_keeps_what_nobody_here_knows() -> None:
-    definition = make_definition("x", icons=[{"src": "x.png"}]) | {"x-vendor": None}
-
-    assert Tool.from_mcp(ServerName("a"), definition).definition == definition
-
-
-def test_keys_are_ordered_by_server_then_tool() -> None:
-    keys = [ToolKey(ServerName(s), ToolName(t)) for s, t in ("ba", "ab", "aa")]
-
-    assert [str(key) for key in sorted(keys)] == ["a:a", "a:b", "b:a"]
-
-
-@rows(
-    ("fields", "title", "description"),
-    [
-        pytest.param({"description": "Does it."}, "", "Does it.", id="description"),
-        pytest.param({"description": "", "title": "It"}, "It", "It", id="title stands in"),
-        pytest.param({"annotations": {"title": "It"}}, "It", "It", id="title in annotations"),
-        pytest.param(
-            {"title": "New", "annotations": {"title": "Old"}}, "New", "New", id="newer title"
-        ),
-        pytest.param({"description": 3, "title": ["x"]}, "", "", id="not text"),
-        pytest.param({"annotations": "none"}, "", "", id="annotations are not an object"),
-    ],
-)
-def test_title_and_description(fields: dict[str, Any], title: str, description: str) -> None:
-    tool = Tool.from_mcp(ServerName("a"), {"name": "x", **fields})
-
-    assert (tool.title, tool.description) == (title, description)
-
-
 @rows(
     ("description", "summary"),
     [
@@ -149,27 +93,6 @@ def test_a_summary_is_the_first_sentence_on_one_short_line(description: str, sum
 
 
 # Parameters
-
-
-def test_parameters_come_required_first_then_by_name() -> None:
-    properties = {name: {"type": "string"} for name in ("b", "a", "d", "c")}
-
-    tool = make_tool("create", inputSchema=schema("d", "c", **properties))
-
-    assert [(p.name, p.required) for p in tool.parameters] == [
-        ("c", True),
-        ("d", True),
-        ("a", False),
-        ("b", False),
-    ]
-
-
-def test_a_parameter_keeps_its_schema_and_description() -> None:
-    facts = {"type": "integer", "description": "How many", "minimum": 1}
-
-    tool = make_tool(inputSchema=schema("n", n=facts))
-
-    assert tool.parameters == (Parameter("n", "integer", "How many", True, facts),)
 
 
 @rows(
@@ -190,29 +113,6 @@ def test_the_type_of_a_parameter_in_a_word(facts: JSONValue, type_name: str) -> 
     [parameter] = make_tool(inputSchema=schema(x=facts)).parameters
 
     assert parameter.type == type_name
-
-
-def test_unions_nested_without_end_are_cut_off() -> None:
-    facts: dict[str, Any] = {"type": "string"}
-    for _ in range(300):
-        facts = {"anyOf": [facts]}
-
-    [parameter] = make_tool("x", inputSchema=schema(x=facts)).parameters
-
-    assert parameter.type == "any"
-
-
-@rows(
-    "input_schema",
-    [
-        pytest.param(None, id="null"),
-        pytest.param("object", id="text"),
-        pytest.param({"properties": ["x"]}, id="properties are a list"),
-        pytest.param({"type": "object"}, id="no properties"),
-    ],
-)
-def test_a_schema_that_says_nothing_has_no_parameters(input_schema: JSONValue) -> None:
-    assert make_tool("x", inputSchema=input_schema).parameters == ()
 
 
 @given(

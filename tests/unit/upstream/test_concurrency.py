@@ -62,17 +62,6 @@ async def test_who_came_first_is_served_first() -> None:
     assert held == ["a", "b", "c"]
 
 
-async def test_a_slot_is_not_waited_for_without_end() -> None:
-    slots = CallLimiter(Limits(calls=1))
-
-    async with one(slots, max_wait=60):
-        with anyio.fail_after(60), pytest.raises(QueueFull):
-            async with one(slots, max_wait=0.01):
-                pass
-
-    assert slots.waiting == 0
-
-
 async def test_who_is_cancelled_frees_the_slot() -> None:
     slots, held = CallLimiter(Limits(calls=1)), []
 
@@ -87,21 +76,6 @@ async def test_who_is_cancelled_frees_the_slot() -> None:
             pass
 
 
-async def test_a_slot_that_is_free_is_taken_without_a_pause() -> None:
-    held: list[str] = []
-    slots = CallLimiter(LIMITS)
-
-    async def other() -> None:
-        held.append("other")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(other)
-        async with one(slots, max_wait=60):
-            held.append("mine")
-
-    assert held == ["mine", "other"]
-
-
 async def start(
     starts: StartLimiter, started: list[str], name: str, *, leaves: bool = False
 ) -> None:
@@ -111,32 +85,6 @@ async def start(
             leave()
             leave()
         await anyio.sleep_forever()
-
-
-async def test_only_so_many_start_at_once() -> None:
-    started: list[str] = []
-
-    async with anyio.create_task_group() as tasks:
-        starts = StartLimiter(2)
-        for name in "abc":
-            tasks.start_soon(start, starts, started, name)
-        await anyio.wait_all_tasks_blocked()
-        tasks.cancel_scope.cancel()
-
-    assert started == ["a", "b"]
-
-
-async def test_who_has_started_leaves_the_place_to_the_next() -> None:
-    started: list[str] = []
-
-    async with anyio.create_task_group() as tasks:
-        starts = StartLimiter(1)
-        for name in "abc":
-            tasks.start_soon(lambda n: start(starts, started, n, leaves=n == "a"), name)
-        await anyio.wait_all_tasks_blocked()
-        tasks.cancel_scope.cancel()
-
-    assert started == ["a", "b"]
 
 
 @pytest.mark.requirement("UPS-3")
@@ -153,39 +101,6 @@ async def test_who_takes_long_gives_the_place_up() -> None:
         tasks.cancel_scope.cancel()
 
     assert started == ["slow", "next"]
-
-
-async def test_who_is_cancelled_while_starting_frees_the_place() -> None:
-    starts = StartLimiter(1)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(start, starts, [], "cancelled")
-        await anyio.wait_all_tasks_blocked()
-        tasks.cancel_scope.cancel()
-
-    with anyio.fail_after(60):
-        async with starts.slot():
-            pass
-
-
-async def test_a_slot_that_is_lent_is_used_by_another_and_is_back_at_once() -> None:
-    slots, held = CallLimiter(Limits(calls=1)), []
-    await slots.acquire(max_wait=60)
-
-    async with anyio.create_task_group() as tasks:
-        with slots.lent():
-            tasks.start_soon(hold, slots, held, "b")
-            await anyio.wait_all_tasks_blocked()
-            assert held == ["b"]
-        tasks.start_soon(hold, slots, held, "c")
-        await anyio.wait_all_tasks_blocked()
-        slots.release()  # two were in use, of one
-        await anyio.wait_all_tasks_blocked()
-        assert held == ["b"]
-        slots.release()
-        await anyio.wait_all_tasks_blocked()
-        assert held == ["b", "c"]
-        tasks.cancel_scope.cancel()
 
 
 @given(lends=st.lists(st.booleans(), max_size=12))

@@ -7,7 +7,6 @@ from discovery_engine.events import EventBus
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.state import ServerState
 from tests.factories import make_server
-from tests.rows import rows
 
 GONE = UnavailableError("github", FailureKind.LOST, "it went away")
 
@@ -29,24 +28,6 @@ def test_how_a_session_was_lost_is_told_once_that_is_known() -> None:
 
     condition = history.report(None)
     assert (condition.state, condition.reason) == (ServerState.FAILING, "it exited with status 7")
-
-
-@rows("kind", ["needs_config", "untrusted", "busy"])
-@pytest.mark.requirement("UPS-66")
-def test_what_was_not_even_tried_is_not_held_against_a_server(kind: str) -> None:
-    history = ServerHistory(
-        make_server(), EventBus(), Policy(clock=lambda: 0.0, random=lambda: 0.0)
-    )
-
-    for _ in range(5):
-        history.record_failure(UnavailableError("github", FailureKind(kind), "not now"))
-
-    condition = history.report(None)
-    assert (condition.state, condition.reason, condition.next_try) == (ServerState.IDLE, "", None)
-    assert condition.stats is not None
-    assert condition.stats.failures == 0
-    with history.attempt():
-        pass
 
 
 @pytest.mark.requirement("HEA-4")

@@ -15,7 +15,6 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.startup import (
     FIRST_START_TIMEOUT,
     RUNNER_START_TIMEOUT,
-    Startup,
     startup_timeout,
 )
 from tests.rows import rows
@@ -26,7 +25,7 @@ def server(command: str, *args: str, connect: float | None = None) -> ServerSett
     return ServerSettings(ServerName("s"), transport, timeouts=Timeouts(connect=connect))
 
 
-@pytest.mark.requirement("UPS-71")
+@pytest.mark.requirement("UPS-3")
 @rows(
     "words",
     [
@@ -44,7 +43,7 @@ def test_the_first_start_by_a_package_runner_has_time_for_a_download(words: list
     assert startup_timeout(server(*words), is_first=False) == USUAL_CONNECT
 
 
-@pytest.mark.requirement("UPS-71")
+@pytest.mark.requirement("UPS-3")
 def test_the_first_start_of_another_program_has_twice_the_usual_time() -> None:
     program = server("python3", "-m", "a_server")
 
@@ -52,20 +51,16 @@ def test_the_first_start_of_another_program_has_twice_the_usual_time() -> None:
     assert startup_timeout(program, is_first=False) == USUAL_CONNECT
 
 
-@pytest.mark.requirement("UPS-71")
+@pytest.mark.requirement("UPS-3")
 def test_an_address_has_the_usual_time_always() -> None:
     remote = ServerSettings(ServerName("s"), RemoteTransport("https://npx.example/npx"))
 
     assert {startup_timeout(remote, is_first=first) for first in (True, False)} == {USUAL_CONNECT}
 
 
-@pytest.mark.requirement("UPS-71")
+@pytest.mark.requirement("UPS-3")
 @rows("seconds", [0.5, USUAL_CONNECT, 600.0])
 def test_what_the_owner_allows_holds_for_every_start(seconds: float) -> None:
     runner = server("npx", "-y", "a-server", connect=seconds)
 
     assert {startup_timeout(runner, is_first=first) for first in (True, False)} == {seconds}
-
-
-def test_the_age_of_a_start_is_read_in_threads_without_an_event_loop() -> None:
-    assert Startup(60.0).seconds >= 0.0

@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import (
-    FailureKind,
-    OutcomeUnknownError,
-    UnavailableError,
     UpstreamProtocolError,
     UpstreamTimeoutError,
 )
@@ -66,7 +63,7 @@ def wait(holder: Holder, *, seconds: float = 30.0, client: Any = None) -> TaskWa
     return TaskWait(state, call, "work", holder, None, seconds=seconds)
 
 
-@pytest.mark.requirement("TSK-4", "TSK-7")
+@pytest.mark.requirement("TSK-4")
 async def test_a_task_that_never_ends_is_cancelled_when_its_time_is_over() -> None:
     holder = Holder({})
 
@@ -96,17 +93,7 @@ async def test_the_time_of_a_task_stands_still_while_a_question_waits() -> None:
     assert holder.requests == ["tasks/get", "tasks/update", "tasks/get"]
 
 
-@pytest.mark.requirement("TSK-8")
-async def test_a_server_that_cannot_be_reached_for_its_task_leaves_the_outcome_unknown() -> None:
-    holder = Holder(UnavailableError("tasks", FailureKind.REFUSED, "it refused the connection"))
-
-    with anyio.fail_after(60), pytest.raises(OutcomeUnknownError, match="refused the connection"):
-        await wait(holder).result()
-
-    assert holder.requests == ["tasks/get"] * 3 + ["tasks/cancel"]
-
-
-@pytest.mark.requirement("TSK-3")
+@pytest.mark.requirement("TSK-2")
 @rows(
     ("wanted", "seconds"),
     [

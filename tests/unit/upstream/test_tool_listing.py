@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +15,7 @@ from discovery_engine.upstream.listing import (
     depth_of,
     fault_of,
     read_pages,
-    split_usable,
 )
-from tests.factories import make_definition
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
@@ -36,27 +33,11 @@ def test_depth_is_counted_up_to_the_limit(depth: int) -> None:
     assert depth_of(nested(depth), limit=32) == min(depth, 33)
 
 
-def test_a_definition_that_nests_too_deeply_is_no_tool() -> None:
-    definition = make_definition(vendor=nested(32))
-
-    assert fault_of(definition) == "it nests more than 32 levels deep"
-
-
 @given(st.text() | st.floats() | st.integers() | st.lists(st.text() | st.floats()))
 def test_what_is_taken_for_small_is_small(value: Any) -> None:
     definition = {"x": value, "filled": "y" * (_MAX_SIZE // 3 - 60)}
 
     assert not _is_small(definition) or len(json.dumps(definition)) <= _MAX_SIZE
-
-
-@rows(("length", "fault"), [(_MAX_SIZE - 200, None), (_MAX_SIZE, "it is larger than 64 KiB")])
-def test_a_large_definition_is_measured(length: int, fault: str | None) -> None:
-    assert fault_of(make_definition(vendor="x" * length)) == fault
-
-
-@rows("description", ["text", None])
-def test_a_description_may_be_missing(description: str | None) -> None:
-    assert fault_of(make_definition() | {"description": description}) is None
 
 
 @given(
@@ -69,35 +50,6 @@ def test_a_description_may_be_missing(description: str | None) -> None:
 )  # fmt: skip
 def test_any_definition_is_judged_without_an_error(definition: Any) -> None:
     assert isinstance(fault_of(definition), str | None)
-
-
-async def test_a_further_check_may_drop_a_tool() -> None:
-    definitions = [make_definition("good"), make_definition("odd")]
-
-    kept, dropped = await split_usable(
-        definitions, find_fault=lambda d: "it is odd" if d["name"] == "odd" else None
-    )
-
-    assert [tool["name"] for tool in kept] == ["good"]
-    assert [(tool.name, tool.reason) for tool in dropped] == [("odd", "it is odd")]
-
-
-async def test_a_long_list_lets_other_tasks_run() -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await anyio.lowlevel.checkpoint()
-            turns += 1
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(count)
-        definitions = [make_definition(f"tool_{i}") for i in range(1000)]
-        await split_usable(definitions, find_fault=lambda _: None)
-        tasks.cancel_scope.cancel()
-
-    assert turns >= 9
 
 
 async def test_too_many_tools_cut_the_list() -> None:
@@ -128,12 +80,3 @@ async def test_only_a_number_is_a_ttl(ttl_ms: object, ttl: float | None) -> None
         return {"tools": [], "ttlMs": ttl_ms}
 
     assert await read_pages(ask, seconds=20) == Pages((), ttl)
-
-
-async def test_no_first_page_in_time_is_a_timeout() -> None:
-    async def ask(params: JSONObject) -> JSONObject:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    with anyio.fail_after(60), pytest.raises(TimeoutError):
-        await read_pages(ask, seconds=0.01)

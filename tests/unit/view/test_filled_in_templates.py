@@ -10,7 +10,7 @@ from tests.rows import rows
 VALUES = {"a": "x y", "b": "é/1", "empty": "", "n": 3}
 
 
-@pytest.mark.requirement("RES-35")
+@pytest.mark.requirement("RES-23")
 @rows(
     ("template", "uri"),
     [
@@ -35,7 +35,7 @@ def test_a_template_is_filled_in(template: str, uri: str | None) -> None:
     assert expanded(template, VALUES) == uri
 
 
-@pytest.mark.requirement("RES-35", "RES-22")
+@pytest.mark.requirement("RES-22")
 @given(
     operator=st.sampled_from(["", "+", "#", ".", "/", ";", "?", "&"]),
     value=st.text(min_size=1, max_size=20) | st.just("\ud800"),

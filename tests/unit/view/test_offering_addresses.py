@@ -10,21 +10,17 @@ from hypothesis import strategies as st
 from discovery_engine.catalog import OfferingEntry
 from discovery_engine.errors import (
     InputTooLongError,
-    PromptAmbiguousError,
-    PromptDisabledError,
     PromptNotFoundError,
-    ResourceAmbiguousError,
     ResourceDisabledError,
     ResourceNotFoundError,
     ServerNotFoundError,
 )
-from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.view import View
 from tests.factories import (
     make_catalog,
-    make_offering,
     make_offering_entry,
     make_part,
     make_settings,
@@ -56,31 +52,6 @@ def template(uri: str, server: str = "a", *, enabled: bool = True) -> OfferingEn
 
 def prompt(name: str, server: str = "a", *, enabled: bool = True) -> OfferingEntry:
     return make_offering_entry(name, server, kind=PROMPT, enabled=enabled)
-
-
-@pytest.mark.requirement("RES-20")
-def test_a_unique_uri_and_name_are_kept_and_others_are_named_with_their_server() -> None:
-    one, two, other = resource("x:/1"), resource("x:/1", "b"), resource("x:/2")
-    review, same = prompt("review"), prompt("review", "b")
-    found = view(one, two, other, review, same, prompt("only")).offerings
-
-    assert found.address(other.offering) == "x:/2"
-    assert found.address(two.offering) == "discovery://servers/b/resources/x%3A%2F1"
-    assert found.address(same.offering) == "b:review"
-    assert found.address(prompt("only").offering) == "only"
-    for entry in (one, two, other):
-        assert found.resource(None, found.address(entry.offering)).entry == entry
-    for entry in (review, same):
-        assert found.prompt(None, found.address(entry.offering)) == entry
-
-
-@pytest.mark.requirement("RES-20")
-def test_what_is_hidden_makes_no_address_ambiguous() -> None:
-    shown, hidden = resource("x:/1"), resource("x:/1", "b", enabled=False)
-    found = view(shown, hidden).offerings
-
-    assert found.address(shown.offering) == "x:/1"
-    assert found.resource(None, "x:/1").entry == shown
 
 
 @pytest.mark.requirement("RES-20")
@@ -128,27 +99,7 @@ def test_every_address_leads_back_to_what_it_is_of(
     assert len(addresses) == len(set(addresses))
 
 
-@pytest.mark.requirement("RES-21")
-def test_an_ambiguous_address_is_an_error_with_the_addresses() -> None:
-    seen = view(
-        *(resource("x:/1", server) for server in "ab"),
-        *(prompt("review", server) for server in "ab"),
-        *(template("y:/{id}", server) for server in "ab"),
-    )
-
-    with pytest.raises(ResourceAmbiguousError) as caught:
-        seen.resource(None, "x:/1")
-    assert caught.value.nearest[0] == "discovery://servers/a/resources/x%3A%2F1"
-    assert seen.resource(None, caught.value.nearest[1]).server == "b"
-    with pytest.raises(ResourceAmbiguousError) as caught:
-        seen.resource(None, "y:/7")
-    assert seen.resource(None, caught.value.nearest[1]).server == "b"
-    with pytest.raises(PromptAmbiguousError) as unclear:
-        seen.prompt(None, "review")
-    assert unclear.value.nearest == ("a:review", "b:review")
-
-
-@pytest.mark.requirement("RES-21")
+@pytest.mark.requirement("RES-20")
 def test_an_unknown_address_is_an_error_with_the_nearest() -> None:
     seen = view(
         resource("file:///readme"),
@@ -169,18 +120,6 @@ def test_an_unknown_address_is_an_error_with_the_nearest() -> None:
         seen.resource(None, "x:" + "y" * 5000)
     with pytest.raises(InputTooLongError):
         seen.prompt(None, "y" * 5000)
-
-
-@pytest.mark.requirement("RES-21")
-def test_a_hidden_one_is_refused_with_its_rule() -> None:
-    rules = [Rule(patterns=("x:*",), enabled=False)]
-    seen = view(resource("x:/1", enabled=False), prompt("p", enabled=False), rules=rules)
-
-    with pytest.raises(ResourceDisabledError, match="a rule of the owner") as caught:
-        seen.resource(None, "x:/1")
-    assert caught.value.detail == "rule 1"
-    with pytest.raises(PromptDisabledError):
-        seen.prompt(None, "p")
 
 
 @pytest.mark.requirement("RES-22")
@@ -240,31 +179,3 @@ def test_a_whitelisted_folder_is_not_left() -> None:
     for uri in ("file:///docs/../secret", "file:///docs/%2e%2e%2fsecret"):
         with pytest.raises(ResourceDisabledError):
             seen.resource(None, uri)
-
-
-@pytest.mark.requirement("RES-23")
-def test_a_hidden_template_leads_nowhere() -> None:
-    seen = view(template("file:///{path}", enabled=False))
-
-    with pytest.raises(ResourceDisabledError):
-        seen.resource(None, "file:///a")
-
-
-def test_a_verdict_of_a_withheld_one_names_the_command() -> None:
-    entry = OfferingEntry(make_offering("x:/1", "a"), Verdict(False, (), "changed"))
-
-    with pytest.raises(ResourceDisabledError) as caught:
-        view(entry).resource(None, "x:/1")
-
-    assert "discovery review a" in caught.value.hint
-
-
-def test_of_any_number_of_uris_each_leads_to_its_own_target_again_and_again() -> None:
-    book = view(template("db://{table}/{id}"), resource("db://users/7", "b")).offerings
-    uris = [f"db://users/{number}" for number in range(1_200)]
-
-    for _ in range(2):
-        for uri in uris:
-            target = book.resource("a", uri)
-            assert (target.uri, target.server) == (uri, "a")
-    assert book.resource("b", "db://users/7").server == "b"

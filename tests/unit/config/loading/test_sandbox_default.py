@@ -23,28 +23,6 @@ def loaded(folder: Path, **keys: object) -> Mapping[str, ServerSettings]:
 
 
 @pytest.mark.requirement("SBX-1")
-def test_a_server_that_its_owner_wrote_has_no_sandbox_by_default(tmp_path: Path) -> None:
-    servers = loaded(tmp_path, servers={"a": {"command": "x"}})
-
-    assert servers["a"].sandbox == NO_SANDBOX
-    assert not servers["a"].sandbox.is_on
-
-
-@pytest.mark.requirement("SBX-1")
-def test_a_kind_alone_grants_nothing(tmp_path: Path) -> None:
-    servers = loaded(tmp_path, servers={"a": {"command": "x", "sandbox": "landlock"}})
-
-    assert servers["a"].sandbox == SandboxSettings("landlock")
-
-
-@pytest.mark.requirement("SBX-1")
-def test_grants_without_a_kind_are_those_of_auto(tmp_path: Path) -> None:
-    servers = loaded(tmp_path, servers={"a": {"command": "x", "sandbox": {"network": True}}})
-
-    assert servers["a"].sandbox == SandboxSettings("auto", network=True)
-
-
-@pytest.mark.requirement("SBX-2")
 def test_the_sandbox_of_an_entry_counts_alone(tmp_path: Path) -> None:
     servers = loaded(
         tmp_path,
@@ -63,7 +41,7 @@ def test_the_sandbox_of_an_entry_counts_alone(tmp_path: Path) -> None:
     assert servers["remote"].sandbox == NO_SANDBOX
 
 
-@pytest.mark.requirement("SBX-2")
+@pytest.mark.requirement("SBX-1")
 def test_servers_of_other_clients_get_the_default_too(tmp_path: Path) -> None:
     theirs = tmp_path / "elsewhere" / "servers.json"
     theirs.parent.mkdir()
@@ -100,10 +78,3 @@ def test_what_is_no_sandbox_disables_its_server_alone(
 
     assert problem in str(servers["a"].problem)
     assert servers["b"].problem is None
-
-
-@pytest.mark.requirement("SBX-1")
-def test_a_remote_server_has_no_sandbox(tmp_path: Path) -> None:
-    servers = loaded(tmp_path, servers={"a": {"url": "http://localhost:1", "sandbox": "auto"}})
-
-    assert "'sandbox' is of no use without a command" in str(servers["a"].problem)

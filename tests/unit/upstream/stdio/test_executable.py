@@ -35,7 +35,7 @@ ROWS: list[tuple[list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.requirement("UPS-21", "UPS-96")
+@pytest.mark.requirement("UPS-21")
 def test_a_command_of_windows_and_paths_in_the_home_folder_are_those_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

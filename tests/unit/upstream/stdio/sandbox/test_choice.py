@@ -28,7 +28,7 @@ def test_auto_takes_the_best_that_there_is() -> None:
     assert chosen("auto", NO_WRAP, NO_LAND, command="podman").kind == "docker"
 
 
-@pytest.mark.requirement("SBX-21")
+@pytest.mark.requirement("SBX-20")
 def test_auto_without_any_means_starts_without_and_says_so() -> None:
     choice = chosen("auto", NO_WRAP, NO_LAND)
 
@@ -48,7 +48,7 @@ def test_a_kind_that_is_named_is_never_replaced(kind: SandboxKind, hint: str) ->
     assert caught.value.hint == hint
 
 
-@pytest.mark.requirement("SBX-31")
+@pytest.mark.requirement("SBX-30")
 @rows(("kind", "command"), [("docker", "npx"), ("landlock", "docker")])
 def test_a_kind_that_does_not_fit_its_command_is_refused(kind: SandboxKind, command: str) -> None:
     with pytest.raises(SandboxError):

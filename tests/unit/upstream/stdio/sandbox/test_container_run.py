@@ -47,7 +47,7 @@ def test_what_is_given_already_stays() -> None:
     ]
 
 
-@pytest.mark.requirement("SBX-31")
+@pytest.mark.requirement("SBX-30")
 @rows(
     "options",
     [
@@ -74,7 +74,7 @@ def test_options_of_the_program_are_not_read() -> None:
     ]
 
 
-@pytest.mark.requirement("SBX-31")
+@pytest.mark.requirement("SBX-30")
 @rows(
     "options",
     [
@@ -133,7 +133,7 @@ def test_what_leads_out_of_the_container_is_refused(options: str) -> None:
         confined(f"run {options} image")
 
 
-@pytest.mark.requirement("SBX-31")
+@pytest.mark.requirement("SBX-30")
 @rows(
     "options", ["-v data:/data", "--mount type=volume,source=data,target=/x", "--pid=", "-e A=host"]
 )
@@ -141,7 +141,7 @@ def test_what_stays_inside_is_not(options: str) -> None:
     assert shlex.split(options) == confined(f"run {options} image")[-1 - len(options.split()) : -1]
 
 
-@pytest.mark.requirement("SBX-32")
+@pytest.mark.requirement("SBX-30")
 def test_a_grant_permits_and_is_mounted(tmp_path: Path) -> None:
     sandbox = SandboxSettings("docker", network=True)
     grants = MountGrants((str(tmp_path / "read"),), (str(tmp_path / "write"),))
@@ -156,7 +156,7 @@ def test_a_grant_permits_and_is_mounted(tmp_path: Path) -> None:
         confined(f"run -v {tmp_path}/read:/x image", sandbox, grants)
 
 
-@pytest.mark.requirement("SBX-31")
+@pytest.mark.requirement("SBX-30")
 def test_a_link_does_not_lead_around_the_grants(tmp_path: Path) -> None:
     (tmp_path / "granted").mkdir()
     (tmp_path / "granted" / "link").symlink_to("/etc")
@@ -168,7 +168,7 @@ def test_a_link_does_not_lead_around_the_grants(tmp_path: Path) -> None:
         confined(f"run -v {tmp_path}/granted/../x:/x image", NOTHING, grants)
 
 
-@pytest.mark.requirement("SBX-31")
+@pytest.mark.requirement("SBX-30")
 @rows("line", ["exec box sh", "run", "run -i", "compose run x", "", "mcp gateway"])
 def test_another_command_cannot_be_confined(line: str) -> None:
     with pytest.raises(SandboxError, match="only a command that is `docker run`"):

@@ -55,7 +55,7 @@ def made(machine: str, *, internet: bool = False, unix: bool = False) -> bytes:
     )
 
 
-@pytest.mark.requirement("SBX-16")
+@pytest.mark.requirement("SBX-15")
 @rows("machine", MACHINES)
 @rows("internet", [False, True])
 @rows("unix", [False, True])
@@ -69,7 +69,7 @@ def test_only_granted_families_of_sockets_exist(machine: str, internet: bool, un
         assert refused == (0 if family in granted else errno.EACCES)
 
 
-@pytest.mark.requirement("SBX-16")
+@pytest.mark.requirement("SBX-15")
 @rows("machine", MACHINES)
 def test_a_process_may_be_made_but_no_namespace_of_users(machine: str) -> None:
     program, architecture = made(machine), ARCHITECTURES[machine]
@@ -79,7 +79,7 @@ def test_a_process_may_be_made_but_no_namespace_of_users(machine: str) -> None:
     assert verdict(program, architecture, 435, 0x11) == errno.ENOSYS  # clone3: use clone
 
 
-@pytest.mark.requirement("SBX-16")
+@pytest.mark.requirement("SBX-15")
 @rows("machine", MACHINES)
 def test_no_key_is_typed_into_a_terminal(machine: str) -> None:
     program, architecture = made(machine), ARCHITECTURES[machine]
@@ -98,14 +98,14 @@ def test_a_program_limits_itself_alone(machine: str) -> None:
     assert verdict(program, architecture, PRLIMIT[machine], 1234, 7) == errno.EPERM
 
 
-@pytest.mark.requirement("SBX-16")
+@pytest.mark.requirement("SBX-15")
 @rows("machine", MACHINES)
 def test_usual_calls_are_done(machine: str) -> None:
     for number in HARMLESS[machine]:
         assert verdict(made(machine), ARCHITECTURES[machine], number) == 0
 
 
-@pytest.mark.requirement("SBX-16")
+@pytest.mark.requirement("SBX-15")
 @given(st.sampled_from(MACHINES), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_calls_of_another_architecture_are_refused(machine: str, other: int, number: int) -> None:
     if other == ARCHITECTURES[machine]:
@@ -113,7 +113,7 @@ def test_calls_of_another_architecture_are_refused(machine: str, other: int, num
     assert verdict(made(machine), other, number) == errno.EPERM
 
 
-@pytest.mark.requirement("SBX-16")
+@pytest.mark.requirement("SBX-15")
 @given(st.sampled_from(MACHINES), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
 def test_every_call_gets_a_verdict(machine: str, number: int, argument: int) -> None:
     found = verdict(made(machine), ARCHITECTURES[machine], number, argument, argument)

@@ -9,10 +9,8 @@ import pytest
 
 from discovery_engine.upstream.stdio.sandbox import visible_files
 from discovery_engine.upstream.stdio.sandbox.visible_files import (
-    SYSTEM,
     absolute,
     divided,
-    is_within,
     links_on_the_way,
     program_files,
     settings_files,
@@ -27,12 +25,12 @@ def script(path: Path, first: str = "#!/bin/sh") -> Path:
     return path
 
 
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 def test_a_program_of_the_system_adds_nothing() -> None:
     assert program_files("/usr/bin/env", {}) == ()
 
 
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 def test_a_program_brings_its_own_prefix_and_not_the_home_folder(tmp_path: Path) -> None:
     venv = tmp_path / "home" / ".venv"
     script(venv / "bin" / "server", f"#!{venv}/bin/python")
@@ -46,14 +44,7 @@ def test_a_program_brings_its_own_prefix_and_not_the_home_folder(tmp_path: Path)
     assert found == (str(venv / "bin"), str(venv / "lib"), str(venv / "pyvenv.cfg"))
 
 
-@pytest.mark.requirement("SBX-12")
-def test_a_program_in_the_home_folder_itself_is_alone(tmp_path: Path) -> None:
-    path = script(tmp_path / "server")
-
-    assert program_files(str(path), {}) == (str(path),)
-
-
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 def test_packages_of_node_come_with_those_that_they_load(tmp_path: Path) -> None:
     modules = tmp_path / "project" / "node_modules"
     script(modules / "server" / "dist" / "index.js", "#!/usr/bin/env node")
@@ -76,7 +67,7 @@ def environment(folder: Path, settings: str) -> Path:
 
 
 @rows("settings", ["home = {}", "version = 3.12\nHOME={}\n", "home =  {} "])
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 def test_an_environment_brings_the_installation_that_it_names(
     tmp_path: Path, settings: str
 ) -> None:
@@ -92,7 +83,7 @@ def test_an_environment_brings_the_installation_that_it_names(
 
 
 @rows("settings", ["home = {0}", "home = bin", "home =", "{0}", "\0\xff=\n="])
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 def test_an_environment_shows_no_folder_without_an_interpreter(
     tmp_path: Path, settings: str
 ) -> None:
@@ -104,16 +95,7 @@ def test_an_environment_shows_no_folder_without_an_interpreter(
     assert found == tuple(str(tmp_path / "venv" / one) for one in ("bin", "lib", "pyvenv.cfg"))
 
 
-@pytest.mark.requirement("SBX-12")
-def test_environments_that_name_each_other_end(tmp_path: Path) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
-    environment(first, f"home = {second}/bin")
-    python = environment(second, f"home = {first}/bin")
-
-    assert str(first / "lib") in program_files(str(python), {})
-
-
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 def test_links_on_the_way_are_where_they_really_are(tmp_path: Path) -> None:
     real = tmp_path / "disk" / "python-3.12"
     real.mkdir(parents=True)
@@ -127,14 +109,6 @@ def test_links_on_the_way_are_where_they_really_are(tmp_path: Path) -> None:
         f"{base}/disk/current": "python-3.12",
     }
     assert dict(links_on_the_way(f"{tmp_path}/circle/x")) == {f"{base}/circle": "circle"}
-
-
-@pytest.mark.requirement("SBX-12")
-def test_a_chain_that_leads_in_a_circle_ends(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to(tmp_path / "b")
-    (tmp_path / "b").symlink_to(tmp_path / "a")
-
-    assert set(program_files(str(tmp_path / "a"), {})) == {str(tmp_path / "a"), str(tmp_path / "b")}
 
 
 @pytest.mark.requirement("SBX-10")
@@ -157,14 +131,7 @@ def test_of_the_systems_settings_is_seen_what_everybody_may_read(
     assert settings_files() == (tuple(public), tuple(private))
 
 
-def test_a_folder_is_within_itself_and_not_within_its_namesake() -> None:
-    assert is_within("/usr", SYSTEM)
-    assert is_within("/usr/lib/x", SYSTEM)
-    assert not is_within("/usr2", SYSTEM)
-    assert is_within("/home/ada", ("/",))
-
-
-@pytest.mark.requirement("SBX-12")
+@pytest.mark.requirement("SBX-10")
 @rows(
     ("path", "expected"),
     [
