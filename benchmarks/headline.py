@@ -148,7 +148,6 @@ def ours(folder: Path, tools: int, servers: int = SERVERS) -> Contestant:
     environ = {
         "DISCOVERY_CONFIG": str(config),
         "DISCOVERY_DATA_DIR": str(folder),
-        "DISCOVERY_LOG_LEVEL": "error",
     }
     discovery = [sys.executable, "-m", "discovery_cli"]
     command = [*discovery, "refresh"]

@@ -4,7 +4,8 @@ estimate that budgets are kept by is from what real tokenizers count.
     python benchmarks/tokens.py [discovery.yaml]
 
 Counts with the tables of two real tokenizers, which `python scripts/node_tools.py` brings, on the
-servers of a configuration (the quickstart's by default; `make servers` brings those).
+servers of a configuration (the quickstart's by default; `make servers` brings those). Definitions
+count as models get them, and as in `discovery tokens`: name, description and input schema.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
+from discovery_engine._util.json import JSONObject  # noqa: E402
 from discovery_engine.agent.budget import Budget  # noqa: E402
-from discovery_engine.agent.definitions import META_TOOLS, meta_tools  # noqa: E402
+from discovery_engine.agent.definitions import meta_tools  # noqa: E402
 from discovery_engine.agent.instructions import render_instructions  # noqa: E402
 from discovery_engine.agent.render.details import details_result  # noqa: E402
 from discovery_engine.agent.render.search import search_result, searches_result  # noqa: E402
@@ -93,18 +95,16 @@ def told(result: Mapping[str, list[dict[str, str]]]) -> str:
 
 def texts_of(view: View) -> dict[str, str]:
     """Everything an agent may be told, by what it is."""
-    definitions = [tool.definition for tool in META_TOOLS.values()]
-    default = [tool.definition for tool in meta_tools(view.settings).values()]
+    metas = [tool.definition for tool in meta_tools(view.settings).values()]
     enabled = [e for e in view.catalog if e.verdict.enabled]
     lists = Budget(view.settings.server.list_tokens)
     details = Budget(view.settings.server.details_tokens)
     usual = view.settings.search.max_tokens
     texts = {
-        "five definitions": compact(definitions),
-        "definitions by default": compact(default),
+        f"definitions of the {len(metas)} meta-tools": compact(list(map(given, metas))),
         "instructions": render_instructions(view),
         "list_mcp_servers": told(servers_result(view.servers(), lists)),
-        f"all {len(enabled)} definitions": compact([e.tool.definition for e in enabled]),
+        f"all {len(enabled)} definitions": compact([given(e.tool.definition) for e in enabled]),
     }
     for query in QUERIES:
         answer = view.search(query)
@@ -125,6 +125,12 @@ def texts_of(view: View) -> dict[str, str]:
     for entry in enabled:
         texts[f"details {entry.key}"] = told(details_result(entry, details))
     return texts
+
+
+def given(definition: JSONObject) -> JSONObject:
+    """What a model is given of a definition."""
+    parts = ("name", "description", "inputSchema")
+    return {part: definition[part] for part in parts if part in definition}
 
 
 def compact(value: object) -> str:
@@ -152,7 +158,7 @@ def errors(view: View, texts: Mapping[str, str]) -> None:
         "answers": [text for label, text in texts.items() if "details" not in label],
         "details": [text for label, text in texts.items() if "details" in label],
         "signatures": [signature(e.tool) for e in enabled],
-        "definitions": [compact(e.tool.definition) for e in enabled],
+        "definitions": [compact(given(e.tool.definition)) for e in enabled],
         "names": [str(e.key) for e in enabled],
         **SENTENCES,
     }
