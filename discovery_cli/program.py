@@ -49,7 +49,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "secrets": "Store, show and delete the secrets of servers.",
         "login": "Log in to a remote server.",
         "logout": "Revoke and delete a login.",
-        "serve": "Serve the five meta-tools to an agent over MCP.",
+        "serve": "Serve the meta-tools to an agent over MCP.",
         "token": "Make, show and revoke tokens for clients over HTTP.",
         "model": "Install the model that finds tools by meaning.",
     },

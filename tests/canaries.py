@@ -205,7 +205,7 @@ async def gateway_outputs(
 
 
 async def asked(engine: Engine) -> dict[str, Any]:
-    """What an agent is answered by the five meta-tools, the resources and the instructions."""
+    """What an agent is answered by the meta-tools, the resources and the instructions."""
     names = [server.name for server in engine.settings.servers]
     asks: list[tuple[str, dict[str, Any]]] = [
         ("list_mcp_servers", {}),

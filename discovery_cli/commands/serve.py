@@ -1,4 +1,4 @@
-"""`discovery serve`: the five meta-tools for an agent, over MCP."""
+"""`discovery serve`: the meta-tools for an agent, over MCP."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def command(
     view_name: str | None,
     **options: Any,
 ) -> None:
-    """Serve the five meta-tools to an agent over MCP.
+    """Serve the meta-tools to an agent over MCP.
 
     Agents start this command; add it to their configuration as the command `discovery` with the
     argument `serve`. Over HTTP only this machine is served, unless others are allowed; they must

@@ -25,7 +25,7 @@ PROMPT = OWN_PROMPT
 USAGE_GUIDE = """\
 # Using the tools behind this gateway
 
-Five tools give access to the tools of many MCP servers. Work in three steps:
+These tools give access to the tools of many MCP servers. Work in three steps:
 
 1. Find: `search_tools` with operation, object and product in English, without values such as names,
    numbers or quoted text ("create issue, GitHub"). Several requests fit into one call as `queries`.

@@ -231,3 +231,13 @@ def test_a_projects_file_is_found_from_within_its_repository_and_not_from_beyond
 
     assert "asks" in names[0]
     assert "asks" not in names[1]
+
+
+@pytest.mark.requirement("CFG-30")
+def test_an_entry_that_is_left_out_has_no_further_warnings(home: Home) -> None:
+    assert "servers.asks: VS Code asks for 'k'" in home.warnings
+
+    own = "servers:\n  asks: {command: own-asks, replaces: vscode}"
+    home.write("discovery.yaml", CONFIGURATION.replace("servers:", own))
+
+    assert "servers.asks" not in home.warnings

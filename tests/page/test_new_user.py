@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -298,14 +300,15 @@ BROKEN_WORDS = """() => [...document.querySelectorAll('thead th, .word, .tags, .
 def test_short_words_of_a_column_are_whole(home: Home, chromium: Browser, width: int) -> None:
     long = "a-server-with-a-name-that-takes-much-room"
     rule = {"pattern": "*", "tags": ["office", "read-only"], "enabled": True}
-    home.write({long: fault_entry(), "good": fault_entry()}, toolRules=[rule])
+    program = fault_entry()
+    start = ['echo "$0" >&2; exec "$@"', 40 * "a long line ", program["command"]]
+    loud = {"command": "/bin/sh", "args": ["-c", *start, *program["args"]]}
+    home.write({long: loud, "good": fault_entry()}, toolRules=[rule])
     size = {"width": width, "height": 900}
     with gateway(home) as served, served.opened(chromium, viewport=size) as opened:
         page = opened.page
-        opened.go(f"tools/{long}/echo")
-        page.get_by_label("text").fill("x")
-        page.get_by_role("button", name="Call", exact=True).click()
-        expect(page.locator(".outcome")).to_contain_text("The tool answered")
+        command = [sys.executable, "-m", "discovery_cli", "execute", f"{long}:echo", "text=x"]
+        subprocess.run(command, env=home.environ, check=True, capture_output=True)
         for area in ("tools", "logs", "servers", "metrics"):
             opened.go(area)
             expect(page.get_by_role("link", name=long).first).to_be_attached()

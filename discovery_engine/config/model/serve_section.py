@@ -125,7 +125,7 @@ class ServeSection(Section):
     )
     mode: Annotated[ServeMode, choice] = Field(
         default=_DEFAULTS.mode,
-        description="What a client is shown: the five meta-tools (`meta`), the tools of the "
+        description="What a client is shown: the meta-tools (`meta`), the tools of the "
         "servers themselves (`direct`), or one search, and the tools that it found (`dynamic`).",
         examples=["direct"],
     )

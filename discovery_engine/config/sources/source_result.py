@@ -49,11 +49,20 @@ class SourceResult(Struct, frozen=True):
         )
 
     def without(self, names: frozenset[ServerName]) -> SourceResult:
-        """The same without some servers and the rules for them."""
-        gone = {(literal_pattern(name),) for name in names}
+        """The same without some servers, the rules for them and the warnings about them."""
+        patterns = {(literal_pattern(name),) for name in names}
+        places = [(one.origin.file, f".{one.name}") for one in self.servers if one.name in names]
         servers = tuple(one for one in self.servers if one.name not in names)
-        rules = tuple(rule for rule in self.tool_rules if rule.servers not in gone)
-        return replace(self, servers=servers, tool_rules=rules)
+        rules = tuple(rule for rule in self.tool_rules if rule.servers not in patterns)
+        warnings = tuple(
+            one
+            for one in self.warnings
+            if not any(
+                one.origin.file == file and f".{one.subject}".endswith(entry)
+                for file, entry in places
+            )
+        )
+        return replace(self, servers=servers, tool_rules=rules, warnings=warnings)
 
 
 class ClientFile(Struct, frozen=True):
