@@ -12,17 +12,16 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.definitions import READ_RESULT
-from discovery_engine.engine import Engine
+from discovery_engine import Engine
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
 from tests.engines import Folder, good
 from tests.factories import make_definition
+from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.told import Told
-from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, PROBE, Wire, request, served
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, Wire, request, served
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +51,7 @@ class Session(Wire):
     era = "legacy"
     number = 100
 
-    async def asked(self, method: str, **params: Any) -> JSONObject:
+    async def asked(self, method: str, **params: Any) -> dict[str, Any]:
         """The answer; notifications before it are kept."""
         self.number += 1
         envelope = {"_meta": dict(MODERN)} if self.era == "modern" else {}
@@ -66,10 +65,10 @@ class Session(Wire):
         listed = (await self.asked("tools/list"))["result"]["tools"]
         return [tool["name"] for tool in listed if tool["name"] != "read_result"]
 
-    async def called(self, name: str, **arguments: Any) -> JSONObject:
+    async def called(self, name: str, **arguments: Any) -> dict[str, Any]:
         return await self.asked("tools/call", name=name, arguments=arguments)
 
-    async def found(self, query: str, **arguments: Any) -> JSONObject:
+    async def found(self, query: str, **arguments: Any) -> dict[str, Any]:
         """The fields of a search's answer."""
         result = (await self.called("search_tools", query=query, **arguments))["result"]
         return {"text": result["content"][0]["text"], **result["_meta"]["discovery/answer"]}
@@ -88,7 +87,7 @@ async def client_of(gateway: Gateway, era: str = "legacy") -> AsyncIterator[Sess
 
 @asynccontextmanager
 async def opened(
-    folder: Folder, tools: dict[str, list[JSONObject]], **sections: Any
+    folder: Folder, tools: dict[str, list[dict[str, Any]]], **sections: Any
 ) -> AsyncIterator[Engine]:
     """An engine whose servers list these tools."""
     servers = []
@@ -104,10 +103,10 @@ async def opened(
 @asynccontextmanager
 async def direct(
     folder: Folder,
-    tools: dict[str, list[JSONObject]],
+    tools: dict[str, list[dict[str, Any]]],
     era: str = "legacy",
     *,
-    sections: JSONObject | None = None,
+    sections: dict[str, Any] | None = None,
     **server: Any,
 ) -> AsyncIterator[Session]:
     settings = {"mode": "direct", **server}
@@ -118,25 +117,27 @@ async def direct(
         yield client
 
 
-def numbered(count: int, prefix: str = "tool") -> list[JSONObject]:
+def numbered(count: int, prefix: str = "tool") -> list[dict[str, Any]]:
     return [make_definition(f"{prefix}_{n:03}", f"Do the thing number {n}.") for n in range(count)]
 
 
 @ERAS
-@pytest.mark.requirement("MOD-1", "MOD-2")
+@pytest.mark.requirement("MOD-1")
 async def test_definition_is_the_upstreams_under_its_name_towards_clients(
     folder: Folder, era: str
 ) -> None:
     async with direct(folder, {"hub": [ISSUES]}, era) as client:
         listed = (await client.asked("tools/list"))["result"]
 
-    assert listed["tools"] == [{**ISSUES, "name": "hub__create_issue"}, READ_RESULT.definition]
+    tool, read_result = listed["tools"]
+    assert tool == {**ISSUES, "name": "hub__create_issue"}
+    assert read_result["name"] == "read_result"
     hints = {key: listed.get(key) for key in ("ttlMs", "cacheScope")}
     modern = {"ttlMs": 60_000, "cacheScope": "private"}
     assert hints == (modern if era == "modern" else {"ttlMs": None, "cacheScope": None})
 
 
-@pytest.mark.requirement("MOD-2")
+@pytest.mark.requirement("MOD-1")
 async def test_overrides_pinned_arguments_and_clean_text_are_in_the_definition(
     folder: Folder,
 ) -> None:
@@ -163,7 +164,7 @@ async def test_overrides_pinned_arguments_and_clean_text_are_in_the_definition(
     assert by_name["hub__blank"]["description"] == "In full."
 
 
-@pytest.mark.requirement("MOD-9")
+@pytest.mark.requirement("MOD-11")
 @pytest.mark.parametrize(
     ("mode", "era"), [("direct", "legacy"), ("direct", "modern"), ("dynamic", "legacy")]
 )
@@ -180,67 +181,48 @@ async def test_client_reads_on_in_a_result_that_was_cut(
             handle = cut["_meta"]["discovery/answer"]["handle"]
             rest = (await client.called("read_result", handle=handle, search="word1999"))["result"]
 
-    assert READ_RESULT.definition in listed
+    assert "read_result" in {tool["name"] for tool in listed}
     assert "word1999" not in cut["content"][0]["text"]
     assert "word1999" in rest["content"][0]["text"]
 
 
-@ERAS
 @pytest.mark.requirement("MOD-3")
-async def test_call_by_name_returns_the_whole_result(folder: Folder, era: str) -> None:
-    folder.write(good("f"), server={"mode": "direct"})
+async def test_a_call_by_name_passes_whole_and_any_other_name_is_an_error(folder: Folder) -> None:
+    rules = [{"pattern": "pid", "enabled": False}]
+    folder.write(good("f"), server={"mode": "direct"}, toolRules=rules)
     async with folder.open() as engine:
         await engine.refresh()
-        async with client_of(Gateway(engine), era) as client:
+        async with client_of(Gateway(engine)) as client:
             answer = (await client.called("f__echo", text="hi"))["result"]
             expected = await engine.execute("f", "echo", {"text": "hi"})
+            names = ("search_tools", "execute_tool", "f__pid", "f:echo", "echo")
+            errors = [(await client.called(name))["error"] for name in names]
 
-    assert {**expected, **answer}["content"] == expected["content"]
+    assert answer["content"] == expected["content"]
     assert answer.get("structuredContent") == expected.get("structuredContent")
-
-
-@pytest.mark.requirement("MOD-3")
-async def test_meta_tools_and_unknown_names_cannot_be_called_in_direct_mode(
-    folder: Folder,
-) -> None:
-    rules = {"toolRules": [{"pattern": "secret", "enabled": False}]}
-    tools = {"hub": [ISSUES, make_definition("secret")]}
-    async with direct(folder, tools, sections=rules) as client:
-        names = ("search_tools", "execute_tool", "hub__secret", "hub:create_issue", "create_issue")
-        answers = [await client.called(name) for name in names]
-
-    assert [answer["error"]["code"] for answer in answers] == [-32602] * 5
-    assert "tools/list" in answers[0]["error"]["message"]
+    assert {error["code"] for error in errors} == {-32602}
+    assert "tools/list" in errors[0]["message"]
 
 
 @pytest.mark.requirement("MOD-4")
-@pytest.mark.parametrize(
-    ("expose", "expected"),
-    [
-        pytest.param(["hub:*"], ["hub__a", "hub__b"], id="server"),
-        pytest.param(["!b"], ["hub__a", "time__a"], id="negation"),
-        pytest.param(["*", "!hub:*"], ["time__a", "time__b"], id="all but a server"),
-        pytest.param(["/^A$/i"], ["hub__a", "time__a"], id="regex"),
-        pytest.param(["hidden", "b"], ["hub__b", "time__b"], id="a disabled one"),
-        pytest.param(["nothing"], [], id="nothing"),
-    ],
-)
-async def test_expose_patterns_filter_what_is_visible(
-    folder: Folder, expose: list[str], expected: list[str]
+@rows("mode", ["direct", "dynamic"])
+async def test_what_is_not_exposed_is_neither_listed_found_nor_called(
+    tmp_path: Path, mode: str
 ) -> None:
-    tools = {
-        "hub": [make_definition(name) for name in ("a", "b", "hidden")],
-        "time": [make_definition(name) for name in ("a", "b")],
-    }
-    rules = {"toolRules": [{"pattern": "hidden", "enabled": False}]}
-    async with direct(folder, tools, sections=rules, expose=expose) as client:
-        listed = await client.tools()
-        hidden = await client.called("hub__hidden")
-        others = [await client.called(f"{s}__{t}") for s in ("hub", "time") for t in "ab"]
+    server = {"mode": mode, "expose": ["zoo:*", "!feed_*"]}
+    rules = [{"pattern": "wash_dog", "enabled": False}]  # stays hidden
+    tools = {"zoo": ANIMALS, "other": ANIMALS}
+    async with (
+        opened(Folder(tmp_path), tools, server=server, toolRules=rules) as engine,
+        client_of(Gateway(engine)) as client,
+    ):
+        if mode == "dynamic":
+            await client.found("feed the cat, wash the dog and count the birds")
+        shown = await client.tools()
+        calls = [await client.called(f"{name}__feed_cat") for name in tools]
 
-    assert listed == expected
-    assert "error" in hidden
-    assert sum("result" in answer for answer in others) == len(expected)
+    assert [name for name in shown if name != "search_tools"] == ["zoo__count_birds"]
+    assert all("error" in answer for answer in calls)
 
 
 @pytest.mark.requirement("MOD-5")
@@ -248,10 +230,14 @@ async def test_list_is_limited_and_each_server_gets_its_turn(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     tools = {"big": numbered(30), "small": numbered(2), "tiny": numbered(1)}
-    async with direct(folder, tools, poolLimit=6, pins=["big:tool_029"]) as client:
-        listed = await client.tools()
-        await client.tools()
-        unlisted = await client.called("big__tool_020")
+    settings = {"mode": "direct", "poolLimit": 6, "pins": ["big:tool_029"]}
+    async with opened(folder, tools, server=settings) as engine:
+        async with served(Gateway(engine)) as wire:
+            instructions = (await wire.ask(INITIALIZE))["result"]["instructions"]
+        async with client_of(Gateway(engine)) as client:
+            listed = await client.tools()
+            await client.tools()
+            unlisted = await client.called("big__tool_020")
 
     assert listed == [
         *("big__tool_000", "big__tool_001", "big__tool_029"),
@@ -259,15 +245,16 @@ async def test_list_is_limited_and_each_server_gets_its_turn(
     ]
     assert "result" in unlisted
     assert caplog.text.count("27 tools are not listed") == 1
+    assert "They are in your list of tools" in instructions
+    assert "Your list has 6 of them" in instructions
 
 
-@ERAS
-@pytest.mark.requirement("MOD-6")
-async def test_long_list_is_read_page_by_page(folder: Folder, era: str) -> None:
+@pytest.mark.requirement("MOD-5")
+async def test_long_list_is_read_page_by_page(folder: Folder) -> None:
     tools = [make_definition(f"t{n:02}", "word " * 6_000) for n in range(40)]
-    async with direct(folder, {"hub": tools}, era, poolLimit=100) as client:
+    async with direct(folder, {"hub": tools}, poolLimit=100) as client:
         names: list[str] = []
-        cursor: JSONObject = {}
+        cursor: dict[str, Any] = {}
         pages = 0
         while pages == 0 or cursor:
             result = (await client.asked("tools/list", **cursor))["result"]
@@ -281,23 +268,7 @@ async def test_long_list_is_read_page_by_page(folder: Folder, era: str) -> None:
     assert refused["error"]["code"] == -32602
 
 
-@pytest.mark.requirement("MOD-6")
-async def test_a_cursor_of_no_list_is_refused_in_every_mode(folder: Folder) -> None:
-    outcomes = {}
-    for mode in ("meta", "direct", "dynamic"):
-        tools = {mode: numbered(3)}
-        async with opened(folder, tools, server={"mode": mode}) as engine:
-            for era in ("legacy", "modern"):
-                async with client_of(Gateway(engine), era) as client:
-                    for cursor in ("invented", "", "execute_tool0"):
-                        refused = await client.asked("tools/list", cursor=cursor)
-                        code = refused.get("error", {}).get("code")
-                        outcomes[mode, era, cursor] = code
-
-    assert {at: code for at, code in outcomes.items() if code != -32602} == {}
-
-
-@pytest.mark.requirement("MOD-7")
+@pytest.mark.requirement("MOD-5")
 async def test_first_list_waits_for_servers_that_were_never_listed(folder: Folder) -> None:
     (folder.path / "hub").mkdir()
     folder.write(Told.beside(folder.path / "hub", ISSUES).server("hub"), server={"mode": "direct"})
@@ -338,7 +309,7 @@ async def test_client_is_notified_when_the_tools_of_a_server_change(
 
 @asynccontextmanager
 async def dynamic(
-    folder: Folder, tools: dict[str, list[JSONObject]], **server: Any
+    folder: Folder, tools: dict[str, list[dict[str, Any]]], **server: Any
 ) -> AsyncIterator[tuple[Engine, Gateway]]:
     async with opened(folder, tools, server={"mode": "dynamic", **server}) as engine:
         yield engine, Gateway(engine)
@@ -351,14 +322,14 @@ ANIMALS = [
 ]
 
 
-@pytest.mark.requirement("MOD-30", "MOD-33")
+@pytest.mark.requirement("MOD-30")
 async def test_search_adds_tools_to_the_list_and_says_so(folder: Folder) -> None:
     async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), client_of(gateway) as client:
         before = await client.tools()
         found = await client.found("feed a cat with fish")
         after = await client.tools()
         notified = list(client.notified)
-        await client.found("feed a cat with fish")
+        await client.called("retrieve_tools", query="feed a cat with fish")
         result = (await client.called("zoo__feed_cat"))["result"]
 
     assert before == ["search_tools"]
@@ -372,40 +343,7 @@ async def test_search_adds_tools_to_the_list_and_says_so(folder: Folder) -> None
     assert result["content"][0]["text"] == "feed_cat"
 
 
-@pytest.mark.requirement("MOD-31", "MOD-33")
-async def test_lightest_tool_leaves_the_list(folder: Folder) -> None:
-    async with (
-        dynamic(folder, {"zoo": ANIMALS}, poolLimit=2) as (_, gateway),
-        client_of(gateway) as client,
-    ):
-        for query in ("feed a cat with fish", "wash a dog with soap"):
-            await client.found(query)
-        found = await client.found("count the birds in a tree")
-        listed = await client.tools()
-
-    assert len(listed) == 3
-    assert listed[-1] == "zoo__count_birds"
-    assert len(found["evicted"]) == 1
-    assert f"removed: {found['evicted'][0]}; 2 of at most 2" in found["text"]
-
-
-@pytest.mark.requirement("MOD-31")
-async def test_one_search_that_finds_more_than_the_limit_adds_the_best(folder: Folder) -> None:
-    alike = [make_definition(f"feed_{n}", f"Feed the animal number {n}.") for n in "abcdef"]
-    async with (
-        dynamic(folder, {"zoo": alike}, poolLimit=3) as (_, gateway),
-        client_of(gateway) as client,
-    ):
-        found = await client.found("feed the animal")
-        listed = await client.tools()
-
-    assert len(found["results"]) > 3
-    assert len(listed) == 4
-    assert found["leftOut"] == len(found["results"]) - 3
-    assert "no room for" in found["text"]
-
-
-@pytest.mark.requirement("MOD-34")
+@pytest.mark.requirement("MOD-30", "MOD-31")
 async def test_pinned_tools_are_always_listed_and_never_evicted(folder: Folder) -> None:
     async with (
         dynamic(folder, {"zoo": ANIMALS}, poolLimit=2, pins=["wash_*"]) as (_, gateway),
@@ -422,7 +360,7 @@ async def test_pinned_tools_are_always_listed_and_never_evicted(folder: Folder) 
     assert (found["evicted"], found["poolSize"]) == (["zoo__feed_cat"], 2)
 
 
-@pytest.mark.requirement("MOD-35")
+@pytest.mark.requirement("MOD-30")
 async def test_tool_that_is_withheld_or_gone_leaves_the_pool(folder: Folder) -> None:
     async with (
         dynamic(folder, {"zoo": ANIMALS}) as (engine, gateway),
@@ -447,87 +385,15 @@ async def test_each_client_has_a_pool_of_its_own(folder: Folder) -> None:
         other = await stack.enter_async_context(client_of(gateway))
         await one.found("feed a cat with fish")
 
+        modern = await stack.enter_async_context(client_of(gateway, "modern"))
+        before = await modern.tools()
+        await modern.found("feed a cat with fish")
+
         assert await one.tools() == ["search_tools", "zoo__feed_cat"]
         assert await other.tools() == ["search_tools"]
         assert other.notified == []
-
-
-@pytest.mark.requirement("MOD-37")
-async def test_client_of_the_modern_era_has_the_meta_tools_in_dynamic_mode(
-    folder: Folder,
-) -> None:
-    async with (
-        dynamic(folder, {"zoo": ANIMALS}) as (_, gateway),
-        client_of(gateway, "modern") as client,
-    ):
-        before = await client.tools()
-        found = await client.found("feed a cat with fish")
-        after = await client.tools()
-
-    assert before == after
-    assert len(before) == 5
-    assert "registered" not in found
-
-
-@pytest.mark.requirement("MOD-38")
-async def test_search_is_also_called_retrieve_tools(folder: Folder) -> None:
-    async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), client_of(gateway) as client:
-        await client.called("retrieve_tools", query="feed a cat with fish")
-
-        assert await client.tools() == ["search_tools", "zoo__feed_cat"]
-
-
-@pytest.mark.requirement("MOD-4")
-async def test_search_finds_exposed_tools_only(folder: Folder) -> None:
-    async with (
-        dynamic(folder, {"zoo": ANIMALS}, expose=["!feed_*"]) as (_, gateway),
-        client_of(gateway) as client,
-    ):
-        found = await client.found("feed a cat with fish")
-        call = await client.called("zoo__feed_cat")
-
-    assert "feed_cat" not in found["text"]
-    assert "error" in call
-
-
-@pytest.mark.requirement("MOD-33")
-async def test_several_queries_fill_the_pool_in_turn(folder: Folder) -> None:
-    async with (
-        dynamic(folder, {"zoo": ANIMALS}, poolLimit=2) as (_, gateway),
-        client_of(gateway) as client,
-    ):
-        answer = await client.called(
-            "search_tools", queries=["feed a cat with fish", "wash a dog with soap"]
-        )
-        listed = await client.tools()
-
-    assert listed == ["search_tools", "zoo__feed_cat", "zoo__wash_dog"]
-    assert "zoo__wash_dog" in answer["result"]["content"][0]["text"]
-
-
-@pytest.mark.requirement("MOD-8")
-@pytest.mark.parametrize(
-    ("mode", "era", "expected"),
-    [
-        pytest.param("direct", "legacy", "They are in your list of tools", id="direct"),
-        pytest.param("direct", "modern", "They are in your list of tools", id="direct, modern"),
-        pytest.param("dynamic", "legacy", "it adds the tools", id="dynamic"),
-        pytest.param("dynamic", "modern", "then execute_tool", id="dynamic, modern"),
-    ],
-)
-async def test_instructions_say_how_tools_are_found(
-    folder: Folder, mode: str, era: str, expected: str
-) -> None:
-    sections = {"server": {"mode": mode, "poolLimit": 2}}
-    async with (
-        opened(folder, {"zoo": ANIMALS}, **sections) as engine,
-        served(Gateway(engine)) as wire,
-    ):
-        opening = PROBE if era == "modern" else INITIALIZE
-        answer = (await wire.ask(opening))["result"]
-
-    assert expected in answer["instructions"]
-    assert ("Your list has 2 of them" in answer["instructions"]) == (mode == "direct")
+        assert await modern.tools() == before
+        assert "execute_tool" in before
 
 
 @pytest.mark.requirement("MOD-39")
@@ -549,22 +415,22 @@ async def test_owners_program_runs_after_a_change(folder: Folder, tmp_path: Path
 
 
 @pytest.mark.requirement("MOD-39")
-@pytest.mark.parametrize(
+@rows(
     ("command", "seconds", "expected"),
     [
-        pytest.param(["/no/such/program", "s3cret"], 60, "cannot be run", id="missing"),
-        pytest.param(["/bin/sh", "-c", "exit 3 # s3cret"], 60, "exited with status 3", id="fails"),
-        pytest.param(["/bin/sleep", "600"], 0.2, "took more than 0.2 s: ended", id="too slow"),
-        pytest.param(["${NOT_SET_AT_ALL}"], 60, "cannot be run", id="no value"),
+        (["/no/such/program", "s3cret"], 60, "cannot be run"),
+        (["/bin/sh", "-c", "exit 3 # s3cret"], 60, "exited with status 3"),
+        (["/bin/sleep", "600"], 0.2, "took more than 0.2 s: ended"),
     ],
 )
 async def test_failure_of_the_owners_program_is_only_logged(
-    folder: Folder,
+    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     command: list[str],
     seconds: float,
     expected: str,
 ) -> None:
+    folder = Folder(tmp_path)
     folder.write(server={"onListChanged": command})
     async with (
         folder.open() as engine,

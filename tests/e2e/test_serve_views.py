@@ -38,36 +38,7 @@ async def names_of(client: Client) -> list[str]:
 
 
 @ERAS
-@pytest.mark.requirement("MOD-1", "MOD-3")
-async def test_client_on_stdio_calls_the_tools_themselves(home: Home, mode: str) -> None:
-    home.write({"one": fault_entry()}, server={"mode": "direct", "expose": ["echo"]})
-
-    async with home.client(mode) as client:
-        names = await names_of(client)
-        result = await client.call_tool("one__echo", {"text": "hello"})
-
-    assert names == ["one__echo"]
-    assert "hello" in result.content[0].text
-    assert not result.is_error
-
-
-@pytest.mark.requirement("MOD-30", "MOD-33")
-async def test_client_on_stdio_searches_and_then_has_the_tool(home: Home) -> None:
-    home.write({"one": fault_entry()}, server={"mode": "dynamic"})
-
-    async with home.client("legacy") as client:
-        before = await names_of(client)
-        await client.call_tool("search_tools", {"query": "echo"})
-        after = await names_of(client)
-        result = await client.call_tool("one__echo", {"text": "hello"})
-
-    assert before == ["search_tools"]
-    assert "one__echo" in after
-    assert "hello" in result.content[0].text
-
-
-@ERAS
-@pytest.mark.requirement("VIEW-3", "MOD-36", "MOD-37")
+@pytest.mark.requirement("VIEW-3", "MOD-36")
 async def test_each_address_of_http_shows_its_view(home: Home, mode: str) -> None:
     home.write({"one": fault_entry(), "two": fault_entry()}, views=VIEWS)
 

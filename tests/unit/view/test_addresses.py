@@ -197,7 +197,7 @@ def test_an_unknown_server_in_one_word_is_said_to_be() -> None:
 AWKWARD = make_part("a.b", make_entry("get/it", "a.b"))
 
 
-@pytest.mark.requirement("MOD-23")
+@pytest.mark.requirement("MOD-20")
 @rows("server", [None, "a.b"])
 def test_a_tool_is_found_by_its_name_towards_clients(server: str | None) -> None:
     addresses = book(GITHUB, AWKWARD)
@@ -207,7 +207,7 @@ def test_a_tool_is_found_by_its_name_towards_clients(server: str | None) -> None
     assert addresses.tool(server, name).key == AWKWARD.entries[0].key
 
 
-@pytest.mark.requirement("MOD-23")
+@pytest.mark.requirement("MOD-20")
 def test_a_name_towards_clients_that_is_also_another_spelling_is_ambiguous() -> None:
     named_alike = make_part("a_b", make_entry("get_it_77xs5nzk", "a_b"))
     addresses = book(AWKWARD, named_alike)
@@ -219,7 +219,7 @@ def test_a_name_towards_clients_that_is_also_another_spelling_is_ambiguous() -> 
     assert found.key == AWKWARD.entries[0].key
 
 
-@pytest.mark.requirement("MOD-22")
+@pytest.mark.requirement("MOD-20")
 def test_a_client_reaches_each_of_two_tools_that_are_spelt_alike() -> None:
     addresses = book(
         make_part("a", make_entry("b__c", "a")), make_part("a__b", make_entry("c", "a__b"))
