@@ -41,7 +41,7 @@ from discovery_engine.runtime.ingestion.carry_over import carried_over
 from discovery_engine.runtime.ingestion.ingestor import Ingestor
 from discovery_engine.runtime.ingestion.listing_result import ListingResult, parse_listing
 from discovery_engine.runtime.ingestion.rulebook import Rulebook
-from discovery_engine.runtime.ingestion.server_parts import part_from_result
+from discovery_engine.runtime.ingestion.server_parts import part_from_result, without_values
 from discovery_engine.runtime.ingestion.shared_parts import SharedParts, shared_parts
 from discovery_engine.runtime.ingestion.unchanged_part import UnchangedParts
 from discovery_engine.runtime.restore import newly_configured
@@ -419,7 +419,7 @@ class CatalogState:
         self._set_trust(settings, trust)
         self.is_complete = True
         self._written = await self._store.written_book(self._written)
-        parts = await anyio.to_thread.run_sync(carried_over, known, self._ingestor)
+        parts = await anyio.to_thread.run_sync(self._carried_over, known, settings)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
         is_elsewhere = catalog_key_of(known.settings) != catalog_key_of(settings)
@@ -432,6 +432,11 @@ class CatalogState:
         is_same = is_judged and is_stored and not (changed or is_elsewhere)
         await self._store.save_settings(self._known, None if is_same else changed)
         await self._load_usage()
+
+    def _carried_over(self, known: Snapshot, settings: Settings) -> list[ServerPart]:
+        parts = zip(carried_over(known, self._ingestor), settings.servers, strict=True)
+        now = self._clock()
+        return [without_values(part, server, self._secrets, now) for part, server in parts]
 
     def _set_trust(self, settings: Settings, trust: Trust) -> None:
         self.trust_store.trust = trust

@@ -9,7 +9,7 @@ to a file for `discovery health`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, aclosing
 from functools import partial
 from pathlib import Path
@@ -183,19 +183,19 @@ async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> 
 async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
     """After a login, a logout or a new secret in another process, list the servers concerned."""
     stamp, known = logins.stamp(), await logins.servers()
+    await _refresh_parts(engine, _lacks_secret)  # it may be stored since the engine was opened
     while True:
         await anyio.sleep(_LOGIN_PAUSE)
         if (now := logins.stamp()) == stamp:
             continue
         stamp, before, known = now, known, await logins.servers()
-        view = engine.view
-        chosen = [
-            name
-            for name in view.connectable
-            if name in before ^ known or _awaits_secret(view.catalog.part(name))
-        ]
-        if chosen:
-            await engine.refresh(chosen)
+        await _refresh_parts(engine, partial(_is_concerned, before ^ known))
+
+
+async def _refresh_parts(engine: MaintainedEngine, is_due: Callable[[ServerPart], bool]) -> None:
+    view = engine.view
+    if chosen := [name for name in view.connectable if is_due(view.catalog.part(name))]:
+        await engine.refresh(chosen)
 
 
 async def _keep_named(name_servers: Callable[[], Awaitable[bool]]) -> NoReturn:
@@ -204,11 +204,14 @@ async def _keep_named(name_servers: Callable[[], Awaitable[bool]]) -> NoReturn:
         await anyio.sleep(_NAME_EVERY if is_done else _LONGEST_SLEEP)
 
 
-def _awaits_secret(part: ServerPart) -> bool:
-    if (failure := part.failure) is None:
-        return False
-    is_named = any(reference.startswith("secret:") for reference in failure.missing)
-    return is_named or failure.code == NeedsAuthError.code
+def _lacks_secret(part: ServerPart) -> bool:
+    missing = part.failure.missing if part.failure else ()
+    return any(reference.startswith("secret:") for reference in missing)
+
+
+def _is_concerned(changed: Collection[str], part: ServerPart) -> bool:
+    is_refused = part.failure is not None and part.failure.code == NeedsAuthError.code
+    return part.server in changed or is_refused or _lacks_secret(part)
 
 
 async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:

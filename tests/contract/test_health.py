@@ -9,8 +9,9 @@ from typing import Any
 
 import anyio
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.program import cli
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
@@ -147,6 +148,34 @@ async def test_every_command_reports_the_last_lines_of_stderr(folder: Folder, wo
     told = done.stdout + done.stderr
     assert "no user for" in told
     assert SECRET not in told
+
+
+@pytest.mark.requirement("HEA-42")
+async def test_a_server_that_was_never_asked_says_which_value_it_lacks(folder: Folder) -> None:
+    folder.write(fault_server(name="notes", env={"KEY": "${NOTES_KEY}"}))
+    why = "env.KEY: ${NOTES_KEY} is not set"
+
+    def run(*words: str, **environ: str) -> Result:
+        where = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+        return CliRunner(env={"NOTES_KEY": None, **environ}).invoke(cli, [*where, *words])
+
+    def look() -> dict[str, Result]:
+        return {command: run(command) for command in ("health", "list", "doctor")}
+
+    looked = await anyio.to_thread.run_sync(look)
+    async with folder.open(environ={"PATH": ""}) as engine:
+        answer = await call(engine, META_TOOLS["list_mcp_servers"], {}, Caller())
+    given = await anyio.to_thread.run_sync(lambda: run("health", NOTES_KEY="n-1"))
+
+    assert {command: one.exit_code for command, one in looked.items()} == {
+        "health": ExitCode.UNHEALTHY,
+        "list": ExitCode.OK,
+        "doctor": ExitCode.UNHEALTHY,
+    }
+    for one in (*looked.values(), answer):
+        assert why in " ".join(str(getattr(one, "output", one)).split())
+    assert " secrets set" in looked["health"].output
+    assert (given.exit_code, "pending" in given.output) == (ExitCode.OK, True)
 
 
 @pytest.mark.requirement("HEA-4")

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import REMOVED_FOR, Failure, RemovedTool, ServerPart
 from discovery_engine.errors import NeedsConfigError, UnavailableError, UpstreamError
+from discovery_engine.upstream.connection import has_commands, resolved_transport
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.runtime.ingestion.ingestor import Ingestor
     from discovery_engine.runtime.ingestion.listing_result import ListingResult
+    from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.upstream.listing import Listing
 
 
@@ -75,6 +77,20 @@ def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
     """The part of a server whose listing failed: its last known tools stay."""
     began = part.failure.since if part.failure else None
     return replace(part, failure=failure_of(error, now, began=began))
+
+
+def without_values(
+    part: ServerPart, server: ServerSettings, secrets: SecretResolver, now: float
+) -> ServerPart:
+    """The part of a server that was never asked: as failed if its entry lacks values."""
+    is_unasked = part.listed_at is None and part.failure is None and part.verdict.enabled
+    # What a command writes is not known before it is run, which is when the server starts.
+    if is_unasked and server.transport and not has_commands(server):
+        try:
+            resolved_transport(server, secrets)
+        except NeedsConfigError as error:
+            return failed(part, error, now)
+    return part
 
 
 def failure_of(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
