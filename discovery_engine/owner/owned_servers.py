@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,7 +24,7 @@ from discovery_engine.errors import ConfigurationError, ServerNotFoundError
 from discovery_engine.installer.installed_packages import installed_packages, with_packages
 from discovery_engine.installer.run_packages import with_run_packages
 from discovery_engine.owner.engine_protocol import EngineProtocol
-from discovery_engine.owner.missing_values import missing_values, with_values
+from discovery_engine.owner.literal_secrets import StoredLiterals
 from discovery_engine.owner.plan_warnings import with_warnings
 from discovery_engine.owner.plan_writer import PlanWriter
 from discovery_engine.owner.server_export import ExportClient, ServerExport, export_server
@@ -47,6 +48,15 @@ from discovery_engine.owner.server_search import chosen
 from discovery_engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, setup_path
 from discovery_engine.registry.server_records import PackagePin, RegisteredServer, ServerOrigin
 from discovery_engine.runtime.registered_servers import Registrations, registrations
+from discovery_engine.secrets.references import (
+    Reference,
+    is_secret_name,
+    references_in,
+    with_addresses,
+)
+from discovery_engine.secrets.resolver import SecretResolver, has_value
+from discovery_engine.secrets.stored_values import SecretText
+from discovery_engine.upstream.connection import with_fields, written_fields
 from discovery_engine.upstream.state import ServerState
 
 if TYPE_CHECKING:
@@ -55,7 +65,6 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import ServerStore
     from discovery_engine.runtime.trust_store import TrustStore
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
-    from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
@@ -283,7 +292,7 @@ class OwnedServers:
             )
         if server.is_sourced:
             changed = parsed_entry(server.name, entry)
-            return await self._warned(partial(plan_copy, settings, "update", server, changed))
+            return await self._warned(partial(plan_copy, settings, server, self._secrets, changed))
         known = await self._registrations()
         if not (record := _record(server, known)):
             raise refusal("the registry", f"{name!r} was removed in the meantime")
@@ -322,7 +331,7 @@ class OwnedServers:
         server = self._host.view.server_settings(name)
         if self._host.view.server(server.name).state is ServerState.UNTRUSTED:
             return {}
-        return await anyio.to_thread.run_sync(missing_values, server, self._secrets)
+        return await anyio.to_thread.run_sync(_missing_values, server, self._secrets)
 
     async def plan_values(self, name: str, values: Mapping[str, str]) -> ServerPlan:
         """Values for what is `missing`: stored as secrets, to which the entry then refers.
@@ -334,7 +343,7 @@ class OwnedServers:
         missing, server = await self.missing(name), self._host.view.server_settings(name)
         if unknown := [address for address in values if address not in missing]:
             raise refusal(server.name, f"no value is missing for {', '.join(unknown)}")
-        given = with_values(server, values)
+        given = _with_values(server, values)
         before, after = serialize_server(server), serialize_server(given.server)
         changes = {key: value for key, value in after.items() if value != before.get(key)}
         place: Target = "registry" if server.is_registered else "file"
@@ -379,7 +388,7 @@ class OwnedServers:
         """
         settings = await self._settings()
         server = self._host.view.server_settings(name)
-        plan = partial(plan_switch, settings, server, is_wanted=is_wanted, to=to)
+        plan = partial(plan_switch, settings, server, self._secrets, is_wanted=is_wanted, to=to)
         return await anyio.to_thread.run_sync(plan)
 
     async def enable(self, name: str, *, to: Target | None = None) -> ServerPlan:
@@ -494,3 +503,49 @@ def _require_unregistered(name: str, known: Registrations, hint: str) -> None:
 def _same_name(name: str, names: Iterable[str]) -> str:
     """The one of some names that is this one; names are compared without case."""
     return next((one for one in names if one.casefold() == name.casefold()), "")
+
+
+def _missing_values(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
+    """The variables and secrets without a value, as `Reference.address` writes them.
+
+    Each has the first place in the entry that refers to it, for instance `env.TOKEN`.
+    """
+    base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
+    missing: dict[str, str] = {}
+    for place, text in written_fields(server.transport).items():
+        for one in references_in(text):
+            if _can_be_given(one, server) and not has_value(
+                one.address, secrets, base_dir=base_dir, server=server.secret_owner
+            ):
+                missing.setdefault(one.address, place)
+    return missing
+
+
+def _with_values(server: ServerSettings, values: Mapping[str, str]) -> StoredLiterals:
+    """The entry that refers to stored secrets for these values, which are by their addresses.
+
+    A variable becomes a secret, too: what reads it cannot be set from here.
+    """
+    if server.transport is None:
+        return StoredLiterals(server)
+    names = {address: _secret_name(server, address) for address in values}
+    addresses = {address: f"secret:{name}" for address, name in names.items()}
+    fields = {
+        place: with_addresses(text, addresses)
+        for place, text in written_fields(server.transport).items()
+    }
+    stored = {names[address]: SecretText(value) for address, value in values.items()}
+    return StoredLiterals(replace(server, transport=with_fields(server.transport, fields)), stored)
+
+
+def _can_be_given(reference: Reference, server: ServerSettings) -> bool:
+    is_plain = reference.kind == "variable" and reference.default is None
+    is_own_secret = reference.kind == "secret" and reference.owner in ("", server.secret_owner)
+    return is_plain or is_own_secret
+
+
+def _secret_name(server: ServerSettings, address: str) -> str:
+    if address.startswith("secret:"):
+        return address.removeprefix("secret:")
+    name = f"{server.secret_owner}/{address}"
+    return name if is_secret_name(name) else address

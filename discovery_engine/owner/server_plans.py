@@ -36,6 +36,7 @@ from discovery_engine.upstream.connection import has_commands
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.editing.edit import Edit
+    from discovery_engine.secrets.resolver import SecretResolver
 
 Target: TypeAlias = Literal["file", "registry"]
 Verb: TypeAlias = Literal["add", "update", "remove", "enable", "disable"]
@@ -108,27 +109,40 @@ def plan_update_in_file(
 
 
 def plan_copy(
-    settings: Settings, verb: Verb, server: ServerSettings, changed: ServerSettings
+    settings: Settings, server: ServerSettings, secrets: SecretResolver, changed: ServerSettings
 ) -> ServerPlan:
     """A server of another client's file as one of the file in use, with another entry.
+
+    A secret of the client's takes no name that another stored one has in `secrets`.
 
     Raises:
         ConfigurationError: If the entry has a secret that cannot be stored, or the file does not
             load.
     """
-    taken = own_copy(settings, server, changed=changed)
+    taken = own_copy(settings, server, secrets, changed=changed)
     if isinstance(taken, SkippedServer):
         raise refusal(server.origin, f"{server.name!r} cannot be copied: {taken.reason}", _KEPT)
-    edit = editing.add_servers(Path(_file(settings)), [taken.server], taken.rules)
-    as_it_is = own_copy(settings, server)
+    as_it_is = own_copy(settings, server, secrets)
     before = as_it_is.server if isinstance(as_it_is, ImportCandidate) else None
+    return _plan_of_copy(settings, "update", server, before, taken)
+
+
+def _plan_of_copy(
+    settings: Settings,
+    verb: Verb,
+    original: ServerSettings,
+    before: ServerSettings | None,
+    taken: ImportCandidate,
+) -> ServerPlan:
+    """`before` is the entry of a copy that changes nothing."""
+    edit = editing.add_servers(Path(_file(settings)), [taken.server], taken.rules)
     return ServerPlan(
         verb,
-        server.name,
+        original.name,
         "file",
         edit.diff(),
         taken.server,
-        original=server,
+        original=original,
         changes=_changes(before, taken.server),
         secrets=taken.secrets,
         edit=edit,
@@ -297,11 +311,14 @@ def plan_removal_of_duplicate(name: str, known: Registrations) -> ServerPlan | N
 def plan_switch(
     settings: Settings,
     server: ServerSettings,
+    secrets: SecretResolver,
     *,
     is_wanted: bool,
     to: Target | None = None,
 ) -> ServerPlan:
     """A server switched on or off: in the file if it stands there, else in the registry.
+
+    One of another client's file is copied for that, with `secrets` as in `plan_copy`.
 
     Raises:
         ConfigurationError: If the file disables it, and the registry is to enable it; or the
@@ -310,14 +327,15 @@ def plan_switch(
     verb: Verb = "enable" if is_wanted else "disable"
     key = switched_as(server, settings.path)
     is_own = server.source == OWN_SOURCE
-    may_be_copied = _may_be_copied(settings, server)
-    if to == "file" and not (is_own or may_be_copied):
+    copy = _unseen_copy(settings, server, secrets)
+    if to == "file" and not (is_own or copy):
         raise refusal(server.name, f"it stands in no file of yours, but in {server.source}")
     in_file = is_own and to != "registry"
-    if to != "registry" and settings.path and may_be_copied:
+    if to != "registry" and settings.path and copy:
         if server.enabled is is_wanted:
             return ServerPlan(verb, server.name, "file")
-        return plan_copy(settings, verb, server, replace(server, enabled=is_wanted))
+        switched = replace(copy, server=replace(copy.server, enabled=is_wanted))
+        return _plan_of_copy(settings, verb, server, copy.server, switched)
     if server.enabled is is_wanted and not (is_wanted and server.switch == "off"):
         return ServerPlan(verb, server.name, "file" if in_file else "registry")
     if server.switch == "off" and is_wanted:
@@ -332,11 +350,14 @@ def plan_switch(
     return _switched(verb, server, {key: is_wanted})
 
 
-def _may_be_copied(settings: Settings, server: ServerSettings) -> bool:
-    """Whether it can be copied, and unseen: what runs of a copy is approved by that."""
+def _unseen_copy(
+    settings: Settings, server: ServerSettings, secrets: SecretResolver
+) -> ImportCandidate | None:
+    """A copy, if it may be made without being looked at: what runs of it is approved by that."""
     if not server.is_sourced or server.is_untrusted_origin:
-        return False
-    return isinstance(own_copy(settings, server), ImportCandidate)
+        return None
+    copy = own_copy(settings, server, secrets)
+    return copy if isinstance(copy, ImportCandidate) else None
 
 
 def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:

@@ -130,6 +130,21 @@ def test_a_server_in_force_is_copied_with_its_secrets_and_takes_its_place(
     assert own == {"argued", "git", "web"}
 
 
+@pytest.mark.requirement("OWN-24")
+@pytest.mark.parametrize("command", ["disable git", "import --from custom:mcp.json --yes"])
+def test_a_copy_leaves_a_secret_that_the_owner_stored(discovery: Discovery, command: str) -> None:
+    source = {"type": "custom", "path": "mcp.json"}
+    (discovery.home / "discovery.yaml").write_text(f"sources: [{json.dumps(source)}]\n", "utf-8")
+    discovery("secrets", "set", "git/GIT_TOKEN", stdin="s3cr3t-of-mine")
+
+    done = discovery(*command.split())
+
+    assert done.code == 0, done.err
+    assert stored(discovery)["git/GIT_TOKEN"] == "s3cr3t-of-mine"
+    assert stored(discovery)["git/GIT_TOKEN-2"] == TOKEN
+    assert entries(discovery)["git"]["env"]["GIT_TOKEN"] == "${secret:git/GIT_TOKEN-2}"
+
+
 def files(discovery: Discovery) -> tuple[str, dict[str, str | None]]:
     return (discovery.home / "discovery.yaml").read_text("utf-8"), stored(discovery)
 

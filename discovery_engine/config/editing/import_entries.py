@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,12 +26,15 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
+    Reference,
+    UnsetReference,
     is_secret_name,
     is_variable,
     references,
     references_in,
     split,
 )
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.secrets.stored_values import SecretText, refusal_of
 from discovery_engine.secrets.values import is_secret
 
@@ -71,14 +75,14 @@ class SkippedServer(Struct, frozen=True):
 
 
 def import_entry(
-    server: ServerSettings, *, is_stored: bool = False
+    server: ServerSettings, *, is_stored: bool = False, secrets: SecretResolver | None = None
 ) -> ImportCandidate | SkippedServer:
     """The server with references in place of its secrets.
 
     With `is_stored` they refer to secrets that are to be stored, where such a value can be; also in
-    arguments and addresses.
+    arguments and addresses. A name that has another value in `secrets` already is not taken.
     """
-    found = _References(server.name, is_stored=is_stored)
+    found = _References(server.name, is_stored=is_stored, known=secrets)
     taken: StdioTransport | RemoteTransport | SkippedServer
     match server.transport:
         case StdioTransport() as stdio:
@@ -98,6 +102,7 @@ def import_entry(
 def own_copy(
     settings: Settings,
     server: ServerSettings,
+    secrets: SecretResolver,
     *,
     changed: ServerSettings | None = None,
     is_stored: bool = True,
@@ -107,11 +112,13 @@ def own_copy(
     Args:
         settings: Those in force.
         server: One of them, from another client's file.
+        secrets: As for `import_entry`.
         changed: As the entry is to be; None for what the client's file has.
         is_stored: As for `import_entry`.
     """
     entry = replace(changed or server, name=server.name, replaces=server.source)
-    taken = import_entry(_without_default_sandbox(entry, server), is_stored=is_stored)
+    entry = _without_default_sandbox(entry, server)
+    taken = import_entry(entry, is_stored=is_stored, secrets=secrets)
     if isinstance(taken, SkippedServer):
         return taken
     if is_stored and taken.variables:  # it would wait for these, and has its secrets now
@@ -136,11 +143,12 @@ def _without_default_sandbox(entry: ServerSettings, server: ServerSettings) -> S
 class _References:
     """The references that take the places of an entry's secrets, and what they stand for."""
 
-    def __init__(self, server: str, *, is_stored: bool) -> None:
+    def __init__(self, server: str, *, is_stored: bool, known: SecretResolver | None) -> None:
         self.variables: list[str] = []
         self.secrets: dict[str, SecretText] = {}
         self._server = server
         self._is_stored = is_stored
+        self._known = known
 
     def without_secret(self, name: str, value: str, variable: str) -> str:
         """The value, or a reference if it is a literal that looks like a secret."""
@@ -186,10 +194,17 @@ class _References:
     def _free(self, name: str, value: str) -> str:
         """The name itself, or one like it if it is that of another value."""
         number, free = 1, name
-        while self.secrets.get(free, value) != value:
+        while self._value(free, value) != value:
             number += 1
             free = f"{name}-{number}"
         return free
+
+    def _value(self, name: str, value: str) -> str:
+        """The value that has a name, here or in the store; else this one."""
+        if name not in self.secrets and self._known:
+            with suppress(UnsetReference):
+                return self._known.value(Reference("secret", name), base_dir=None)
+        return self.secrets.get(name, value)
 
 
 def _stdio(

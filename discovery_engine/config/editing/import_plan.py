@@ -84,7 +84,8 @@ def plan_import(
         found: What the files of clients have.
         settings: Those in force.
         only: The wanted servers; all if there are none.
-        secrets: What gives the values with which entries are compared.
+        secrets: What gives the values with which entries are compared, and has the names that new
+            secrets do not take.
         stores: Whose secrets are to be stored, see `import_entry`: those of servers in force have
             to be, for these to go on as they are.
     """
@@ -92,7 +93,7 @@ def plan_import(
     known = KnownServers(settings.servers, secrets)
     known.claim([server for _, imported in found for server in imported.servers])
     for client, imported in found:
-        _add_client(plan, client, imported, known, only, settings=settings, stores=stores)
+        _add_client(plan, client, imported, known, only, settings, secrets, stores=stores)
     return plan
 
 
@@ -102,8 +103,9 @@ def _add_client(
     imported: SourceResult,
     known: KnownServers,
     only: Sequence[str],
-    *,
     settings: Settings,
+    secrets: SecretResolver,
+    *,
     stores: Stores,
 ) -> None:
     names: dict[ServerName, ServerName] = {}
@@ -113,7 +115,7 @@ def _add_client(
             continue
         live = known.live(client, server)
         if live and live.name not in plan.names:
-            plan.add(own_copy(settings, live, is_stored=stores != "none"), live.name)
+            plan.add(own_copy(settings, live, secrets, is_stored=stores != "none"), live.name)
             continue
         if (same := known.same_as(server)) is not None:
             reason = f"it is there already, as {same!r}"
@@ -122,7 +124,8 @@ def _add_client(
             continue
         name = unique_name(server.name, client, known.names)
         renamed = replace(server, name=name, source=client)  # secrets are kept for that name
-        if plan.add(import_entry(renamed, is_stored=stores == "all"), server.name):
+        candidate = import_entry(renamed, is_stored=stores == "all", secrets=secrets)
+        if plan.add(candidate, server.name):
             known.add(server, name)
             names[server.name] = name
     others = frozenset(server.name for server in imported.servers) - names.keys()
