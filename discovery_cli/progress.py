@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from discovery_cli.screen import Screen
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
 
 _SECOND = 1.0  # seconds
 _SLOW = 5.0  # seconds; an ordinary server starts in two
+_EMBEDDING = 3600.0  # seconds for the vectors of new tools; what is made by then is kept
 _DRAIN = 1.0  # seconds for events that were published but not shown yet
 
 
@@ -103,6 +105,27 @@ def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status("") as status:
         yield status.update
+
+
+async def embedded(engine: Engine, output: Output, *, said_after: float = _SLOW) -> Notice | None:
+    """Wait for the vectors of all tools; returns why some are missing.
+
+    After `said_after` seconds, and whenever the time has doubled, it is said how many there are.
+    """
+    async with open_task_group() as tasks:
+        tasks.start_soon(_say_embedded, engine, output, said_after)
+        missing = await engine.wait_embedded(timeout=_EMBEDDING)
+        tasks.cancel_scope.cancel()
+    return missing
+
+
+async def _say_embedded(engine: Engine, output: Output, wait: float) -> None:
+    while True:
+        await anyio.sleep(wait)
+        wait = 2 * wait
+        view = engine.view
+        known, tools = len(view.vectors or ()), counted(len(view.catalog), "tool")
+        output.say(f"{known:,} of {tools} embedded; Ctrl-C keeps these")
 
 
 async def _follow_starts(engine: Engine, display: Display) -> None:

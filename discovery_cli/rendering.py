@@ -179,6 +179,12 @@ def say_notices(output: Output, notices: Iterable[Notice]) -> None:
         output.say(f"note: {', '.join(names)}{': ' if names else ''}{text}")
 
 
+def say_not_embedded(output: Output, missing: Notice | None) -> None:
+    """Why tools have no vectors, and what makes them."""
+    if missing:
+        output.say(f"note: {missing.message}; then `discovery refresh` makes what is missing")
+
+
 def say_outages(output: Output, notices: Iterable[Notice]) -> None:
     """One line with the servers that are missing from an answer; `health` shows why."""
     names = [notice.server for notice in notices if notice.kind == "unavailable" and notice.server]

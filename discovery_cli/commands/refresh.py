@@ -10,10 +10,16 @@ from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.rendering import say_held_back, say_notices, with_last_line
+from discovery_cli.rendering import (
+    say_held_back,
+    say_not_embedded,
+    say_notices,
+    with_last_line,
+)
 from discovery_engine._util.quantities import counted
 from discovery_engine.doctor.next_steps import with_detail
 from discovery_engine.errors import UnavailableError, plain_reason
+from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.server_form import refresh_form
 
 if TYPE_CHECKING:
@@ -21,10 +27,8 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.notices import Notice
     from discovery_engine.view.view import View
-
-
-_PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then is kept
 
 
 @click.command("refresh")
@@ -36,18 +40,22 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
     The exit code is 5 if a server cannot be reached, 6 if only a secret is missing, or 7 if only
     what a server lists cannot be used.
     """
+    from discovery_cli.progress import embedded
 
-    async def work(engine: Engine) -> tuple[RefreshReport, View]:
-        report = await engine.refresh(servers or None)
-        await engine.wait_embedded(timeout=_PATIENCE)
-        return report, engine.view.snapshot()
-
-    report, view = invocation.run(work)
     output = invocation.output
+
+    async def work(engine: Engine) -> tuple[RefreshReport, View, Notice | None]:
+        report = await engine.refresh(servers or None)
+        missing = await embedded(engine, output)
+        return report, engine.view.snapshot(), missing
+
+    report, view, missing = invocation.run(work)
     if output.as_json:
-        output.answer(refresh_form(report, view))
+        notices = notice_forms([missing] if missing else [])
+        output.answer(refresh_form(report, view) | {"notices": notices})
     else:
         _show(output, report, view)
+        say_not_embedded(output, missing)
         if not servers:
             _say_broken(output, view)
     codes = [exit_code_of_failure(failure.code) for _, failure in report.servers if failure]

@@ -16,7 +16,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.log_output import logged
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
-from discovery_cli.rendering import say_refusals
+from discovery_cli.rendering import say_not_embedded, say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line
 from discovery_engine.errors import plain_reason
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.refresh_worker import Outcome, WorkerOptions, WorkerReport
     from discovery_engine.tools.model import ServerName
 
-_PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then is kept
 _FAILED = frozenset({"failed", "dead"})
 
 
@@ -96,6 +95,7 @@ def command(
 async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) -> None:
     import anyio
 
+    from discovery_cli.progress import embedded
     from discovery_engine._util.tasks import open_task_group
     from discovery_engine.engine import open_engine
 
@@ -115,7 +115,7 @@ async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) 
                 invocation.output.say(f"working on {servers} as they get due; Ctrl-C ends it")
             say_refusals(invocation.output, engine.view.refusals())
             await engine.work(options, shown.show)
-            await engine.wait_embedded(timeout=_PATIENCE)
+            say_not_embedded(invocation.output, await embedded(engine, invocation.output))
         tasks.cancel_scope.cancel()
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.executor import OnUnchecked
     from discovery_engine.runtime.result_store import ResultStore
     from discovery_engine.tools.client_names import Style
+    from discovery_engine.view.notices import Notice
     from discovery_engine.view.view import ToolList, View
 
 
@@ -232,12 +233,13 @@ class ScopedEngine:
         # In a thread: the first search after a change makes the index.
         return replace(answer, offerings=await anyio.to_thread.run_sync(search))
 
-    async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+    async def wait_embedded(self, *, timeout: float) -> Notice | None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until all tools have vectors or none can be computed, at most `timeout` seconds.
 
-        The time in which a model is loaded does not count.
+        The time in which a model is loaded does not count. Returns why tools are found by words
+        alone, if some are.
         """
-        await self._core.semantic.wait_settled(timeout)
+        return await self._core.semantic.wait_settled(timeout)
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never listed is listed first."""

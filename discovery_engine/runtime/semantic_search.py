@@ -174,13 +174,20 @@ class SemanticSearch:
                     self._fail(EmbeddingError(f"search by meaning failed: {error}"))
                     await self._next_change(events, self._pause)
 
-    async def wait_settled(self, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+    async def wait_settled(self, timeout: float) -> Notice | None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every tool has a vector, or none can be computed at present.
 
-        At most `timeout` seconds; the time in which the embedder is loaded does not count.
+        At most `timeout` seconds; the time in which the embedder is loaded does not count. Returns
+        why tools have no vector, if some have none.
         """
         if not self._view().settings.search.embeddings.is_on:
-            return
+            return None
+        await self._wait_settled(timeout)
+        if problem := self._problem:
+            return by_words(problem.message, problem.hint)
+        return next(iter(_unfinished(self._view())), None)
+
+    async def _wait_settled(self, timeout: float) -> None:  # noqa: ASYNC109 - as above
         await self._loaded.wait()
         with anyio.move_on_after(timeout):
             while self._view().settings.search.embeddings.is_on:

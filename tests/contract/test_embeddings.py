@@ -88,6 +88,21 @@ def test_a_search_of_the_command_line_waits_no_longer_for_an_address_than_timeou
     assert all(is_in_time)
 
 
+@pytest.mark.requirement("EMB-18")
+def test_a_refresh_says_why_tools_have_no_vectors(tmp_path: Path, forked: Preloaded) -> None:
+    with served(lambda _: (401, b"")) as (url, _):
+        discovery = Discovery(tmp_path, forked)
+        embeddings = json.dumps({"provider": "http", "url": url})
+        discovery.configure(rules=f"search: {{embeddings: {embeddings}}}")
+        done = discovery("refresh")
+        [notice] = discovery("refresh", "--json").json["notices"]
+
+    assert done.code == 0
+    assert "the embedder answered with status 401 (check `search.embeddings.apiKey`)" in done.err
+    assert "then `discovery refresh` makes what is missing" in done.err
+    assert "status 401" in notice["message"]
+
+
 @pytest.mark.requirement("EMB-12")
 async def test_a_folder_without_a_model_costs_a_notice_that_names_it(tmp_path: Path) -> None:
     settings = wanting(provider="onnx", path=str(tmp_path / "no_model"))
