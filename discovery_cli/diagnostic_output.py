@@ -32,7 +32,7 @@ _KINDS = {
 def show_diagnostic(output: Output, found: Diagnostic) -> None:
     """The message, which names what it is about, with its code; and the hint."""
     output.line(one_line(f"{found.severity}: {found.message} [{found.code}]"))
-    output.line(f"  hint: {one_line(found.hint)}")
+    output.line(f"  hint: {one_line(output.hint(found.hint))}")
 
 
 def finding_form(found: Diagnostic) -> JSONObject:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from discovery_cli.exit_codes import exit_code
-from discovery_cli.output import json_text, with_warnings
+from discovery_cli.output import json_text, with_options, with_warnings
 from discovery_cli.rendering import short_detail
 from discovery_cli.writing import UnwritableFileError
 from discovery_engine._util.json import JSONObject
@@ -25,11 +25,23 @@ _OF_CLICK = click.BadParameter | click.NoSuchOption | click.BadOptionUsage | cli
 
 
 def show_error(
-    error: BaseException, *, as_json: bool, verbose: bool, warnings: Iterable[str] = ()
+    error: BaseException,
+    *,
+    as_json: bool,
+    verbose: bool,
+    warnings: Iterable[str] = (),
+    options: str = "",
 ) -> None:
-    """Write an error to stderr; in JSON with the warnings of the library before it."""
+    """Write an error to stderr; in JSON with the warnings of the library before it.
+
+    `options` are those of the commands in its hints.
+    """
     form = with_warnings({"error": _form(error)}, warnings)
-    text = json_text(form) if as_json else "\n".join(_lines(error))
+    text = (
+        json_text(form)
+        if as_json
+        else "\n".join(with_options(line, options) for line in _lines(error))
+    )
     if _is_unexpected(error):  # its text may contain anything
         from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 

@@ -7,6 +7,7 @@ and no MCP SDK; otherwise the engine is opened and lists the servers that were n
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
@@ -86,7 +87,15 @@ class Invocation(Struct):
 
     @property
     def output(self) -> Output:
-        return Output.of_streams(os.environ, as_json=self.as_json, warnings=self.shown_notes)
+        return Output.of_streams(
+            os.environ, as_json=self.as_json, warnings=self.shown_notes, options=self.options
+        )
+
+    @property
+    def options(self) -> str:
+        """Those of another command about the same configuration and data."""
+        given = {"--config": self.config, "--data-dir": self.data_dir}
+        return shlex.join(word for name, value in given.items() if value for word in (name, value))
 
     def note_exposed_data(self) -> None:
         """Say that others may write to the data folder, if they may."""

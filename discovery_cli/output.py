@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TextIO
@@ -35,6 +36,7 @@ _ASCII = str.maketrans(
     {"…": "...", "\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "•": "*"}
 )
 _MARKS = ("✓", "✗", "…")
+_COMMAND = re.compile(r"(?:^|`|(?<=hint: )|(?<=next: ))discovery (?=[a-z])")
 _GAP = "  "
 _USUAL_WIDTH = 80
 _NARROWEST = 20  # columns that the last cell of a row keeps on any terminal
@@ -59,6 +61,8 @@ class Output(Struct, frozen=True):
     width: int = _USUAL_WIDTH
     warnings: Collection[str] = ()
     """Warnings for the JSON answer; more may be added until it is written."""
+    options: str = ""
+    """Those that say which configuration a command is about, for commands that are shown."""
 
     @classmethod
     def of_streams(
@@ -67,6 +71,7 @@ class Output(Struct, frozen=True):
         *,
         as_json: bool,
         warnings: Collection[str] = (),
+        options: str = "",
     ) -> Output:
         is_terminal = sys.stdout.isatty()
         return cls(
@@ -76,6 +81,7 @@ class Output(Struct, frozen=True):
             has_unicode=_can_write("".join(_MARKS), sys.stdout),
             width=_width(environ) if is_terminal else _USUAL_WIDTH,
             warnings=warnings,
+            options=options,
         )
 
     def answer(self, form: JSONObject) -> None:
@@ -123,7 +129,11 @@ class Output(Struct, frozen=True):
     def say(self, words: str) -> None:
         """Write a line for a person to stderr; with JSON it becomes part of the answer."""
         if not self.as_json:
-            sys.stderr.write(self._writable(words, newlines=False) + "\n")
+            sys.stderr.write(self._writable(self.hint(words), newlines=False) + "\n")
+
+    def hint(self, words: str) -> str:
+        """The words with commands of this program that can be typed as they are."""
+        return with_options(words, self.options)
 
     def mark(self, *, good: bool) -> Cell:
         if self.has_unicode:
@@ -189,6 +199,11 @@ def with_warnings(form: JSONObject, warnings: Iterable[str]) -> JSONObject:
     """With the member `warnings`, if there are any."""
     found = [clean(warning) for warning in warnings]
     return {**form, "warnings": found} if found else form
+
+
+def with_options(words: str, options: str) -> str:
+    """With options in each command of this program."""
+    return _COMMAND.sub(lambda found: f"{found[0]}{options} ", words) if options else words
 
 
 def json_text(form: JSONObject, *, indent: int | None = None) -> str:

@@ -131,7 +131,13 @@ class Discovery(Group):
             variable = os.environ.get("DISCOVERY_OUTPUT")
             as_json = invocation.as_json or wants_json(words, variable)
             verbose = invocation.verbose > 0
-            show_error(error, as_json=as_json, verbose=verbose, warnings=invocation.shown_notes)
+            show_error(
+                error,
+                as_json=as_json,
+                verbose=verbose,
+                warnings=invocation.shown_notes,
+                options=invocation.options,
+            )
             return exit_code(error)
         return code if isinstance(code, int) else ExitCode.OK
 

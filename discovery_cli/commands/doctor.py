@@ -120,7 +120,7 @@ def _rows(output: Output, check: Check) -> Iterator[list[Cell | str]]:
     mark = Cell("!") if check.level == "note" else output.mark(good=check.level == "good")
     yield [mark, Cell(check.subject, "strong"), _message(check)]
     if check.hint:
-        yield ["", "", Cell(f"hint: {check.hint}", "faint")]
+        yield ["", "", Cell(f"hint: {output.hint(check.hint)}", "faint")]
     if lines := last_lines(check.stderr):
         yield ["", "", "stderr (last lines):"]
         for line in lines:

@@ -194,7 +194,7 @@ def _row(output: Output, server: ServerReport, now: float) -> Row:
         Cell(server.name, "strong"),
         str(server.state),
         _since(server, now),
-        next_command(server),
+        output.hint(next_command(server)),
         Cell(reason or _what_it_has(server), "faint", is_summary=True),
     ]
 
@@ -216,7 +216,8 @@ def _show_in_full(output: Output, server: ServerReport, now: float) -> None:
     since = f" for {_since(server, now)}" if server.since is not None else ""
     name = Cell(server.name, "strong")
     output.table([[_mark(output, server), name, f"{server.state}{since}"]])
-    output.table([[Cell(word, "faint"), text] for word, text in _facts(server, now)], indent=2)
+    facts = _facts(server, now)
+    output.table([[Cell(word, "faint"), output.hint(text)] for word, text in facts], indent=2)
     stderr = server.stderr or (server.stats.stderr if server.stats else "")
     if stderr:
         output.line("  stderr (last lines):")

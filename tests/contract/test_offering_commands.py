@@ -115,7 +115,7 @@ def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
         (["read", "file:///docs/../secret"], 4, "rule 1"),
         (["prompt", "reviw", "code=1"], 2, "did you mean 'review'?"),
         (["prompt", "hidden"], 4, "rule 1"),
-        (["prompt", "review"], 2, "`discovery prompt review code=… [style=…]`"),
+        (["prompt", "review"], 2, " prompt review code=… [style=…]`"),
         (["prompt", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
         (["prompt", "review", "code"], 2, "write it as key=value"),
     ],

