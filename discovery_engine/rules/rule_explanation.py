@@ -96,8 +96,9 @@ def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
 
 def rule_name(index: int, rules: Sequence[Rule]) -> str:
     """For instance `rule 3 (discovery.yaml:12:5)`; rules are counted from 1."""
-    origin = str(rules[index].origin)
-    return f"rule {index + 1} ({origin})" if origin else f"rule {index + 1}"
+    origin = rules[index].origin
+    name = f"the list of tools of {origin.client}" if origin.client else f"rule {index + 1}"
+    return f"{name} ({origin})" if origin.file else name
 
 
 def _scope(rule: Rule, subject: Subject) -> str:

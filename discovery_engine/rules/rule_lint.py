@@ -105,7 +105,14 @@ def _shadowed(
     rule = rules[index]
     opposed = any(rules[other].enabled is not rule.enabled for other in earlier)
     names = " and ".join(rule_name(other, rules) for other in earlier)
-    if opposed:
+    if whose := rule.origin.client:
+        changed = f"change it in that file of {whose}"
+        hint = (
+            f"{changed}, or {rule_name(earlier[0], rules)}"
+            if opposed
+            else f"{changed}, or leave it"
+        )
+    elif opposed:
         hint = f"move it before {rule_name(earlier[0], rules)}, or remove it"
     else:
         kept = "its `visibleTo` holds" if rule.visible_to else "its tags hold"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules import Rule, lint_rules
 from tests.factories import make_tool
 from tests.rows import rows
@@ -76,3 +77,16 @@ def test_comparing_the_rules_needs_no_catalog(earlier, later, *, is_found: bool)
     ]
 
     assert codes(*decided, tools=[]) == ([(1, "RULE_SHADOWED")] if is_found else [])
+
+
+@pytest.mark.requirement("RUL-50")
+def test_a_list_of_a_client_is_named_with_its_file_and_is_not_to_be_removed() -> None:
+    listed = Origin("/home/me/.codex/config.toml", client="Codex")
+    allowed = Rule(("!get_issue",), ("github",), enabled=False, origin=listed)
+
+    [shadowed] = lint_rules([Rule(enabled=False), allowed], TOOLS)
+    [opposed] = lint_rules([Rule(enabled=True, origin=Origin("d.yaml", 2, 3)), allowed], TOOLS)
+
+    assert shadowed.message.startswith(f"the list of tools of Codex ({listed}) can never decide")
+    assert shadowed.hint == "change it in that file of Codex, or leave it"
+    assert opposed.hint == "change it in that file of Codex, or rule 1 (d.yaml:2:3)"
