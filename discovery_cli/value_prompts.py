@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from discovery_cli.client_files import typed_value
 from discovery_cli.server_changes import say_secrets, show_copy, show_diff
+from discovery_engine._util.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from discovery_cli.invocation import Invocation
+    from discovery_engine.config.settings import ServerSettings
     from discovery_engine.engine import Engine
     from discovery_engine.owner.server_plans import ServerPlan
     from discovery_engine.view.status import ServerReport
@@ -25,11 +27,12 @@ def ask_for(invocation: Invocation, *, lists: bool = False) -> bool:
     waiting = invocation.run(_waiting)
     given: dict[str, dict[str, str]] = {}
     for address, servers in waiting.items():
-        name = address.removeprefix("secret:")
-        whose = ", ".join(servers)
-        value = typed_value(f"value of {name} for {whose}, kept encrypted (Enter leaves it out)")
+        name, whose = address.removeprefix("secret:"), ", ".join(server.name for server in servers)
+        prompt = next((one.prompts[address] for one in servers if address in one.prompts), "")
+        what = f"{name} ({quoted(prompt)})" if prompt else name
+        value = typed_value(f"value of {what} for {whose}, kept encrypted (Enter leaves it out)")
         for server in servers if value else ():
-            given.setdefault(server, {})[address] = value
+            given.setdefault(server.name, {})[address] = value
     if given:
         changed = invocation.run(partial(_give, given=given, lists=lists))
         for plan, report in changed:
@@ -37,12 +40,12 @@ def ask_for(invocation: Invocation, *, lists: bool = False) -> bool:
     return bool(waiting)
 
 
-async def _waiting(engine: Engine) -> Mapping[str, Sequence[str]]:
+async def _waiting(engine: Engine) -> Mapping[str, Sequence[ServerSettings]]:
     """The servers that are wanted, by what they wait for."""
-    waiting: dict[str, list[str]] = {}
+    waiting: dict[str, list[ServerSettings]] = {}
     for server in engine.view.servers():
         for address in await engine.servers.missing(server.name) if server.is_wanted else ():
-            waiting.setdefault(address, []).append(server.name)
+            waiting.setdefault(address, []).append(engine.view.server_settings(server.name))
     return waiting
 
 

@@ -186,6 +186,9 @@ class ServerSettings(SettingsSection, frozen=True):
     problem: Annotated[Diagnostic | None, INTERNAL] = None
     """What is wrong with the entry; such a server is listed, and never connected."""
 
+    prompts: Annotated[Mapping[str, str], INTERNAL] = field(default_factory=dict)
+    """What its client asks for, by the variable that has the answer here."""
+
     remembered_sandbox: Annotated[SandboxSettings | None, INTERNAL] = None
     """That of its transport, where there is none; for people, nothing is started from it."""
 

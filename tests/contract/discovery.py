@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.forked import Finished, Preloaded
@@ -102,10 +103,17 @@ class Discovery:
         file = self.home / "starts"
         return len(file.read_text().splitlines()) if file.exists() else 0
 
-    def at_terminal(self, *words: str, typed: str = "", after: str = "", **environ: str) -> Typed:
+    def at_terminal(
+        self,
+        *words: str,
+        typed: str = "",
+        after: str = "",
+        then: Mapping[str, str] = MappingProxyType({}),
+        **environ: str,
+    ) -> Typed:
         """A command whose stdin, stdout and stderr are a terminal, at which somebody types.
 
-        `after` is what they wait for before they type.
+        `after` is what they wait for before they type; `then` has more to wait for and to type.
         """
         import pty
 
@@ -113,9 +121,10 @@ class Discovery:
         environ = self.environ | environ
         self.forked.start(words, (terminal,) * 3, cwd=self.home, environ=environ, measured=True)
         chunks, shown = _chunks(controller), b""
-        while after.encode() not in shown:
-            shown += next(chunks)
-        os.write(controller, typed.encode())
+        for awaited, text in {after: typed, **then}.items():
+            while awaited.encode() not in shown:
+                shown += next(chunks)
+            os.write(controller, text.encode())
         shown += b"".join(chunks)
         os.close(controller)
         return Typed(self.forked.wait(), shown.decode().replace("\r\n", "\n"))

@@ -135,6 +135,24 @@ def test_values_that_servers_wait_for_are_asked_for_at_a_terminal_alone(
     assert "no server waits for a value" in discovery.at_terminal("secrets", "set").shown
 
 
+@pytest.mark.requirement("OWN-25")
+def test_init_asks_for_an_input_in_the_words_of_the_client(discovery: Discovery) -> None:
+    asked = {"id": "key", "type": "promptString", "description": "Key of the shop"}
+    shop = {"command": "true", "env": {"SHOP_KEY": "${input:key}"}}
+    document = {"inputs": [asked], "servers": {"shop": shop}}
+    (discovery.home / "mcp.json").write_text(json.dumps(document), "utf-8")
+
+    typed = discovery.at_terminal(
+        *("init", "--from", "vscode:mcp.json"),
+        typed="y\ny\n",
+        after="[Y/n]",
+        then={'INPUT_KEY ("Key of the shop") for shop': f"{VALUE}\n"},
+    )
+
+    assert (typed.code, VALUE in typed.shown) == (0, False)
+    assert "${secret:shop/INPUT_KEY}" in (discovery.home / "discovery.yaml").read_text("utf-8")
+
+
 @pytest.mark.requirement("SEC-1")
 def test_a_secret_that_is_not_stored_is_named_with_the_command_that_stores_it(
     discovery: Discovery,

@@ -73,6 +73,7 @@ class EntryReader(Struct, frozen=True):
         """
         server = ServerSettings(name, None, origin=self.origin, source=self.client.id)
         self.dialect.notes.clear()
+        self.dialect.asked.clear()
         try:
             return self._read(server, EntryFields(_unwrapped(value, self.client.entry)))
         except EntryError as error:
@@ -92,6 +93,7 @@ class EntryReader(Struct, frozen=True):
             enabled=_is_enabled(fields, shape),
             timeouts=_timeouts(fields, shape),
         )
+        server = replace(server, prompts=dict(self.dialect.asked))
         rules = self._rules(server.name, fields)
         unread = [why for key, why in shape.unread.items() if fields.get(key) is not None]
         switches = (*shape.on, *shape.off, *shape.approve_all)  # one of them is enough

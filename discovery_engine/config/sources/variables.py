@@ -46,6 +46,8 @@ class VariableSyntax(Struct, dict=True):
     """Where the relative paths of file references start."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """What the client asks for, by the id of the input."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """Of the prompts those in the texts translated so far, by the variable in their place."""
     notes: list[str] = field(default_factory=list)
     """Warnings for the owner about the texts translated so far."""
 
@@ -104,8 +106,10 @@ class VariableSyntax(Struct, dict=True):
     def _input(self, token: str) -> str:
         wanted = token[len("${input:") : -1]
         variable = "INPUT_" + _NOT_IN_A_NAME.sub("_", wanted).strip("_").upper()
-        prompt = self.prompts.get(wanted, "")
-        asked = f" for {prompt[:_PROMPT_LENGTH]!r}" if prompt else ""
+        asked = ""
+        if prompt := self.prompts.get(wanted, "")[:_PROMPT_LENGTH]:
+            self.asked[variable] = prompt
+            asked = f" for {prompt!r}"
         self.notes.append(f"{self.label} asks{asked} (input {wanted!r}): set ${variable} instead")
         return f"${{{variable}}}"
 
