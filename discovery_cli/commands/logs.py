@@ -164,8 +164,7 @@ def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: i
     if output.as_json:
         output.answer({"entries": [one.to_json() for one in entries], "lost": lost})
         return
-    for entry in entries:
-        _line(output, entry)
+    _table(output, entries)
     if not entries:
         output.say(_why_empty(invocation, chosen))
     elif len(entries) == limit:
@@ -202,11 +201,11 @@ def _require_status(status: str) -> None:
 
 def _follow(output: Output, reader: LogReader, chosen: LogFilter, limit: int) -> None:
     for page in _pages(reader, chosen, limit):
-        for entry in page:
-            if output.as_json:
+        if output.as_json:
+            for entry in page:
                 output.write(json.dumps(entry.to_json()) + "\n")
-            else:
-                _line(output, entry)
+        else:
+            _table(output, page)
         sys.stdout.flush()
 
 
@@ -222,11 +221,16 @@ def _pages(reader: LogReader, chosen: LogFilter, limit: int) -> Iterator[Iterabl
             time.sleep(_POLL_INTERVAL)
 
 
-def _line(output: Output, entry: LogEntry) -> None:
-    """One entry; a terminal cuts what it cannot show, `--json` and `--export` show all."""
+def _table(output: Output, entries: Iterable[LogEntry]) -> None:
+    """A line for each; a terminal cuts what it cannot show, `--json` and `--export` show all."""
+    if rows := [_row(entry) for entry in entries]:
+        output.table(rows, least_widths=_WIDTHS)
+
+
+def _row(entry: LogEntry) -> Row:
     style: Style = "bad" if entry.is_error else "plain"
     duration = f"{entry.seconds:.3f} s" if entry.outcome and entry.seconds else ""
-    row: Row = [
+    return [
         Cell(_time(entry.at), "faint"),
         entry.kind,
         Cell(_address(entry), "strong"),
@@ -234,7 +238,6 @@ def _line(output: Output, entry: LogEntry) -> None:
         Cell(duration, to_the_right=True),
         Cell(_details(entry), "faint", is_summary=True),
     ]
-    output.table([row], least_widths=_WIDTHS)
 
 
 def _time(at: float) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine.call_log.call_log import CallLog
     from discovery_engine.tools.model import ServerName
 
-_MOST = 50  # entries of one server and kind within a span
+_MOST = 50  # messages, or lines, of one server and kind within a span
 _SPAN = 10.0  # seconds
 _LENGTH = 500  # characters of a line
 _METHOD = 200  # characters of a method
@@ -46,16 +45,21 @@ class ServerRecorder:
     def record_lines(
         self, server: ServerName, lines: Sequence[str], redact: Callable[[str], str]
     ) -> None:
-        """Lines that a server's program wrote to stderr; `redact` removes its entry's secrets."""
-        for line in lines:
-            if text := line.rstrip():
-                self._record(server, "stderr", "", partial(redact, text[:_LENGTH]))
+        """Lines that a server's program wrote to stderr at once, such as a traceback: one entry.
+
+        `redact` removes the secrets of its entry.
+        """
+        texts = [text[:_LENGTH] for line in lines if (text := line.rstrip())]
+        if count := self._admitted(server, "stderr", len(texts)):
+            self._write(server, "stderr", "", redact("\n".join(texts[:count])))
 
     def record_message(self, server: ServerName, method: str, params: JSONObject | None) -> None:
         """A notification of a server, or its `ping`."""
         kind: EntryKind = "ping" if method == "ping" else "notification"
-        is_recorded = self._record(server, kind, method[:_METHOD], lambda: _shown(method, params))
-        if is_recorded and self._events.wants(ServerNotification):
+        if not self._admitted(server, kind, 1):
+            return
+        self._write(server, kind, method[:_METHOD], _shown(method, params))
+        if self._events.wants(ServerNotification):
             # Only who shows what servers write loads what redacts it.
             from discovery_engine.runtime.server_notifications import (  # noqa: PLC0415
                 notification_event,
@@ -65,10 +69,8 @@ class ServerRecorder:
             if event is not None:
                 self._events.publish(event)
 
-    def _record(
-        self, server: ServerName, kind: EntryKind, method: str, result: Callable[[], JSONValue]
-    ) -> bool:
-        """Record it, unless there are too many; returns whether it was."""
+    def _admitted(self, server: ServerName, kind: EntryKind, count: int) -> int:
+        """How many of some messages or lines may be recorded."""
         now = self._clock()
         rate = self._rates.get((server, kind))
         if rate is None:
@@ -77,12 +79,10 @@ class ServerRecorder:
             if rate.skipped:
                 self._write(server, kind, "", f"({rate.skipped} more, not recorded)")
             rate.began, rate.recorded, rate.skipped = now, 0, 0
-        if rate.recorded == _MOST:
-            rate.skipped += 1
-            return False
-        rate.recorded += 1
-        self._write(server, kind, method, result())
-        return True
+        admitted = min(count, _MOST - rate.recorded)
+        rate.recorded += admitted
+        rate.skipped += count - admitted
+        return admitted
 
     def _write(self, server: ServerName, kind: EntryKind, method: str, result: JSONValue) -> None:
         outcome = "ok" if kind == "ping" else ""

@@ -643,6 +643,7 @@ async def eventually_logged(log: CallLog, kind: EntryKind, count: int) -> None:
 async def test_lines_of_stderr_are_entries_without_secrets_and_bounded(folder: Folder) -> None:
     script = (
         "import os, sys\n"
+        "os.write(2, b'Traceback:\\n  in main\\nKeyError\\n')\n"
         "print('starting with', os.environ['SERVICE_TOKEN'], file=sys.stderr)\n"
         "for n in range(500): print('line', n, file=sys.stderr)\n"
     )
@@ -653,11 +654,17 @@ async def test_lines_of_stderr_are_entries_without_secrets_and_bounded(folder: F
     folder.write(server)
     async with folder.open() as engine:
         await engine.refresh()
-        await eventually_logged(engine.call_log, "stderr", 50)
+        texts: list[str] = []
+        with anyio.fail_after(60):
+            async for entry in engine.call_log.follow(LogFilter(kinds=("stderr",)), after=0):
+                texts.append(str(entry.result))
+                if "line 45" in texts[-1]:
+                    break
         entries = await engine.call_log.entries(LogFilter(kinds=("stderr",)), limit=1000)
 
-    assert entries[0].result == "starting with ••••"
-    assert len(entries) == 50
+    assert texts[0].startswith("Traceback:\n  in main\nKeyError")
+    assert "\n".join(texts).splitlines()[3] == "starting with ••••"
+    assert sum(len(str(one.result).splitlines()) for one in entries) == 50
     assert SECRET.encode() not in everything(folder.data)
 
 
