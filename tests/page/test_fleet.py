@@ -32,7 +32,7 @@ anyio.run(fill)
 """
 
 
-@pytest.mark.requirement("FLT-34")
+@pytest.mark.requirement("FLT-34", "PAGE-3")
 def test_the_page_shows_the_queue_and_has_a_dead_server_tried_again(
     home: Home, chromium: Browser
 ) -> None:
@@ -50,5 +50,9 @@ def test_the_page_shows_the_queue_and_has_a_dead_server_tried_again(
         expect(failed).to_contain_text("it <b>exits</b> at once")
         expect(page.get_by_role("region", name="Being listed now")).to_contain_text("worker-2")
         assert violations(page) == []
+        opened.go("")
+        dead = page.locator("ul.attention li", has_text="tried by no worker any more")
+        expect(dead).to_contain_text("good")
+        dead.get_by_role("link").click()
         page.get_by_role("button", name="Try again: good").click()
         expect(failed).to_contain_text("waits to be tried again")

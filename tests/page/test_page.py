@@ -159,8 +159,12 @@ def test_the_overview_names_what_needs_attention_with_the_next_step(
     home: Home, chromium: Browser
 ) -> None:
     entries = {"missing": {"command": "no-such-program"}, "held": fault_entry(trust="quarantine")}
-    home.write(entries)
+    hook = {"url": "https://hooks.example.com/x", "secret": "${NOBODY_SET}"}
+    home.write(entries, webhooks={"ops": hook})
     with gateway(home) as served, served.opened(chromium) as opened:
+        unsent = opened.page.locator("ul.attention li", has_text="Webhook ops")
+        expect(unsent).to_contain_text("${NOBODY_SET} is not set")
+        expect(unsent).to_contain_text("discovery webhooks retry ops")
         held = opened.page.locator("ul.attention li", has_text="wait for your review")
         expect(held.get_by_role("link")).to_have_attribute("href", "#/servers/held/review")
         expect(opened.page.locator("#main").get_by_text("1 with problems")).to_be_visible()

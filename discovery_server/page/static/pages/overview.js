@@ -11,6 +11,7 @@ import { Recent } from "./metrics.js";
 
 const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
 const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it takes seconds
+const FEW_SERVERS = 2_000; // the queue of more is some megabytes
 
 export function Overview() {
   const [logged] = useLoaded((signal) => get("/logs", { limit: 1 }, signal), []);
@@ -19,6 +20,11 @@ export function Overview() {
   const held = servers.value.filter((server) => server.withheld_count > 0);
   const [asked, askedError] = useLoaded((signal) => get("/requests", { state: "waiting" }, signal), [], [revision.value, servers.value]);
   const requests = asked?.requests || [];
+  const [hooks, hooksError] = useLoaded((signal) => get("/webhooks", {}, signal), [], [reloads.value, revision.value]);
+  const isSmall = servers.value.length <= FEW_SERVERS;
+  const [queue, queueError] = useLoaded((signal) => (isSmall ? get("/fleet", {}, signal) : null), [isSmall], [revision.value]);
+  const dead = (queue?.jobs || []).filter((job) => job.state === "dead");
+  const undelivered = (hooks?.webhooks || []).filter((one) => one.problem || one.disabled_at || one.dead > 0);
   const known = status.value;
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   // A mistake in the entry of a server stands below that server.
@@ -31,10 +37,10 @@ export function Overview() {
       <${Figure} name="Calls since this page was opened" value=${calls.value.length} note=${failures()} />
       ${known?.enabled_count !== 0 && html`<${Spared} toolCount=${known?.enabled_count} />`}
     </dl>
-    <${Problem} error=${error || askedError} />
+    <${Problem} error=${error || askedError || hooksError || queueError} />
     <section aria-labelledby="attention">
       <h3 id="attention">Needs attention</h3>
-      ${ill.length + lossy.length + held.length + requests.length + questions.value.length + problems.length === 0 && (known?.notices || []).length === 0 && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
+      ${ill.length + lossy.length + held.length + requests.length + undelivered.length + dead.length + questions.value.length + problems.length === 0 && (known?.notices || []).length === 0 && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
       <ul class="attention">
         ${problems.map((one) => html`<li key=${`${one.file}${one.line}${one.message}`}><${Prose} text=${one.message} /> <code>${one.code}</code>
           <p>${[one.file, one.line, one.column].filter(Boolean).join(":")}${one.hint && html` · <${Prose} text=${one.hint} />`}</p></li>`)}
@@ -44,6 +50,9 @@ export function Overview() {
         ${requests.length > 0 && html`<li key="requests"><a href="#/settings">${counted(requests.length, "request of an agent waits", "requests of agents wait")}</a>:
           ${requests.map((one) => `${one.action} ${one.name}`).join(", ")}</li>`}
         ${questions.value.map((one) => html`<li key=${`question ${one.question_id}`}><a href="#/tools/${part(one.server)}/${part(one.tool)}">${one.server}:${one.tool}</a> has a question for you</li>`)}
+        ${dead.length > 0 && html`<li key="dead"><a href="#/fleet">${counted(dead.length, "server is", "servers are")} tried by no worker any more</a>: ${dead.map((job) => job.server).join(", ")}</li>`}
+        ${undelivered.map((one) => html`<li key=${`webhook ${one.name}`}>Webhook ${one.name}${one.disabled_at && " is disabled, as its receiver said that it is gone"}${one.dead > 0 && `, ${counted(one.dead, "delivery", "deliveries")} given up`}:
+          <p><${Prose} text=${`${one.problem || one.failure}; mend that, then \`discovery webhooks retry ${one.name}\``} /></p></li>`)}
         ${lossy.map((server) => html`<li key=${`lost ${server.name}`}><a href="#/servers/${part(server.name)}">${server.name}</a>:
           ${counted(server.dropped.length, "tool")} of it cannot be used</li>`)}
         ${ill.filter((server) => server.status !== UNTRUSTED).map((server) => html`<li key=${server.name}>
