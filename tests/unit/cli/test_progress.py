@@ -3,13 +3,14 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import ExitStack
+from typing import Any
 
 import anyio
 import pytest
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.output import Output
-from discovery_cli.progress import Moving, Waits, shown
+from discovery_cli.progress import Moving, Waits, embedded, shown
 from discovery_engine.catalog import ServerPart
 from discovery_engine.events import (
     CatalogChanged,
@@ -111,3 +112,28 @@ async def test_a_terminal_shows_how_far_a_slow_start_is(monkeypatch: pytest.Monk
         Moving(stack).starting(starting(12.9, stderr="Downloading"))
 
     assert 'starting, 12 s, "Downloading"' in stderr.getvalue()
+
+
+@pytest.mark.requirement("EMB-18")
+async def test_while_vectors_are_waited_for_it_is_said_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_said = anyio.Event()
+
+    class Stderr(io.StringIO):
+        def write(self, text: str) -> int:
+            is_said.set()
+            return super().write(text)
+
+    class Slow(FakeEngine):
+        async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's
+            await is_said.wait()
+
+    stderr = Stderr()
+    monkeypatch.setattr("sys.stderr", stderr)
+    engine: Any = Slow(usual_view())
+
+    with anyio.fail_after(60):
+        await embedded(engine, Output(), said_after=0.01)
+
+    assert stderr.getvalue().splitlines()[0].startswith("0 of ")
