@@ -32,15 +32,16 @@ def command() -> None:
 
 
 @command.command("show")
+@click.option("--set", "is_set", is_flag=True, help="Only what differs from the defaults.")
 @pass_invocation
-def show(invocation: Invocation) -> None:
+def show(invocation: Invocation, *, is_set: bool) -> None:
     """Show the configuration in force, with defaults, and without secrets."""
     from discovery_engine.config.editing.yaml_text import block
     from discovery_engine.config.serialization import serialize_redacted
 
     output = invocation.output
     settings = _load(invocation)
-    entries = serialize_redacted(settings)
+    entries = serialize_redacted(settings, with_defaults=not is_set)
     if output.as_json:
         output.answer({"path": settings.path, "configuration": entries})
         return

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+_ABOUT_ITSELF = re.compile(
+    r"^audience\b|\b(these|this|the following) (instructions?|document|guide|text)\b", re.IGNORECASE
+)
 _RULES = frozenset("-=*_ ")  # a line of these alone is a rule
 _MARKS = ("- ", "* ", "+ ", "> ")
 _FENCES = ("```", "~~~")
@@ -13,11 +19,25 @@ _SHORTEST = 12  # characters; a shorter sentence is an abbreviation, or incomple
 def first_sentence(text: str) -> str:
     """The first sentence of `text` that is prose; its first heading if all are headings.
 
+    A paragraph about the text itself is passed over, for the heading above it or what follows.
     Empty if it holds no words at all.
     """
+    first = ""
+    rest: Sequence[str] = text.splitlines()
+    while rest:
+        heading, paragraph, rest = _first_paragraph(rest)
+        sentence = _cut(paragraph)
+        first = first or sentence
+        if heading or (sentence and not _ABOUT_ITSELF.search(sentence)):
+            return heading if _ABOUT_ITSELF.search(sentence) else sentence or heading
+    return first
+
+
+def _first_paragraph(lines: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    """The first heading, the first paragraph of prose on one line, and the lines behind it."""
     heading, is_code = "", False
     paragraph: list[str] = []
-    for line in text.splitlines():
+    for number, line in enumerate(lines):
         plain = line.strip()
         if plain.startswith(_FENCES):
             is_code = not is_code
@@ -26,14 +46,14 @@ def first_sentence(text: str) -> str:
             heading, paragraph = heading or " ".join(paragraph), []
         elif is_code or not plain or _is_drawn(plain):
             if paragraph:
-                break
+                return heading, " ".join(paragraph), lines[number:]
         elif plain.startswith("#"):
             if paragraph:
-                break
+                return heading, " ".join(paragraph), lines[number:]
             heading = heading or plain.strip("# ")
         else:
             paragraph.append(_unmarked(plain))
-    return _cut(" ".join(paragraph)) or heading
+    return heading, " ".join(paragraph), ()
 
 
 def _underlines(line: str) -> bool:

@@ -29,14 +29,15 @@ _PATTERNS = ("pattern", "server", "matchTags")
 """Keys whose list of one is written as one word."""
 
 
-def serialize_redacted(settings: Settings) -> JSONObject:
+def serialize_redacted(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
     """The configuration in force, with every literal that could be a secret redacted.
 
     A server that came from a source names it, and a broken entry holds its problem;
     these two keys are only for display.
     """
     overrides = tuple(map(_redacted, settings.overrides))
-    form = serialize(replace(_without_secrets(settings), overrides=overrides))
+    shown = replace(_without_secrets(settings), overrides=overrides)
+    form = serialize(shown, with_defaults=with_defaults)
     for server in settings.servers:
         form["servers"][server.name] = serialize_server_redacted(server)
     return form
@@ -51,13 +52,15 @@ def serialize_server_redacted(server: ServerSettings) -> JSONObject:
     return form if server.source == OWN_SOURCE else {**form, "source": server.source}
 
 
-def serialize(settings: Settings) -> JSONObject:
+def serialize(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
     """The canonical form, which loads as the same settings; secrets that it holds are in it."""
-    form = _section(settings)
-    form["servers"] = {server.name: serialize_server(server) for server in settings.servers}
-    form["views"] = {view.name: _entry(view) for view in settings.views}
-    form["webhooks"] = {one.name: _without_name(_entry(one)) for one in settings.webhooks}
-    return form
+    form = _section(settings) if with_defaults else _entry(settings)
+    named = {
+        "servers": {server.name: serialize_server(server) for server in settings.servers},
+        "views": {view.name: _entry(view) for view in settings.views},
+        "webhooks": {one.name: _without_name(_entry(one)) for one in settings.webhooks},
+    }
+    return form | {key: entries for key, entries in named.items() if entries or with_defaults}
 
 
 def serialize_server(server: ServerSettings) -> JSONObject:

@@ -500,6 +500,19 @@ def test_init_names_what_its_servers_need_and_shows_no_value(fresh: Discovery) -
     }
 
 
+def test_the_configuration_can_be_shown_without_the_defaults(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    discovery = Discovery(tmp_path, forked)
+    discovery.configure(other={"command": "x", "env": {"KEY": "s3cr3t-xyz", "TOKEN": "${UNSET}"}})
+
+    everything, written = discovery("config", "show").out, discovery("config", "show", "--set").out
+
+    assert "s3cr3t" not in everything + written
+    assert ("TOKEN: ${UNSET}" in everything, "TOKEN: ${UNSET}" in written) == (True, True)
+    assert ("ttl: 3600" in everything, "ttl" in written) == (True, False)
+
+
 @pytest.mark.requirement("CLI-25")
 def test_doctor_starts_nothing_and_says_what_to_do(listed: Discovery) -> None:
     before = listed.starts

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from discovery_cli.program import cli
 from discovery_engine import Settings, load_settings
+from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import ConfigurationError
 from tests.contract.discovery import Discovery
@@ -94,6 +95,27 @@ def test_a_bad_file_gets_each_problem_with_its_place_its_hint_and_an_excerpt(pat
         _, caret = problem.excerpt.splitlines()
         assert caret.strip() == "^"
         assert "hunter2" not in f"{problem}{problem.excerpt}"
+
+
+@pytest.mark.requirement("CFG-10")
+def test_what_stands_under_a_misspelt_key_is_echoed() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(b"toolRules:\n  - patern: get_*\n", file="f")
+
+    [problem] = caught.value.problems
+    assert problem.excerpt == "  - patern: get_*\n    ^"
+
+
+@pytest.mark.requirement("CFG-10")
+@rows("entry", ["oauth: {clientSecret: [hunter2]}", "headrs: hunter2", "passw: hunter2"])
+def test_what_may_be_a_secret_is_not_echoed(entry: str) -> None:
+    text = f"servers:\n  a: {{url: 'http://x', {entry}}}\n"
+
+    [server] = parse_settings(text.encode(), file="f").servers
+
+    assert server.problem is not None
+    assert "••••" in server.problem.excerpt
+    assert "hunter2" not in server.problem.excerpt
 
 
 @pytest.mark.requirement("CFG-10")

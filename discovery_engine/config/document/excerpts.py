@@ -1,7 +1,7 @@
 """Redacted excerpts: a line of the file with a caret below it.
 
 What could be a secret is redacted: in a tree, every value but those under keys known to be
-harmless; in a text that is no YAML, every word but the keys of the configuration.
+harmless, or misspelt ones; in a text that is no YAML, every word but the keys of the configuration.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
 
+from discovery_engine._util.suggestions import closest
 from discovery_engine._util.text import columns_of
 from discovery_engine.config.document.tree import Document, Fault, Node, Position
 from discovery_engine.secrets.references import REDACTED
+from discovery_engine.secrets.secret_names import NameKind
 
 _Span: TypeAlias = tuple[int, int]
 
@@ -22,8 +24,11 @@ _WIDTH = 100  # columns
 _WORD = re.compile(r"[^\s:,\[\]{}\"'#-]+")
 _COMMENT = re.compile(r"(^|\s)#.*")
 _MAY_HOLD_SECRETS = frozenset(
-    {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments", "apiKey"}
+    {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments"}
+    | {"apiKey", "api_key", "clientSecret", "client_secret", "secret"}
 )
+_ALIKE = 0.8  # of 1: `passw` is nearer to `password` than to `passEnv`
+_MOST_MISSPELT = 100  # keys that are compared with ours: a file may have 100,000
 
 
 class Excerpts:
@@ -32,14 +37,16 @@ class Excerpts:
     def __init__(self, document: Document, faults: Iterable[Fault], words: frozenset[str]) -> None:
         self._lines = document.lines
         self._words = words
-        self._harmless = words - _MAY_HOLD_SECRETS
+        self._harmless = dict.fromkeys(words, True) | dict.fromkeys(_MAY_HOLD_SECRETS, False)
         self._is_broken = document.is_broken
         self._hidden: dict[int, list[_Span]] = {}
         if document.root and not document.is_broken:
             self._hide(self._doubtful(document.root, harmless=True))
         for fault in faults:
             if fault.dropped:
-                self._hide(self._doubtful(fault.dropped, harmless=False))
+                key = fault.path[-1] if fault.code == "CONFIG_UNKNOWN_KEY" else None
+                safe = isinstance(key, str) and self._is_harmless(key)
+                self._hide(self._doubtful(fault.dropped, harmless=safe))
         self._hidden = {line: _disjoint(spans) for line, spans in self._hidden.items()}
 
     def at(self, position: Position) -> str:
@@ -70,8 +77,16 @@ class Excerpts:
                     if harmless and key == "servers":
                         yield from self._doubtful_servers(member)
                     else:
-                        safe = harmless and (key in self._harmless or key == "discovery")
+                        safe = harmless and self._is_harmless(key)
                         yield from self._doubtful(member, harmless=safe)
+
+    def _is_harmless(self, key: str) -> bool:
+        """Whether what stands under it is no secret; also of a misspelt key that would be so."""
+        if key not in self._harmless and len(self._harmless) < len(self._words) + _MOST_MISSPELT:
+            meant = closest(key, self._words - {"servers"}, least=_ALIKE)
+            is_telling = meant is not None and NameKind.of(key) is not NameKind.SECRET
+            self._harmless[key] = is_telling and self._harmless[str(meant)]
+        return self._harmless.get(key, False)
 
     def _doubtful_servers(self, servers: Node) -> Iterator[Node]:
         """Below `servers` a key is a name, which may be any word."""

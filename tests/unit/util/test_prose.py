@@ -16,9 +16,14 @@ from tests.rows import rows
         pytest.param("Issues of a team", "Issues of a team", id="no end"),
         pytest.param(
             "# Everything Server - Server Instructions\n\nAudience: All who test. More.",
-            "Audience: All who test.",
-            id="behind a heading",
+            "Everything Server - Server Instructions",
+            id="a heading above what is about the text",
         ),
+        pytest.param(
+            "# Files\n\nReads all files. More.", "Reads all files.", id="behind a heading"
+        ),
+        pytest.param("These instructions are short.\n\nReads.", "Reads.", id="about the text"),
+        pytest.param("Audience: an LLM.", "Audience: an LLM.", id="nothing but that"),
         pytest.param("Title\n=====\nWhat it does.", "What it does.", id="behind an underlined one"),
         pytest.param("## A\n### B\n\n- **Reads** files.", "Reads files.", id="in a list"),
         pytest.param("> Reads\n> your files! Now.", "Reads your files!", id="in a quotation"),
