@@ -78,34 +78,6 @@ extensions:
   goose-{0}: {{type: stdio, cmd: gs-{0}, args: [], env_keys: [GITHUB_TOKEN], available_tools: [r]}}
   goose-own-{0}: {{type: builtin}}
 """
-CONTINUE = """
-mcpServers:
-  - name: continue-{0}
-    url: https://c-{0}.example.com/mcp
-    apiKey: ${{{{ secrets.C_TOKEN }}}}
-    requestOptions: {{headers: {{X-Team: blue}}}}
-"""
-VSCODE = json.dumps(
-    {
-        "inputs": [{"id": "key", "type": "promptString"}],
-        "servers": {"vscode-{0}": {"command": "v-{0}", "env": {"K": "${input:key}"}}},
-    }
-)
-ZED = """
-{{ // as Zed writes it
-  "context_servers": {{"zed-{0}": {{"source": "custom", "command": "z-{0}", "args": []}},
-                       "zed-own-{0}": {{"source": "extension"}}}},
-}}
-"""
-MCPORTER = in_json(
-    {
-        "porter-{0}": {
-            "baseUrl": "https://p-{0}.example.com/mcp",
-            "bearerTokenEnv": "P_TOKEN",
-            "blockedTools": ["drop"],
-        }
-    }
-)
 CHERRY = in_json(
     {
         "cherry-{0}": {
@@ -163,35 +135,6 @@ ROWS: dict[str, tuple[list[str], str, dict[str, Any], list[Any]]] = {
         {"goose-{0}": {"command": "gs-{0}", "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}}},
         [deny("goose-{0}", "!r")],
     ),
-    "continue": (
-        [".continue/config.yaml", "c-copy.yaml"],
-        CONTINUE,
-        {
-            "continue-{0}": {
-                "url": "https://c-{0}.example.com/mcp",
-                "headers": {"X-Team": "blue", "Authorization": "Bearer ${C_TOKEN}"},
-            }
-        },
-        [],
-    ),
-    "vscode": (
-        [".vscode/mcp.json", "v-copy.json"],
-        VSCODE,
-        {"vscode-{0}": {"command": "v-{0}", "env": {"K": "${INPUT_KEY}"}}},
-        [],
-    ),
-    "zed": (["zed/settings.json", "z-copy.json"], ZED, {"zed-{0}": {"command": "z-{0}"}}, []),
-    "mcporter": (
-        ["config/mcporter.json", "p-copy.json"],
-        MCPORTER,
-        {
-            "porter-{0}": {
-                "url": "https://p-{0}.example.com/mcp",
-                "headers": {"Authorization": "Bearer ${P_TOKEN}"},
-            }
-        },
-        [deny("porter-{0}", "drop")],
-    ),
     "cherry-studio": (
         ["ch-copy.json"],
         CHERRY,
@@ -232,7 +175,7 @@ def test_a_file_that_is_named_restricts_and_refers_as_its_client_reads_it(
     for paths, text, entries, denied in ROWS.values():
         for path in paths:
             number = len(files)
-            is_format = text in (CODEX, GOOSE, CONTINUE, ZED)
+            is_format = text in (CODEX, GOOSE)
             files[f"{number}/{path}"] = (
                 text.format(number) if is_format else text.replace("{0}", str(number))
             )

@@ -110,15 +110,6 @@ def test_servers_that_appear_and_vanish_are_listed_with_their_tools(folder: Path
     assert not started.exists()
 
 
-@pytest.mark.requirement("PLN-1")
-def test_an_edit_is_compared_with_what_was_last_in_force(folder: Path) -> None:
-    content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
-    (folder / "discovery.yaml").write_text(json.dumps({**content, "toolRules": []}), "utf-8")
-
-    assert tools(planned(folder)) == {"fail": "appears"}
-    assert tools(planned(folder)) == {"fail": "appears"}  # nothing was applied
-
-
 @pytest.mark.requirement("PLN-1", "PLN-4")
 def test_one_rule_may_be_given_on_the_command_line(folder: Path) -> None:
     plan = planned(folder, "--rule", '{pattern: ["rows", "*text"], enabled: false}')

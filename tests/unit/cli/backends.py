@@ -17,11 +17,9 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
-from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.refresh_report import RefreshReport
-from discovery_engine.runtime.reindex_report import ReindexReport
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import ServerReport
@@ -77,16 +75,11 @@ class FakeEngine:
     after: View | None = None
     """The view once servers were asked; the same one if None."""
     result: JSONObject = field(default_factory=dict)
-    unchecked: str | None = None
-    """Why the arguments of a call were not checked."""
     error: DiscoveryError | None = None
     """What `execute` and `details` raise."""
     asked: list[Any] = field(default_factory=list)
-    is_slow: bool = False
-    """Whether nobody answers within the max_wait of a `refresh`."""
     max_wait: float | None = None
     """Seconds that the last `refresh` was given."""
-    has_embedder: bool = True
     bus: EventBus = field(default_factory=EventBus)
 
     def subscribe(self) -> Any:
@@ -99,9 +92,6 @@ class FakeEngine:
         names = before.catalog.parts if servers is None else list(servers)
         self.asked.append(sorted(names))
         self.max_wait = max_wait
-        if self.is_slow and max_wait is not None:
-            names = list(map(ServerName, names))
-            return RefreshReport((), before.catalog.diff(before.catalog), tuple(names))
         self.view = self.after or before
         parts = self.view.catalog.parts
         for name in map(ServerName, names):
@@ -113,10 +103,6 @@ class FakeEngine:
         diff = before.catalog.diff(self.view.catalog)
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
-
-    @property
-    def lock(self) -> CatalogLock:
-        return CatalogLock(self, self.bus)  # type: ignore[arg-type]
 
     async def complete_settings(self) -> None:
         """The view that it was given is complete."""
@@ -137,8 +123,6 @@ class FakeEngine:
         on_progress: Any = None,
         on_unchecked: Any = None,
     ) -> JSONObject:
-        if on_unchecked and self.unchecked:
-            on_unchecked(self.unchecked)
         self.asked.append((server, tool, arguments))
         if on_progress:
             await on_progress(1, 2, "half\x1b[31m way")
@@ -152,14 +136,6 @@ class FakeEngine:
         if self.error:
             raise self.error
         self.view = self.after or self.view
-
-    async def reindex(self) -> ReindexReport:
-        count = len(self.view.catalog)
-        return ReindexReport(count, count if self.has_embedder else None)
-
-    async def forget(self, servers: Iterable[str] | None) -> int:
-        self.asked.append(servers)
-        return len(self.view.catalog)
 
 
 @dataclass

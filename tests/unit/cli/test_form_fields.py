@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from discovery_cli.form_fields import FormField, InvalidInputError, fields_of
+from discovery_cli.form_fields import FormField, InvalidInputError
 from tests.rows import rows
 
 
@@ -69,25 +69,6 @@ def test_an_input_is_read_by_its_schema(schema: Any, text: str, value: object) -
 def test_an_input_that_does_not_fit_is_asked_for_again(schema: Any, text: str) -> None:
     with pytest.raises(InvalidInputError):
         field(**schema).parsed(text)
-
-
-@pytest.mark.requirement("QST-51")
-@rows(
-    ("schema", "value"),
-    [
-        pytest.param({"type": "string"}, "Ada", id="text"),
-        pytest.param({"type": "integer"}, 7, id="whole number"),
-        pytest.param({"type": "integer"}, 7.0, id="whole number with a point"),
-        pytest.param({"type": "number"}, 7.5, id="number"),
-        pytest.param({"type": "boolean"}, False, id="no"),
-        pytest.param({"oneOf": TITLED}, "b", id="a titled choice"),
-        pytest.param({"type": "array", "items": {"anyOf": TITLED}}, ["a", "b"], id="several"),
-        pytest.param({"type": "array", "items": {"enum": ["a"]}}, [], id="none of several"),
-        pytest.param({"format": "uri"}, "https://example.org", id="address"),
-    ],
-)
-def test_a_value_of_json_that_fits_is_accepted(schema: Any, value: Any) -> None:
-    field(**schema).check(value)
 
 
 @pytest.mark.requirement("QST-51")
@@ -166,16 +147,3 @@ def test_a_required_field_without_a_default_is_not_left_out() -> None:
 )
 def test_a_secret_is_not_shown(one: FormField, is_secret: bool) -> None:
     assert one.is_secret is is_secret
-
-
-def test_what_is_no_schema_is_no_field() -> None:
-    assert fields_of({"properties": {"a": {}, "b": 7}, "required": ["a"]}) == [
-        FormField("a", {}, is_required=True)
-    ]
-    assert fields_of(None) == fields_of({"properties": []}) == []
-
-
-def test_a_label_is_one_line_without_controls() -> None:
-    label = field("x", title="a\nb\x1b[31m", default="c\nd").label
-
-    assert label == "a b (text, optional, default c d)"

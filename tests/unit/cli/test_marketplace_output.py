@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from discovery_cli.entry_output import show_details, show_warnings
 from discovery_cli.marketplace_output import show_entries
 from discovery_cli.output import Output
-from discovery_engine._util.text import columns_of
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.marketplace.entry import (
     EntryOrigin,
@@ -23,7 +22,6 @@ from discovery_engine.marketplace.entry import (
 from discovery_engine.marketplace.entry_details import EntryDetails
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
-LONG = "io.github.modelcontextprotocol/server-filesystem"
 NEXT = "discovery marketplace install files"
 HOSTILE = "\x1b[2J\x1b]0;x\x07\r\nerror: run me\u202e\u200b"
 
@@ -55,24 +53,6 @@ def output(width: int = 80, *, is_terminal: bool = True) -> Output:
     return Output(
         as_json=False, is_terminal=is_terminal, has_colour=False, has_unicode=True, width=width
     )
-
-
-@pytest.mark.parametrize("width", [80, 60, 50])
-def test_everything_fits_the_terminal(capsys: pytest.CaptureFixture[str], width: int) -> None:
-    wide = entry(
-        name=LONG,
-        description="many words of a description that is long " * 6,
-        tools=tuple(OfferedTool(f"tool_{n}") for n in range(40)),
-        publisher="a publisher with a long name of many words " * 3,
-    )
-    warning = Diagnostic("OFFER_NEW", "it was published lately " * 8, "look at it first " * 5)
-
-    show_entries(output(width), [wide])
-    show_details(output(width), details(wide), None, NEXT, now=NOW)
-    show_warnings(output(width), [warning])
-
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if columns_of(line) > width] == []
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -8,22 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_cli.invocation import Invocation
 from discovery_cli.output import Output
-from discovery_cli.progress import Moving, Waits, embedded, shown
+from discovery_cli.progress import Moving, Waits, embedded
 from discovery_engine.catalog import ServerPart
-from discovery_engine.events import (
-    CatalogChanged,
-    ServerConnected,
-    ServerConnecting,
-    ServerDiscovering,
-    ServerFailed,
-)
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import ServerReport
 from tests.factories import make_settings
-from tests.rows import rows
 from tests.unit.cli.backends import FakeEngine, usual_view, view_of
 
 pytestmark = pytest.mark.anyio
@@ -44,40 +35,6 @@ def terminal_for(monkeypatch: pytest.MonkeyPatch) -> Terminal:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     return terminal
-
-
-async def show(*events: object, invocation: Invocation, with_lines: bool = False) -> None:
-    engine = FakeEngine(usual_view())
-    with anyio.fail_after(60):
-        async with shown(engine, invocation, with_lines=with_lines):  # type: ignore[arg-type]
-            for event in events:
-                engine.bus.publish(event)  # type: ignore[arg-type]
-                await anyio.lowlevel.checkpoint()
-
-
-STORY = (
-    ServerConnecting(TIME),
-    ServerConnecting(GIT),
-    ServerDiscovering(TIME),
-    ServerConnected(TIME, 2, 1),
-    CatalogChanged(1, 2, 0, 0),
-    ServerFailed(GIT, "X", "it \x1b]0;x\x07exited"),
-)
-
-
-@rows(
-    ("name", "value"),
-    [pytest.param("NO_COLOR", "1", id="NO_COLOR"), pytest.param("TERM", "dumb", id="dumb")],
-)
-async def test_a_plain_terminal_gets_lines(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stderr = terminal_for(monkeypatch)
-    monkeypatch.setenv(name, value)
-
-    await show(*STORY, invocation=Invocation())
-
-    assert stderr.getvalue() == "✓ time: 2 tools, 1 unusable\n✗ it exited\n"
 
 
 def starting(*seconds: float, stderr: str = "") -> list[ServerReport]:

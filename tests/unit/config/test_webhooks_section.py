@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
@@ -59,14 +58,6 @@ def test_a_webhook_is_read_shown_and_remembered_without_what_may_be_secret() -> 
     text = settings_to_text(settings)
     assert not any(secret in text for secret in ("s3cret", "hooks.example.com", "secret:NEW"))
     assert [one.name for one in settings_from_text(text).webhooks] == ["ops", "off"]
-
-
-@pytest.mark.requirement("WHK-2")
-def test_a_file_of_untrusted_origin_has_no_webhooks() -> None:
-    restricted = restrict(parsed(OPS))
-
-    assert restricted.webhooks == ()
-    assert [warning.subject for warning in restricted.warnings] == ["webhooks"]
 
 
 @pytest.mark.requirement("WHK-2")

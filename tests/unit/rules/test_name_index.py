@@ -1,40 +1,14 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.rules.name_index import Names, Spellings
-from tests.rows import rows
 
 INVISIBLE = st.sampled_from(
     "\u200b\u200d\u2060\ufeff\u00ad\u034f\u115f\u3164\uffa0\ufe0f\u2800\x00\x7f\n\U000e0041\ud800"
 )
 ascii_names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12)
-
-
-def full_width(letters: str) -> str:
-    return "".join(chr(ord(letter) + 0xFEE0) for letter in letters)
-
-
-def bold(letters: str) -> str:
-    return "".join(chr(ord(letter) - ord("a") + 0x1D41A) for letter in letters)
-
-
-@rows(
-    ("name", "plain"),
-    [
-        pytest.param("delete_repo", "delete_repo", id="an ordinary name"),
-        pytest.param(full_width("delete"), "delete", id="full-width letters"),
-        pytest.param(bold("delete"), "delete", id="mathematical letters"),
-        pytest.param("ﬁle", "file", id="a ligature"),
-        pytest.param("de\u200blete", "delete", id="a zero-width space"),
-        pytest.param("e\u034f\u0301t", "ét", id="a joiner between letter and accent"),
-        pytest.param("дelete", "дelete", id="another script stays another script"),
-    ],
-)
-def test_plain_spelling_takes_the_disguise_off(name: str, plain: str) -> None:
-    assert Spellings.of(name).minding_case[-1] == plain
 
 
 @given(ascii_names, INVISIBLE, st.integers(0, 12))

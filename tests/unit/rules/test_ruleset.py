@@ -4,10 +4,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from wcmatch import fnmatch
 
 from discovery_engine.rules import Rule, ToolRules, Verdict
@@ -16,7 +14,6 @@ from discovery_engine.tools.model import Tool
 from tests.factories import (
     make_tool,
 )
-from tests.rows import rows
 
 SLOW = "/(a|aa)+$/"
 SLOW_NAME = "a" * 50 + "!"
@@ -120,23 +117,6 @@ def test_explanation_and_verdict_agree(rules, tools, server) -> None:
         assert explanation.verdict == verdict
         assert (explanation.deciding.index if explanation.deciding else None) == verdict.rule
         assert [*server.tags, *given] == list(verdict.tags)
-
-
-@rows(
-    ("enabled", "verdict"),
-    [
-        pytest.param(False, Verdict(False, ("t",), "rule", 0), id="a rule that disables matches"),
-        pytest.param(True, Verdict(False, (), "whitelist"), id="a rule that enables does not"),
-        pytest.param(None, Verdict(True, ()), id="a rule that tags does not"),
-    ],
-)
-@rows("rule", [Rule((SLOW,)), Rule(servers=(SLOW,)), Rule(("!" + SLOW,))])
-def test_in_doubt_a_tool_stays_disabled(rule, enabled, verdict) -> None:
-    judge = ToolRules([replace(rule, enabled=enabled, tags=("t",))], limit=BRIEF)
-    tool = make_tool(SLOW_NAME, SLOW_NAME)
-
-    assert judge.verdicts([tool], Verdict()) == [verdict]
-    assert judge.explain(tool, Verdict()).steps[0].too_slow
 
 
 def test_name_in_a_problem_cannot_touch_the_terminal() -> None:

@@ -141,22 +141,6 @@ def test_a_problem_has_the_place_in_its_section(
 
 
 @pytest.mark.requirement("CFG-51")
-def test_a_diff_shows_the_sections_alone_and_the_lines_of_the_file(tmp_path: Path) -> None:
-    secret = "servers: {a: {command: b, env: {TOKEN: hunter2}}}\n"
-    path = config(tmp_path, f"{secret}toolRules:\n- tags: [x]\n{secret.replace('servers', '#')}")
-
-    made = edit_sections(path, {"toolRules": "- tags: [y]\n- tags: [z]\n"})
-
-    assert "hunter2" not in made.diff
-    assert made.diff.splitlines()[2:] == [
-        "@@ -3,1 +3,2 @@ toolRules:",
-        "-- tags: [x]",
-        "+- tags: [y]",
-        "+- tags: [z]",
-    ]
-
-
-@pytest.mark.requirement("CFG-51")
 def test_values_of_arguments_are_hidden_and_come_back() -> None:
     text = (
         "- pattern: a\n  arguments: {owner: acme, n: 5, ref: '${X}', on: true, in: [x, {y: z}]}\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -11,8 +9,7 @@ from msgspec import Struct, defstruct
 from msgspec.structs import asdict, fields, replace
 from pydantic.alias_generators import to_camel
 
-from discovery_engine.config.files.location import Location, locate
-from discovery_engine.config.loading.untrusted import is_untrusted_origin, restrict
+from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.serve_settings import PoolWeights, ServeSettings
 from discovery_engine.config.settings import (
@@ -228,70 +225,3 @@ def test_an_approval_is_bound_to_the_overrides_wherever_they_stand() -> None:
     assert bound_to() == ""
     assert bound_to(one) == bound_to(moved)
     assert len({bound_to(), bound_to(one), bound_to(other), bound_to(one, other)}) == 4
-
-
-@pytest.mark.requirement("TRU-3")
-def test_an_approval_that_older_versions_bound_to_overrides_still_holds() -> None:
-    whole = Override(
-        ("a", "!b"),
-        ("s",),
-        "d",
-        "n",
-        ("t",),
-        {"to": ["x", {"y": 1.5}], "k": None},
-        Origin("f", 3),  # type: ignore[arg-type]
-    )
-
-    [server] = restrict(
-        make_settings("a", overrides=(whole, Override(("*",), tags=("q",))))
-    ).servers
-
-    assert server.bound_to == "957122c7fbcd0318839b9c42c762a0ea49e2b09ac34df51df565cf7712210f34"
-
-
-class TestDiscovery:
-    def place(self, folder: Path, home: Path) -> Location:
-        return locate(environ={"XDG_CONFIG_HOME": str(home)}, cwd=folder)
-
-    @pytest.mark.requirement("TRU-2")
-    @rows("where", ["discovery.yaml", ".discovery/discovery.yaml"])
-    def test_what_lies_in_the_working_folder_was_discovered(
-        self, tmp_path: Path, where: str
-    ) -> None:
-        file = tmp_path / where
-        file.parent.mkdir(exist_ok=True)
-        file.touch()
-
-        assert is_untrusted_origin(self.place(tmp_path, tmp_path / "home"))
-
-    @pytest.mark.requirement("TRU-1")
-    def test_what_lies_in_the_users_own_folder_was_not(self, tmp_path: Path) -> None:
-        own = tmp_path / "discovery"
-        own.mkdir()
-        (own / "discovery.yaml").touch()
-
-        assert not is_untrusted_origin(self.place(tmp_path / "elsewhere", tmp_path))
-        assert not is_untrusted_origin(self.place(own, tmp_path))
-
-    @pytest.mark.requirement("TRU-1")
-    def test_what_is_named_was_not_nor_was_nothing(self, tmp_path: Path) -> None:
-        file = tmp_path / "discovery.yaml"
-        file.touch()
-
-        assert not is_untrusted_origin(locate(file, cwd=tmp_path))
-        assert not is_untrusted_origin(
-            locate(environ={"DISCOVERY_CONFIG": str(file)}, cwd=tmp_path)
-        )
-        assert not is_untrusted_origin(Location(None))
-
-    @pytest.mark.requirement("TRU-2")
-    @pytest.mark.skipif(os.name != "posix", reason="modes mean something else there")
-    def test_what_anybody_may_write_or_nobody_can_look_at_is_of_untrusted_origin(
-        self, tmp_path: Path
-    ) -> None:
-        file = tmp_path / "discovery.yaml"
-        file.touch()
-        file.chmod(0o646)
-
-        assert is_untrusted_origin(locate(file, cwd=tmp_path))
-        assert is_untrusted_origin(locate(tmp_path / "absent.yaml", cwd=tmp_path))
