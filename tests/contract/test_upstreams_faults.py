@@ -173,6 +173,7 @@ OUTPUTS = {
     "nan": unreadable("nan", "NaN"),
     "deep": unreadable("deep", "too deeply"),
     "huge": unreadable("huge", "longer than 8 MiB"),
+    "huge-allowed": Fault(fault("huge", limits={"answerMib": 16}), "xxx"),
     "endless-line": unreadable("endless_line", "longer than 8 MiB", **WIRE),
     "refuses": unreadable("refuses_call", "Invalid arguments"),
     "odd-error": unreadable("odd_error", "it gave no message"),

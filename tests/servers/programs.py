@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -188,49 +186,6 @@ def none_left_running() -> Iterator[None]:
         with suppress(TimeoutError):
             anyio.run(eventually, lambda: not left())
     assert left() == set()
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """What a process holds. Only what is more counts: what was to end before may end meanwhile."""
-
-    processes: frozenset[int]
-    """Those that have ended and were not waited for, too."""
-    descriptors: Counter[str]
-    """How often each file, socket and pipe is open; a socket's and a pipe's name has its number."""
-    tasks: int
-
-    @classmethod
-    def of_this_process(cls) -> Footprint:
-        descriptors: Counter[str] = Counter()
-        for file in Path("/proc/self/fd").iterdir():
-            with suppress(FileNotFoundError):  # the one of the listing itself
-                descriptors[str(file.readlink())] += 1
-        tasks = len(anyio.get_running_tasks())
-        return cls(frozenset(descendants()), descriptors, tasks)
-
-    def more_than(self, before: Footprint) -> list[object]:
-        """What was leaked since."""
-        descriptors = self.descriptors - before.descriptors
-        tasks = ["a task"] * (self.tasks - before.tasks)
-        return [*self.processes - before.processes, *descriptors.elements(), *tasks]
-
-
-@dataclass
-class Neighbour:
-    """A healthy server, called over and over while another one misbehaves."""
-
-    opened: Upstreams
-    server: ServerSettings
-    answers: int = 0
-
-    async def ask_on(self) -> None:
-        """Never returns; raises if an answer is late, wrong or missing."""
-        while True:
-            answer = await call(self.opened, self.server, nonce=self.answers)
-            assert json.loads(answer) == {"nonce": self.answers}
-            self.answers += 1
-            await anyio.sleep(0.001)
 
 
 def played(folder: Path, name: str, *, out: str = "", err: str = "", code: int = 0) -> Path:

@@ -75,20 +75,6 @@ def test_what_is_due_and_was_not_withdrawn_is_looked_at_once(
         assert len(timers) == len(left - due)
 
 
-def test_a_thousand_requests_of_one_timeout_take_one_timer() -> None:
-    with manual_loop() as loop:
-
-        async def answer_all() -> None:
-            timers = SharedTimer()
-            for number in range(1000):
-                timers.add(number, loop.time() + 60, lambda: None)
-                timers.discard(number)
-
-        loop.run_until_complete(answer_all())
-
-        assert loop.timers == 1
-
-
 async def test_a_deadline_that_was_put_off_is_looked_at_again() -> None:
     timers, over, looks = SharedTimer(), anyio.Event(), 0
 

@@ -12,11 +12,16 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, MISSING_CLIENT_CAPABILITY
 from discovery_server.question_text import presented_steps, require_capability
 from tests.rows import rows
-from tests.steps import finished
 
 
 def presented(method: str, params: JSONObject, version: str) -> JSONObject:
-    return finished(presented_steps(method, params, version))
+    steps = presented_steps(method, params, version)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            shown: JSONObject = end.value
+            return shown
 
 
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"

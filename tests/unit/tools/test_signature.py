@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.tools.signature import _Root, parameter_line, signature, type_text
+from discovery_engine.tools.signature import _Root, signature, type_text
 from tests.factories import make_tool
 from tests.rows import rows
 from tests.unit.server.fakes import object_schema
@@ -80,32 +80,6 @@ def test_whatever_a_server_sends_becomes_one_type(schema: object) -> None:
     assert type_text(schema, {})
 
 
-@rows(
-    ("schema", "line"),
-    [
-        pytest.param({"type": "string"}, "it?: string", id="optional"),
-        pytest.param({"type": "integer", "default": 10}, "it?: integer = 10", id="default"),
-        pytest.param({"default": None}, "it?: any", id="null says nothing"),
-        pytest.param({"default": "x" * 50}, "it?: any", id="long default is left out"),
-        pytest.param(
-            {"type": "string", "description": "What\n it is"},
-            "it?: string - What it is",
-            id="description",
-        ),
-    ],
-)
-def test_parameter_is_one_line(schema: dict[str, object], line: str) -> None:
-    tool = make_tool(inputSchema=object_schema(it=schema))
-
-    assert parameter_line(tool.parameters[0], tool) == line
-
-
-def test_required_parameter_has_no_question_mark() -> None:
-    tool = make_tool(inputSchema=object_schema(("it",), it={"type": "string"}))
-
-    assert parameter_line(tool.parameters[0], tool) == "it: string"
-
-
 def test_signature_names_the_required_ones_first_and_writes_types_out() -> None:
     state = {"enum": ["open", "closed"]}
     tool = make_tool(
@@ -114,14 +88,6 @@ def test_signature_names_the_required_ones_first_and_writes_types_out() -> None:
     )
 
     assert signature(tool) == 'list(owner: string, state?: "open"|"closed")'
-
-
-def test_type_is_short_however_long_its_parts_are() -> None:
-    facts: dict[str, object] = {"enum": [f"{i}{'v' * 5000}" for i in range(50)]}
-    for _ in range(3):
-        facts = object_schema(**{f"{'n' * 5000}{i}": facts for i in range(30)})
-
-    assert len(type_text(facts, {})) <= 800
 
 
 def test_members_come_in_one_order_however_they_were_written() -> None:

@@ -62,20 +62,6 @@ async def test_who_came_first_is_served_first() -> None:
     assert held == ["a", "b", "c"]
 
 
-async def test_who_is_cancelled_frees_the_slot() -> None:
-    slots, held = CallLimiter(Limits(calls=1)), []
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(hold, slots, held, "a")
-        tasks.start_soon(hold, slots, held, "b")
-        await anyio.wait_all_tasks_blocked()
-        tasks.cancel_scope.cancel()
-
-    with anyio.fail_after(60):
-        async with one(slots, max_wait=60):
-            pass
-
-
 async def start(
     starts: StartLimiter, started: list[str], name: str, *, leaves: bool = False
 ) -> None:

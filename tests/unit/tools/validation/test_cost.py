@@ -18,7 +18,7 @@ from discovery_engine.tools.validation.cost import (
 from discovery_engine.tools.validation.graph import SchemaGraph
 from tests.factories import make_definition
 from tests.rows import rows
-from tests.unit.tools.validation.test_evaluation import chain, tree
+from tests.unit.tools.validation.test_evaluation import chain
 
 NODE: JSONObject = {"$ref": "#/$defs/node"}
 OBJECT: JSONObject = {"type": "object"}
@@ -80,11 +80,6 @@ def test_one_that_goes_down_two_ways_at_once_has_none(node: str) -> None:
 
 
 @pytest.mark.requirement("THR-10")
-def test_an_ordinary_recursive_schema_is_no_finding() -> None:
-    assert too_costly(tree("add", "subtract")) is None
-
-
-@pytest.mark.requirement("THR-10")
 @rows("keyword", ["allOf", "anyOf", "oneOf"])
 @rows("links", [12, 40, 500])
 def test_a_chain_that_doubles_is_a_finding_and_found_soon(keyword: str, links: int) -> None:
@@ -113,15 +108,6 @@ def test_the_size_counts_every_value_and_its_text(value: JSONObject) -> None:
     assert 1 <= size_of(value) <= 500
 
 
-def test_what_nests_without_end_has_no_size() -> None:
-    value: list[object] = []
-    for _ in range(100_000):
-        value = [value]
-
-    assert size_of(value) is UNBOUNDED
-    assert size_of("\ud800") > 0
-
-
 KEYWORDS = ["allOf", "anyOf", "oneOf", "not", "items", "if", "unevaluatedProperties", "contains"]
 REFERENCES = ["#", "#/$defs/a", "https://example.com/x", "#/allOf/0"]
 schemas = st.recursive(
@@ -144,12 +130,3 @@ def test_a_tool_is_too_costly_if_and_only_if_its_schema_is(schema: JSONValue) ->
     tool = Tool.from_mcp(ServerName("a"), make_definition("x", inputSchema=takes))
 
     assert too_costly_tool(tool) == too_costly(tool.upstream_schema)
-
-
-@pytest.mark.requirement("THR-10")
-def test_a_long_schema_without_a_reference_is_weighed_all_the_same() -> None:
-    takes = {"type": "object", "properties": {"x": {"anyOf": [{}] * 12_000}}}
-    tool = Tool.from_mcp(ServerName("a"), make_definition("x", inputSchema=takes))
-
-    assert too_costly_tool(tool) == too_costly(takes)
-    assert too_costly_tool(tool) is not None

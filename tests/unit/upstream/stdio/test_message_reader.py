@@ -108,15 +108,6 @@ async def test_a_server_that_says_much_unasked_has_to_wait(noise: bytes, rests: 
     assert scheduler.rests == rests
 
 
-async def test_answers_never_have_to_wait() -> None:
-    asked = range(1, 2000)
-    reader, scheduler = reader_of(b"".join(map(answer, asked)), *asked)
-
-    found = await messages(reader)
-
-    assert (len(found), scheduler.rests) == (len(asked), 0)
-
-
 @pytest.mark.requirement("UPS-13")
 async def test_a_large_message_is_parsed_in_slices_and_keeps_its_place() -> None:
     reader, scheduler = reader_of(answer(1, text="x" * 300_000) + answer(2), 1, 2)

@@ -55,16 +55,3 @@ async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
 
     assert rests >= 8 * 65536 // (5 * 16 * 1024)
     assert longest <= 5 * 16 * 1024
-
-
-def test_memory_is_bounded_in_lines_and_in_one_line() -> None:
-    errors = StderrBuffer()
-
-    errors.add(b"x" * 1_000_000)
-    errors.add(b"\n")
-    cut = len(errors.tail)
-    for _ in range(1000):
-        errors.add(b"y" * 5000 + b"\n")
-
-    assert cut == 8 * 1024
-    assert sum(map(len, errors._lines)) <= 256 * 1024
