@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from discovery_engine.agent.agent_tool import AgentTool
     from discovery_engine.agent.toolset import Toolset
+    from discovery_engine.call_log.log_entry import LogFilter
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
@@ -44,6 +45,7 @@ _MODULES = {
     "Engine": "engine",
     "Entry": "catalog",
     "Hit": "search.ranking.hit",
+    "LogFilter": "call_log.log_entry",
     "OfferingKind": "tools.offering",
     "SearchAnswer": "view.search_answers",
     "ServerReport": "view.status",
@@ -71,6 +73,7 @@ __all__ = [
     "Engine",
     "Entry",
     "Hit",
+    "LogFilter",
     "OfferingKind",
     "SearchAnswer",
     "ServerReport",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+from click.testing import CliRunner
+from websockets.asyncio.client import ClientConnection, connect
 
+from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
@@ -26,6 +31,23 @@ RULES = [{"pattern": "pid", "enabled": False}]
 VIEWS = {"echoes": {"rules": [{"pattern": "echo", "enabled": True}]}}
 
 
+@dataclass(frozen=True)
+class Route:
+    """A route as the description has it."""
+
+    method: str
+    path: str
+    scope: str
+    body: JSONObject | None
+    """The schema of its body."""
+    query: Mapping[str, JSONObject]
+    """The schemas of its parameters, and whether one is `required`."""
+
+    def filled(self, value: str = "x", **names: str) -> str:
+        """The path with the names that are given, and `value` as each other one."""
+        return self.path.format_map(defaultdict(lambda: value, names))
+
+
 @dataclass
 class Api:
     address: str
@@ -33,6 +55,10 @@ class Api:
     engine: Engine
     http: httpx2.AsyncClient
     service: HttpService
+
+    @property
+    def origin(self) -> str:
+        return self.address.removesuffix("/api")
 
     async def ask(
         self, path: str, method: str = "GET", *, token: str | None = OWN, **options: Any
@@ -48,12 +74,57 @@ class Api:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    async def routes(self) -> list[Route]:
+        """Every route that `openapi.json` describes."""
+        document = await self.get("/openapi.json")
+        schemas = document["components"]["schemas"]
+        return [
+            _route(method, path.removeprefix("/api"), described, schemas)
+            for path, methods in document["paths"].items()
+            for method, described in methods.items()
+        ]
+
+    def connect(self, query: str = "", token: str | None = OWN, **headers: str) -> Any:
+        """A WebSocket to the events."""
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        address = self.origin.replace("http", "ws", 1) + f"/events{query}"
+        return connect(address, additional_headers=headers, proxy=None)
+
+    def own(self, **headers: str) -> dict[str, str]:
+        """The headers of a request that the page of this address makes."""
+        return {"origin": self.origin, "sec-fetch-site": "same-origin", **headers}
+
+    async def open_session(self, token: str = OWN) -> str:
+        """The cookie of a browser that was given a token."""
+        headers = self.own(authorization=f"Bearer {token}")
+        opened = await self.http.post(f"{self.origin}/session", headers=headers)
+        assert opened.status_code == 204
+        self.http.cookies.clear()
+        return opened.headers["set-cookie"].partition(";")[0]
+
+
+def _route(method: str, path: str, described: JSONObject, schemas: JSONObject) -> Route:
+    body = None
+    if "requestBody" in described:
+        reference = described["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+        body = schemas[reference.rpartition("/")[2]]
+    query = {
+        one["name"]: {**one["schema"], "required": one["required"]}
+        for one in described.get("parameters", ())
+        if one["in"] == "query"
+    }
+    scope = described["description"].split("`")[1]
+    return Route(method.upper(), path, scope, body, query)
+
 
 @asynccontextmanager
-async def served(folder: Folder, *servers: ServerSettings, **options: Any) -> AsyncIterator[Api]:
+async def served(
+    folder: Folder, *servers: ServerSettings, sections: JSONObject | None = None, **options: Any
+) -> AsyncIterator[Api]:
     """With `good` and `other`, unless servers are given; `options` are those of `open_engine`."""
     usual = (good(tags=("tests",)), good("other"))
-    folder.write(*(servers or usual), toolRules=RULES, views=VIEWS)
+    folder.write(*(servers or usual), toolRules=RULES, views=VIEWS, **sections or {})
     async with folder.open(**options) as engine:
         await engine.refresh()
         async with serving(engine, folder) as api:
@@ -76,3 +147,25 @@ async def serving(
         httpx2.AsyncClient(timeout=60, verify=NO_TLS) as http,
     ):
         yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service)
+
+
+async def received(socket: ClientConnection) -> JSONObject:
+    """The next frame of events."""
+    return json.loads(await socket.recv())
+
+
+async def until(socket: ClientConnection, kind: str) -> JSONObject:
+    """The next event of a kind."""
+    while True:
+        frame = await received(socket)
+        for event in frame.get("events", ()):
+            if event["type"] == kind:
+                return event
+
+
+def command_line(folder: Folder, *words: str) -> JSONObject:
+    """What a command prints with `--json`."""
+    options = ["--config", str(folder.config), "--data-dir", str(folder.data), "--json"]
+    form = json.loads(CliRunner().invoke(cli, [*options, *words]).stdout)
+    form.pop("schema_version")
+    return form

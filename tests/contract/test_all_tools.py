@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api_server import serving
 from tests.contract.discovery import Discovery
-from tests.engines import Folder
 from tests.forked import Preloaded
-from tests.servers.programs import fault_server
 
 RULES = """
 toolRules:
@@ -57,35 +54,3 @@ def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     assert "demo:echo" in shown.out
     assert "2 tools; 1 disabled (--all shows them)" in shown.err
     assert discovery("tools", "--max-tokens", "100").code == 2
-
-
-@pytest.mark.thorough
-@pytest.mark.anyio
-@pytest.mark.requirement("API-7")
-async def test_a_server_that_is_switched_off_hides_no_tools_of_others(folder: Folder) -> None:
-    rules = [{"pattern": "echo", "tags": ["text", "own"]}, {"pattern": "env*", "tags": ["own"]}]
-    folder.write(
-        fault_server(name="good"), fault_server(name="off", enabled=False), toolRules=rules
-    )
-    async with folder.open() as engine, serving(engine, folder) as api:
-        await engine.refresh()
-        tools = [(await api.get("/tools", **query))["tools"] for query in (
-            {}, {"tag": ["text", "own"]}, {"tag": ["text", "own"], "any_tag": True},
-        )]  # fmt: skip
-        asked = {"query": "echo the environment", "tag": ["text", "own"]}
-        searched = [
-            (await api.get("/search", **asked, **more))["results"]
-            for more in ({}, {"any_tag": True})
-        ]
-        with_prompts = await engine.search(
-            "echo", tags=["text", "none"], any_tag=True, kinds=("tool", "prompt")
-        )
-
-    assert {one["server"] for one in tools[0]} == {"good"}
-    assert [one["tool"] for one in tools[1]] == ["echo"]
-    assert [one["tool"] for one in tools[2]] == ["echo", "environment"]
-    assert [{one["tool"] for one in some} for some in searched] == [
-        {"echo"},
-        {"echo", "environment"},
-    ]
-    assert [hit.entry.tool.name for hit in with_prompts.hits] == ["echo"]

@@ -46,7 +46,7 @@ async def test_no_output_of_a_command_holds_a_part_of_a_secret(place: Place) -> 
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("HEA-16")
+@pytest.mark.requirement("HEA-15")
 @pytest.mark.parametrize("words", ["doctor", "health cwd", "list --status", "execute cwd fails"])
 def test_a_reference_is_shown_as_it_is_written(place: Place, words: str) -> None:
     runner = CliRunner(env={**place.environ, "HOME": str(place.folder)})

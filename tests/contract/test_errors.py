@@ -79,7 +79,7 @@ def test_a_diagnostic_has_its_code_in_json_and_behind_its_message(
             assert f"{found['message']} [{found['code']}]" in text
 
 
-@pytest.mark.requirement("HEA-18")
+@pytest.mark.requirement("HEA-10")
 @rows("kind", FailureKind)
 def test_every_kind_of_failure_has_a_next_step_that_does_not_try_the_same_again(
     kind: FailureKind,

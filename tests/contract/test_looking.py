@@ -21,7 +21,7 @@ def home(tmp_path: Path, forked: Preloaded) -> Discovery:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("HEA-10", "HEA-12")
+@pytest.mark.requirement("HEA-10")
 def test_health_starts_nothing_unless_it_is_asked_to(home: Discovery) -> None:
     before = home.starts
 
@@ -38,7 +38,7 @@ def test_health_starts_nothing_unless_it_is_asked_to(home: Discovery) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("HEA-11", "HEA-13")
+@pytest.mark.requirement("HEA-10")
 def test_health_of_one_server_has_all_there_is(home: Discovery) -> None:
     broken = home("health", "broken")
     rows = {row["name"]: row for row in home("health", "--json").json["servers"]}

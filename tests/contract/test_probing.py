@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import anyio
 import pytest
 from click.testing import CliRunner
 
 from discovery_cli.program import cli
-from discovery_engine.call_log.log_entry import LogFilter
-from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine import LogFilter
 from discovery_engine.errors import DiscoveryError, UntrustedServerError
-from tests.engines import Folder, broken, good, program
+from tests.engines import Folder, broken, good
 from tests.servers.programs import fault_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("HEA-40")]
@@ -54,27 +52,6 @@ async def test_every_server_is_asked_at_once_and_none_delays_the_others(folder: 
         "dead": "SERVER_CONNECTION_ERROR",
         "late": "TOOL_EXECUTION_TIMEOUT",
     }
-
-
-async def test_a_server_that_is_backing_off_is_asked_and_recovers(folder: Folder) -> None:
-    flag = folder.path / "well"
-    folder.write(needs_file(flag))
-    async with folder.open() as engine:
-        for _ in range(3):
-            [ill] = await engine.probe()
-            assert not ill.is_healthy
-        flag.touch()
-        [well] = await engine.probe()
-
-    assert well.is_healthy
-
-
-def needs_file(flag: Path) -> ServerSettings:
-    """A server that starts only once a file is there."""
-    server = good("moody")
-    assert isinstance(server.transport, StdioTransport)
-    command = (server.transport.command, *server.transport.args)
-    return program("moody", "/bin/sh", "-c", '[ -e "$0" ] && exec "$@"', str(flag), *command)
 
 
 async def test_an_answer_resets_the_errors_of_the_server(folder: Folder) -> None:

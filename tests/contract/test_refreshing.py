@@ -378,7 +378,7 @@ async def test_a_running_gateway_serves_what_another_process_refreshed(folder: F
         tasks.cancel_scope.cancel()
 
 
-@pytest.mark.requirement("HEA-41")
+@pytest.mark.requirement("HEA-30")
 async def test_all_processes_agree_on_what_the_last_try_of_a_server_has_shown(
     folder: Folder,
 ) -> None:

@@ -118,7 +118,7 @@ def test_a_copied_queue_goes_on_where_it_was(
         assert not database.extend_claims([held.claim], lease=HOUR)
 
 
-@pytest.mark.requirement("PGS-17", "WHK-15")
+@pytest.mark.requirement("PGS-17")
 def test_a_copy_makes_no_event_and_forgets_no_receiver_that_is_gone(
     postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import anyio.to_thread
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine._util.word_diff import word_diff
 from discovery_engine.engine import Engine, open_engine
-from tests.api_server import Api, served, serving
-from tests.contract.test_api import command_line
+from tests.api_server import Api, command_line, served, serving
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.told import Told
@@ -23,8 +19,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-21")]
 
 KIND = make_definition("greet", "Greet a person kindly.")
 RUDE = make_definition("greet", "Greet a person rudely and loudly.")
-CALM = make_definition("calm", "Calm a person.")
-ANGRY = make_definition("calm", "Make a person angry.")
 
 
 def discovered(folder: Folder) -> AbstractAsyncContextManager[Engine]:
@@ -34,14 +28,14 @@ def discovered(folder: Folder) -> AbstractAsyncContextManager[Engine]:
     return open_engine(data_dir=folder.data, environ=environ)
 
 
-async def changed(api: Api, told: Told, *tools: JSONObject) -> JSONObject:
+async def changed(api: Api, told: Told, *tools: dict[str, Any]) -> dict[str, Any]:
     """What waits after the server has changed its tools."""
     told.says(*tools)
     await api.ask("/refresh", "POST", json={"servers": ["told"]})
     return await api.get("/review/told")
 
 
-async def accepted(api: Api, digest: str, **chosen: list[str]) -> tuple[int, JSONObject]:
+async def accepted(api: Api, digest: str, **chosen: list[str]) -> tuple[int, dict[str, Any]]:
     answer = await api.ask("/review/told/accept", "POST", json={"digest": digest, **chosen})
     return answer.status_code, answer.json()
 
@@ -96,34 +90,6 @@ async def test_what_has_changed_again_since_it_was_shown_is_not_accepted(folder:
     assert still == again
 
 
-async def test_one_of_several_changed_tools_is_accepted_alone(folder: Folder) -> None:
-    told = Told.beside(folder.path, KIND, CALM)
-    async with served(folder, told.server()) as api:
-        await changed(api, told, RUDE, ANGRY)
-        shown = await api.get("/review/told", tool="calm")
-        whole = await accepted(api, shown["digest"])
-        done = await accepted(api, shown["digest"], tools=["calm"])
-        unknown = await api.ask("/review/told?tool=nothing")
-        nobody = await api.ask("/review/nobody")
-
-    assert [one["tool"] for one in shown["reviews"]] == ["calm"]
-    assert whole[1]["code"] == "PLAN_CHANGED"
-    assert done == (200, {"accepted_count": 1, "waiting_count": 1})
-    assert (unknown.status_code, nobody.status_code) == (404, 404)
-
-
-async def test_an_overview_starts_no_server_that_was_never_listed(folder: Folder) -> None:
-    told = Told.beside(folder.path, KIND)
-    folder.write(told.server())
-    async with folder.open() as engine, serving(engine, folder) as api:
-        await api.get("/review")
-        await api.get("/trust")
-        before = told.starts
-        await api.get("/review/told")
-
-    assert (before, told.starts) == (0, 1)
-
-
 async def test_servers_that_wait_are_approved_as_shown_and_revoked(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,26 +116,3 @@ async def test_servers_that_wait_are_approved_as_shown_and_revoked(
     assert again.status_code == 409
     assert revoked == {"revoked": 1}
     assert [one["name"] for one in waiting["servers"]] == ["told"]
-
-
-async def test_a_loss_of_decisions_is_ended_over_the_api(folder: Folder) -> None:
-    told = Told.beside(folder.path, KIND)
-    async with served(folder, told.server()) as api:
-        answer = await api.ask("/review/end-loss", "POST", json={})
-
-    assert answer.json() == {"is_over": True, "unlisted": []}
-
-
-@given(st.text("ab .", max_size=30), st.text("ab .", max_size=30))
-def test_the_parts_of_a_word_diff_make_up_both_texts(before: str, after: str) -> None:
-    parts = word_diff(before, after)
-
-    assert "".join(part.text for part in parts if part.kind != "added") == before
-    assert "".join(part.text for part in parts if part.kind != "removed") == after
-    assert all(part.text for part in parts)
-
-
-def test_two_long_texts_that_have_little_in_common_are_one_change() -> None:
-    parts = word_diff("same " + "a b " * 5000, "same " + "c d " * 5000)
-
-    assert [part.kind for part in parts] == ["same", "removed", "added", "same"]

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
+from typing import Any
 
-import anyio.to_thread
 import pytest
 
-from discovery_engine import sync
-from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.events import ResourceUpdated
-from discovery_engine.tools.model import ServerName
 from tests.api_server import served, serving
-from tests.contract.test_api import command_line
-from tests.engines import Folder, broken, good, heard
+from tests.engines import Folder, broken, good, heard, program
 from tests.factories import make_definition
 from tests.servers.offerings import World, resource
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-23")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-16")]
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 LINES = """
-import os, sys
-print(*range(30), os.environ["TOKEN"], sep="\\n", file=sys.stderr)
+import sys
+print(*range(30), sys.argv[-1], sep="\\n", file=sys.stderr)
 sys.exit(3)
 """
 
 
 async def test_the_last_lines_of_stderr_are_shown_without_secrets(folder: Folder) -> None:
-    transport = StdioTransport(sys.executable, ("-c", LINES), {"TOKEN": SECRET})
-    failing = ServerSettings(ServerName("bad"), transport)
+    failing = program("bad", sys.executable, "-c", LINES, "--token", SECRET)
     async with served(folder, failing, good()) as api:
         shown = await api.get("/servers/bad/stderr", lines=3)
         none = await api.get("/servers/good/stderr")
@@ -97,69 +89,11 @@ async def test_updates_of_a_resource_are_subscribed_to_once_and_arrive_as_events
     assert asked.count("resources/subscribe") == 1
 
 
-async def test_the_programs_that_start_packages_are_shown_with_how_to_get_them(
-    folder: Folder, tmp_path: Path
-) -> None:
-    uvx = tmp_path / "bin" / "uvx"
-    uvx.parent.mkdir()
-    uvx.write_text("#!/bin/sh\necho uvx 1.2.3\n", "utf-8")
-    uvx.chmod(0o755)
-    async with served(folder, environ={"PATH": str(uvx.parent)}) as api:
-        found = {one["program"]: one for one in (await api.get("/prerequisites"))["programs"]}
-
-    assert {"npx", "uvx", "docker", "uv"} <= set(found)
-    assert (found["uvx"]["is_usable"], found["uvx"]["version"]) == (True, "1.2.3")
-    assert found["npx"]["is_usable"] is False
-    assert found["npx"]["hint"]
-
-
-async def test_what_is_remembered_is_shown_and_forgotten(folder: Folder) -> None:
-    async with served(folder) as api:
-        shown = await api.get("/cache")
-        printed = await anyio.to_thread.run_sync(command_line, folder, "cache", "info")
-        reindexed = (await api.ask("/cache/reindex", "POST", json={})).json()
-        one = (await api.ask("/cache?server=good", "DELETE")).json()
-        unknown = await api.ask("/cache?server=nobody", "DELETE")
-        every = (await api.ask("/cache", "DELETE")).json()
-        left = await api.get("/cache")
-
-    ages = [server.pop("age_seconds") for server in (*shown["servers"], *printed["servers"])]
-    assert shown == printed
-    assert all(age >= 0 for age in ages)
-    assert (reindexed["tool_count"], reindexed["vector_count"]) == (shown["tool_count"], None)
-    assert one["forgotten"] == every["forgotten"] == 3
-    assert unknown.status_code == 404
-    assert left["tool_count"] == 0
-
-
-@pytest.mark.thorough
-async def test_a_view_is_shown_with_what_it_shows(folder: Folder) -> None:
-    async with served(folder) as api:
-        view = await api.get("/views/echoes")
-        unknown = await api.ask("/views/nothing")
-
-    assert view["settings"]["rules"]
-    assert {one["name"]: one["enabled_count"] for one in view["servers"]} == {"good": 1, "other": 1}
-    assert unknown.status_code == 404
-
-
-async def test_roots_are_shown_as_servers_are_given_them(folder: Folder) -> None:
-    folder.write(good(), good("other"), server={"roots": ["work"]})
-    written = json.loads(folder.config.read_text("utf-8"))
-    written["servers"]["other"]["roots"] = []
-    folder.config.write_text(json.dumps(written), "utf-8")
-    async with folder.open() as engine, serving(engine, folder) as api:
-        shown = await api.get("/roots")
-
-    assert shown["roots"] == [{"uri": (folder.path / "work").as_uri(), "name": "work"}]
-    assert shown["servers"] == {"other": []}
-
-
-@pytest.mark.requirement("API-24")
+@pytest.mark.requirement("API-7")
 async def test_the_log_comes_in_pages_with_how_many_there_are(folder: Folder) -> None:
     async with served(folder) as api:
         for number in range(5):
-            body: JSONObject = {"arguments": {"text": str(number)}}
+            body: dict[str, Any] = {"arguments": {"text": str(number)}}
             await api.ask("/servers/good/tools/echo/call", "POST", json=body)
         pages, before = [], None
         while True:
@@ -174,13 +108,3 @@ async def test_the_log_comes_in_pages_with_how_many_there_are(folder: Folder) ->
     assert pages == [["3", "4"], ["1", "2"], ["0"]]
     assert page["total"] == 5
     assert (uncounted["total"], uncounted["next_before"]) == (None, None)
-
-
-def test_the_engine_without_async_has_these_verbs(folder: Folder) -> None:
-    folder.write(good())
-    with sync.open_engine(folder.config, data_dir=folder.data) as engine:
-        assert engine.stderr("good") == ()
-        assert engine.prerequisites()
-        assert engine.roots() == (None, {})
-        assert engine.registry_file == folder.data / "registry.db"
-        assert engine.call_log.count() == 0

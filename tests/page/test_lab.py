@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Response, expect
+from playwright.sync_api import Browser, expect
 
 from tests.e2e.serving import Home
-from tests.factories import make_definition
 from tests.page.conftest import gateway
 from tests.page.lab import ask, edit, save
-from tests.page.test_page import THEMES, settled, violations
-from tests.told import Told
 
 
 @pytest.mark.requirement("PAGE-20")
@@ -77,35 +74,6 @@ def test_rules_show_what_they_would_do_and_are_saved_after_the_difference_was_sh
 
 
 @pytest.mark.requirement("PAGE-21")
-def test_a_file_that_was_changed_meanwhile_is_not_written_and_planned_anew(
-    home: Home, config: Path, chromium: Browser
-) -> None:
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = ask(opened, "open an issue")
-        edit(page, "Overrides", "- pattern: open_issue\n  tags: [mine]\n")
-        page.get_by_role("button", name="Save …").click()
-        dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text("+- pattern: open_issue")
-        meanwhile = config.read_text("utf-8") + "# meanwhile\n"
-        config.write_text(meanwhile, "utf-8")
-        # The page may just read the rules, since the gateway noticed the change.
-        with page.expect_response(_is_save) as answered:
-            dialog.get_by_role("button", name="Save", exact=True).click()
-        assert answered.value.status == 409
-        expect(page.get_by_text("PLAN_CHANGED")).to_be_visible()
-        assert config.read_text("utf-8") == meanwhile
-        page.get_by_role("button", name="Cancel").click()
-        expect(page.get_by_role("textbox", name="Overrides")).to_have_value(
-            "- pattern: open_issue\n  tags: [mine]\n"
-        )
-        save(page)
-        opened.faults[:] = [one for one in opened.faults if "409" not in one]
-
-    assert "# meanwhile" in config.read_text("utf-8")
-    assert "mine" in config.read_text("utf-8")
-
-
-@pytest.mark.requirement("PAGE-22")
 @pytest.mark.parametrize("button", ["Find it by this request", "Synonym"])
 def test_the_right_tool_is_second_and_after_a_change_from_the_page_first(
     home: Home, config: Path, chromium: Browser, button: str
@@ -134,7 +102,7 @@ def test_the_right_tool_is_second_and_after_a_change_from_the_page_first(
     assert config.read_text("utf-8").startswith("# What agents may use.\n")
 
 
-@pytest.mark.requirement("PAGE-23")
+@pytest.mark.requirement("PAGE-21")
 def test_queries_are_saved_with_the_right_tool_and_a_change_shows_how_they_move(
     home: Home, config: Path, chromium: Browser
 ) -> None:
@@ -155,116 +123,3 @@ def test_queries_are_saved_with_the_right_tool_and_a_change_shows_how_they_move(
         expect(page.get_by_text("None yet.")).to_be_visible()
 
     assert config.with_name("discovery-queries.yaml").exists()
-
-
-@pytest.mark.requirement("PAGE-2", "PAGE-21")
-@THEMES
-def test_the_lab_is_accessible_and_whole_at_any_width_while_a_change_is_planned(
-    home: Home, config: Path, chromium: Browser, theme: str
-) -> None:
-    narrow = {"width": 360, "height": 700}
-    with (
-        gateway(home) as served,
-        served.opened(chromium, color_scheme=theme, viewport=narrow) as opened,
-    ):
-        page = ask(opened, "delete an issue")
-        edit(page, "Synonyms", "- [delete, list]\n")
-        expect(page.get_by_text("confidence").first).to_be_visible()
-        settled(page)
-        for width in (360, 1400):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert violations(page) == [], width
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-        edit(page, "Synonyms", "- [delete\n")
-        expect(page.get_by_text("close the bracket")).to_be_visible()
-        assert violations(page) == []
-        page.get_by_text("Copy it as YAML").click()
-        expect(page.get_by_text("search:\n  synonyms:\n    - [delete")).to_be_visible()
-
-
-@pytest.mark.requirement("PAGE-24")
-def test_markup_in_tools_rules_and_queries_is_text_in_the_lab(
-    home: Home, config: Path, chromium: Browser
-) -> None:
-    evil = "<img src=x onerror=alert(1)>"
-    Told(home.folder / "hub" / "told.json").says(
-        make_definition("open_issue", f"{evil} opens an issue", title=evil)
-    )
-    with gateway(home) as served, served.opened(chromium) as opened:
-        opened.go("search?q=open+an+issue")
-        page = opened.page
-        expect(page.locator(".hits")).to_contain_text("onerror")
-        edit(page, "Overrides", f"- pattern: open_issue\n  name: '{evil}'\n  tags: [x]\n")
-        expect(page.get_by_role("alert")).to_be_visible()
-        edit(page, "Tool rules", f"- pattern: '{evil}'\n  enabled: false\n")
-        assert page.locator("main img").count() == 0
-
-
-@pytest.mark.requirement("PAGE-13")
-def test_the_settings_show_a_configuration_that_was_changed_after_it_was_read_again(
-    home: Home, config: Path, chromium: Browser
-) -> None:
-    with gateway(home) as served, served.opened(chromium) as opened:
-        opened.go("settings")
-        page = opened.page
-        page.get_by_role("button", name="Read it again").click()
-        expect(page.get_by_text("Read.", exact=True)).to_be_visible()
-        config.write_text(
-            config.read_text("utf-8") + "overrides:\n  - {pattern: open_issue, tags: [novel]}\n"
-        )
-        page.get_by_text("What is in force; secrets are redacted").click()
-        expect(page.locator("section", has_text="What is in force").locator("pre")).to_contain_text(
-            "novel"
-        )
-
-
-@pytest.mark.requirement("PAGE-36")
-@THEMES
-def test_what_was_found_stands_before_what_is_down_and_bars_have_a_measure(
-    home: Home, config: Path, chromium: Browser, theme: str
-) -> None:
-    servers = config.read_text("utf-8").replace(
-        "servers: {", 'servers: {"gone": {"command": "no-such-program"}, '
-    )
-    config.write_text(servers, "utf-8")
-    with gateway(home) as served, served.opened(chromium, color_scheme=theme) as opened:
-        page = ask(opened, "open an issue")
-        down = page.get_by_text("1 server is missing from this answer")
-        expect(down).to_be_visible()
-        why = page.locator(".outages").get_by_text("is not on the PATH")
-        expect(why).to_be_hidden()
-        found = page.locator(".hits").bounding_box()
-        folded = down.bounding_box()
-        assert found
-        assert folded
-        assert found["y"] < folded["y"]
-        down.click()
-        expect(why).to_be_visible()
-        expect(page.locator(".legend")).to_contain_text("relative to the best hit")
-        assert violations(page) == []
-
-
-@pytest.mark.requirement("PAGE-36")
-def test_a_change_of_synonyms_is_planned_in_words_and_an_empty_section_has_an_example(
-    home: Home, config: Path, chromium: Browser
-) -> None:
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = ask(opened, "open an issue")
-        for section in ("Server rules", "Overrides", "Synonyms"):
-            tabs = page.get_by_role("group", name="What to change")
-            tabs.get_by_role("button", name=section).click()
-            field = page.get_by_role("textbox", name=section)
-            expect(field).to_have_value("")
-            assert field.get_attribute("placeholder")
-        expect(field).to_have_attribute("placeholder", "- [refund, money back]")
-        edit(page, "Synonyms", "- [refund, money back]\n")
-        effect = page.locator(".effect")
-        expect(effect).to_contain_text("[refund, money back] mean the same")
-        expect(effect).not_to_contain_text("settings")
-        save(page)
-        edit(page, "Synonyms", "")
-        expect(effect).to_contain_text("[refund, money back] no longer mean the same")
-
-
-def _is_save(response: Response) -> bool:
-    return response.url.endswith("/api/rules") and response.request.method != "GET"

@@ -77,7 +77,7 @@ ATTACKS = """async (gateway) => {
 }"""
 
 
-@pytest.mark.requirement("API-13", "SRV-11")
+@pytest.mark.requirement("API-10", "SRV-11")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_another_page_of_the_same_browser_reads_and_changes_nothing(
     home: Home, chromium: Browser, host: str

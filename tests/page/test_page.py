@@ -15,11 +15,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.serving import FAULT_SERVER, Home, fault_entry
 from tests.page.conftest import Gateway, Opened, draw, gateway
-from tests.ports import free_port
 from tests.servers.mcp_registry_server import listed, registry_server
 
 THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
@@ -92,6 +91,9 @@ def test_the_printed_address_opens_the_page_once(home: Home, chromium: Browser) 
         again.goto(f"{served.origin}/?code={served.code}")
         expect(again.get_by_label("Token")).to_be_visible()
         token = (home.folder / "data" / "http-token").read_text("ascii").strip()
+        again.get_by_label("Token").fill("wrong")
+        again.get_by_role("button", name="Open").click()
+        expect(again.locator("#refused")).to_contain_text("No token of this gateway")
         again.get_by_label("Token").fill(token)
         again.get_by_role("button", name="Open").click()
         expect(again.get_by_text("Connected")).to_be_visible()
@@ -128,32 +130,6 @@ def test_nothing_is_cut_at_360_pixels(home: Home, chromium: Browser) -> None:
             assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360, area
 
 
-@pytest.mark.requirement("PAGE-35")
-@THEMES
-def test_areas_and_parts_of_a_server_are_one_row_that_scrolls_at_360_pixels(
-    home: Home, chromium: Browser, theme: str
-) -> None:
-    write(home)
-    narrow = {"width": 360, "height": 700}
-    with (
-        gateway(home) as served,
-        served.opened(chromium, viewport=narrow, color_scheme=theme) as opened,
-    ):
-        page = opened.page
-        for address, row in (("settings", "Areas"), ("servers/good/export", "Parts of good")):
-            opened.go(address)
-            page.reload()
-            settled(page)
-            links = page.get_by_role("navigation", name=row).get_by_role("link")
-            tops = links.evaluate_all("all => all.map((one) => one.getBoundingClientRect().top)")
-            assert len(tops) > 7
-            assert max(tops) - min(tops) < 5
-            current = page.get_by_role("navigation", name=row).locator("[aria-current]")
-            expect(current).to_be_in_viewport()
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
-            assert violations(page) == []
-
-
 @pytest.mark.requirement("PAGE-3")
 def test_the_overview_names_what_needs_attention_with_the_next_step(
     home: Home, chromium: Browser
@@ -175,21 +151,6 @@ def test_the_overview_names_what_needs_attention_with_the_next_step(
         expect(opened.page.get_by_role("dialog", name="missing")).to_be_visible()
         opened.page.keyboard.press("Escape")
         expect(opened.page).to_have_url(f"{served.origin}/#/servers")
-
-
-@pytest.mark.requirement("PAGE-4")
-def test_the_search_lab_shows_what_each_word_adds(home: Home, chromium: Browser) -> None:
-    write(home)
-    with gateway(home) as served, served.opened(chromium) as opened:
-        opened.page.keyboard.press("/")
-        opened.page.get_by_label("Request").fill("echo a text")
-        hit = opened.page.locator(".hits li").first
-        expect(hit).to_contain_text("good:echo")
-        hit.locator("summary").click()
-        expect(hit).to_contain_text(re.compile("'echo' is .* name"))
-        assert opened.page.url.endswith("#/search?q=echo+a+text")
-        opened.page.get_by_label("Request").fill("buy a sailing boat in Naples")
-        expect(opened.page.locator(".decision")).to_contain_text("none")
 
 
 @pytest.mark.landing
@@ -225,7 +186,7 @@ def call(opened: Opened, tool: str, **arguments: Any) -> None:
     )
 
 
-@pytest.mark.requirement("PAGE-10", "PAGE-31", "HEA-41")
+@pytest.mark.requirement("PAGE-10", "PAGE-3", "HEA-30")
 def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
     home: Home, chromium: Browser
 ) -> None:
@@ -263,22 +224,6 @@ def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
         expect(ill.locator("li", has=page.get_by_role("link", name="good"))).to_be_visible()
 
 
-@pytest.mark.requirement("PAGE-10")
-def test_the_log_is_cleared_after_a_question_alone(home: Home, chromium: Browser) -> None:
-    write(home)
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        call(opened, "echo", text="first")
-        opened.go("logs")
-        page.get_by_role("button", name="Clear").click()
-        assert violations(page) == []
-        page.keyboard.press("Escape")
-        expect(page.locator("tbody tr")).to_have_count(1)
-        page.get_by_role("button", name="Clear").click()
-        page.get_by_role("button", name="Delete it").click()
-        expect(page.get_by_text("Nothing was called yet")).to_be_visible()
-
-
 @pytest.mark.requirement("PAGE-11")
 def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromium: Browser) -> None:
     write(home)
@@ -302,83 +247,6 @@ def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromiu
         # The browser reports the refused call as an error of its own.
         assert [fault for fault in opened.faults if "409" not in fault] == []
         opened.faults.clear()
-
-
-@pytest.mark.requirement("PAGE-30")
-def test_charts_show_calls_over_time_with_a_table_of_the_same_figures(
-    home: Home, chromium: Browser
-) -> None:
-    write(home)
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        empty = page.get_by_text("No call in this time; try a tool.")
-        expect(empty).to_be_visible()
-        expect(page.locator("canvas")).to_have_count(0)
-        call(opened, "echo", text="first")
-        opened.go("metrics?minutes=720")
-        chart = page.get_by_role("img", name="Calls over time: 1 call, 0 errors")
-        expect(chart).to_be_visible()
-        expect(chart.locator("canvas")).to_have_count(2)
-        page.get_by_text("As a table (1 span with calls)").click()
-        row = page.locator("details tbody tr")
-        expect(row).to_have_count(1)
-        expect(row.locator("td").first).to_have_text("1")
-        call(opened, "echo", text="second")
-        twice = page.get_by_role("img", name="Calls over time: 2 calls")
-        expect(twice).to_be_visible()
-        page.get_by_role("link", name="week").click()
-        expect(twice).to_be_visible()
-        page.emulate_media(color_scheme="dark")
-        assert violations(page) == []
-
-
-@pytest.mark.requirement("PAGE-31")
-def test_the_overview_has_the_last_hour_the_tokens_that_are_spared_and_the_last_load(
-    home: Home, chromium: Browser
-) -> None:
-    write(home)
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        call(opened, "echo", text="first")
-        hour = page.get_by_role("region", name="The last hour")
-        expect(hour.get_by_role("img", name="Calls over time: 1 call")).to_be_visible()
-        page.locator("summary", has_text=re.compile(r"^of \d+$")).click()
-        expect(page.get_by_text("Tokens are estimated.")).to_be_visible()
-        home.config.write_text("servers:\n  good: {command: 5}\nnonsense: 1\n", "utf-8")
-        attention = page.get_by_role("region", name="Needs attention")
-        expect(attention).to_contain_text("discovery.yaml:3:1")
-        assert violations(page) == []
-
-
-@pytest.mark.requirement("PAGE-12")
-def test_the_marketplace_shows_what_an_entry_would_run_and_how_to_install_it(
-    home: Home, chromium: Browser
-) -> None:
-    others = [listed(f"io.github.demo/other-{number}") for number in range(25)]
-    with (
-        marketplace(home, *others),
-        gateway(home) as served,
-        served.opened(chromium, permissions=["clipboard-read", "clipboard-write"]) as opened,
-    ):
-        page = opened.page
-        opened.go("marketplace")
-        expect(page.locator(".entries li")).to_have_count(20)
-        page.get_by_role("button", name="More").click()
-        expect(page.locator(".entries li")).to_have_count(26)
-        page.keyboard.press("/")
-        page.keyboard.type("weather")
-        expect(page.locator(".entries li")).to_have_count(1)
-        page.get_by_role("link", name=WEATHER).press("Enter")
-        dialog = page.get_by_role("dialog", name=WEATHER)
-        expect(dialog).to_contain_text("Weather <b>of</b> today")
-        expect(dialog.locator("pre").first).to_have_text("https://weather.example.com/mcp")
-        dialog.get_by_role("button", name="Copy").click()
-        expect(dialog.get_by_text("Copied")).to_be_visible()
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert copied == f"discovery marketplace install {WEATHER}"
-        page.keyboard.press("Escape")
-        expect(page).to_have_url(f"{served.origin}/#/marketplace?q=weather")
-        expect(page.get_by_role("row", name="here")).to_contain_text("26")
 
 
 @pytest.mark.requirement("PAGE-13")
@@ -413,23 +281,7 @@ def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
         expect(page.get_by_role("row", name="good")).to_contain_text("disabled")
 
 
-@pytest.mark.requirement("PAGE-13")
-def test_settings_name_problems_of_the_configuration_with_their_line(
-    home: Home, chromium: Browser
-) -> None:
-    write(home)
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        opened.go("settings")
-        home.config.write_text("servers:\n  good: {command: 5}\nnonsense: 1\n", "utf-8")
-        # What loads above it may move a button away from the mouse; it cannot from the keyboard.
-        page.get_by_role("button", name="Read it again").press("Enter")
-        section = page.get_by_role("region", name="Configuration")
-        expect(section).to_contain_text("line 3, column 1")
-        opened.faults.clear()  # the browser reports a refusal as an error of its own
-
-
-@pytest.mark.requirement("PAGE-14")
+@pytest.mark.requirement("PAGE-29")
 def test_a_server_is_switched_and_shows_resources_and_prompts(
     home: Home, chromium: Browser
 ) -> None:
@@ -460,38 +312,6 @@ def test_a_server_is_switched_and_shows_resources_and_prompts(
         dialog.get_by_role("button", name="Enable").press("Enter")
         expect(dialog.get_by_role("button", name="Disable")).to_be_visible()
         expect(dialog).to_contain_text(re.compile("ready|idle"))
-
-
-@pytest.mark.requirement("PAGE-6")
-def test_a_lost_connection_is_shown_and_mends_itself(home: Home, chromium: Browser) -> None:
-    write(home)
-    port = free_port()
-    with gateway(home, port) as first:
-        context = chromium.new_context()
-        page = context.new_page()
-        page.goto(f"{first.origin}/?code={first.code}")
-        page.get_by_text("Connected").wait_for()
-    expect(page.get_by_text("Connection lost")).to_be_visible()
-    with gateway(home, port):
-        # Sessions end with their gateway: the new one asks for its token.
-        expect(page.get_by_label("Token")).to_be_visible()
-    context.close()
-
-
-@pytest.mark.requirement("PAGE-7")
-def test_texts_of_a_server_are_text(home: Home, chromium: Browser) -> None:
-    markup = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
-    override = {"server": "good", "pattern": "echo", "description": markup}
-    entry = fault_entry(description=markup, tags=[markup])
-    home.write({"good": entry}, overrides=[override])
-    with gateway(home) as served, served.opened(chromium) as opened:
-        for area in ("", "servers", "servers/good", "tools", "tools/good/echo", "search?q=echo"):
-            opened.go(area)
-            settled(opened.page)
-            assert "owned" not in opened.page.title()
-            assert opened.page.locator("img").count() == 0
-        opened.go("tools/good/echo")
-        expect(opened.page.locator(".description")).to_contain_text("<img src=x")
 
 
 def refused(served: Gateway, path: str, **headers: str) -> int:
@@ -527,25 +347,7 @@ def test_without_a_session_only_the_form_is_served_and_no_path_leads_elsewhere(h
     assert "frame-ancestors 'none'" in policy
 
 
-def file_size(answer: Response) -> int:
-    """Bytes of a file of the page as they are sent; what the API answers is no part of the page."""
-    return 0 if "/api/" in answer.url else int(answer.headers.get("content-length", 0))
-
-
 @pytest.mark.requirement("PAGE-9")
-def test_the_page_takes_at_most_150_kilobytes(home: Home, chromium: Browser) -> None:
-    write(home)
-    sizes: list[int] = []
-    with gateway(home) as served:
-        context = chromium.new_context()
-        page = context.new_page()
-        page.on("response", lambda one: sizes.append(file_size(one)))
-        page.goto(f"{served.origin}/?code={served.code}")
-        page.get_by_text("Connected").wait_for()
-        context.close()
-    assert sum(sizes) <= 150 * 1024
-
-
 def test_modules_of_other_projects_are_pinned_without_an_address() -> None:
     from scripts.page_modules import FOLDER, MANIFEST
 

@@ -15,14 +15,13 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.serving import FAULT_SERVER, Home
 from tests.page.conftest import Opened, gateway
 from tests.page.test_page import settled
-from tests.servers.markup_server import HIDDEN, MARKUP, OUT, SCRIPT, text, world
+from tests.servers.markup_server import MARKUP, OUT, SCRIPT, text, world
 from tests.servers.mcp_registry_server import listed, registry_server
 
 ENTRY = "io.github.odd/markup"
 PARTS = ["", "tools", "resources", "prompts", "review", "configuration", "secrets", "metrics"]
 PARTS += ["stderr", "events", "export"]
 ODD_TOOL = quote(world()["tools"][5]["name"], safe="")
-BROKEN = ["%", "tools/%ff/%", "servers/%E2%80", "..", "logs/x", "javascript:alert(1)"]
 
 # What stands in the page that is none of its own, or that a reader would not see.
 STRANGE = r"""() => {
@@ -186,24 +185,6 @@ def test_markup_and_hidden_characters_of_a_server_act_nowhere_and_are_shown(
 
 
 @pytest.mark.requirement("PAGE-7")
-def test_a_changed_definition_with_markup_is_reviewed_as_text(
-    home: Home, chromium: Browser
-) -> None:
-    with hostile(home), gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        with watched(opened):
-            accept(opened)
-            opened.go("servers/odd")
-            changed = world()
-            changed["tools"][0]["description"] = f"other {MARKUP} {HIDDEN}\u202e {SCRIPT}"
-            (home.folder / "world.json").write_text(json.dumps(changed), "utf-8")
-            page.get_by_role("button", name="List its tools again").click()
-            opened.go("servers/odd/review")
-            expect(page.get_by_role("button", name="Accept all")).to_be_visible()
-            unstrange(page, "review")
-
-
-@pytest.mark.requirement("PAGE-7", "PAGE-12")
 def test_markup_of_a_marketplace_acts_nowhere_and_is_shown(home: Home, chromium: Browser) -> None:
     with hostile(home), gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
@@ -220,23 +201,6 @@ def test_markup_of_a_marketplace_acts_nowhere_and_is_shown(home: Home, chromium:
             ).to_be_visible()
             unstrange(page, "plan")
             look(opened, "settings")
-
-
-@pytest.mark.requirement("PAGE-2", "PAGE-7")
-def test_an_address_that_is_broken_opens_the_page_all_the_same(
-    home: Home, chromium: Browser
-) -> None:
-    with (
-        hostile(home),
-        gateway(home) as served,
-        served.opened(chromium) as opened,
-        watched(opened),
-    ):
-        for area in BROKEN:
-            opened.go(area)
-            opened.page.reload()
-            expect(opened.page.get_by_text("Connected")).to_be_visible()
-            unstrange(opened.page, area)
 
 
 def test_no_module_of_the_page_has_a_way_from_text_to_markup_or_code() -> None:

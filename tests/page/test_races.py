@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, WebSocket, WebSocketRoute, expect
+from playwright.sync_api import Browser, Page, Route, WebSocketRoute, expect
 
 from tests.e2e.serving import Home, fault_entry
 from tests.page.conftest import Gateway, gateway
 from tests.page.lab import ask, edit, save
-from tests.page.test_page import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +50,7 @@ def asked(served: Gateway, home: Home, method: str, path: str, body: Any = None)
         return json.load(answer)
 
 
-@pytest.mark.requirement("PAGE-39")
+@pytest.mark.requirement("PAGE-6")
 def test_a_plan_of_an_older_file_is_not_saved_while_it_is_planned_anew(
     home: Home, config: Path, chromium: Browser
 ) -> None:
@@ -76,57 +75,7 @@ def test_a_plan_of_an_older_file_is_not_saved_while_it_is_planned_anew(
     assert "mine" in config.read_text("utf-8")
 
 
-@pytest.mark.requirement("PAGE-39")
-def test_what_was_saved_stays_in_sight_until_the_file_is_read_and_can_be_changed_meanwhile(
-    home: Home, config: Path, chromium: Browser
-) -> None:
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = ask(opened, "open an issue")
-        edit(page, "Overrides", OVERRIDE)
-        with held(page, "**/api/rules", "GET"):
-            save(page)
-            expect(page.get_by_role("textbox", name="Overrides")).to_have_value(OVERRIDE)
-            edit(page, "Overrides", "")
-        expect(page.locator(".effect")).to_contain_text("1 tool changes")
-        save(page)
-        expect(page.get_by_text("Nothing is changed.")).to_be_visible()
-        expect(page.get_by_role("textbox", name="Overrides")).to_have_value("")
-
-    assert "mine" not in config.read_text("utf-8")
-
-
-@pytest.mark.requirement("PAGE-39")
-def test_states_of_servers_that_come_late_do_not_replace_newer_ones(
-    home: Home, chromium: Browser
-) -> None:
-    home.write({"good": fault_entry(), "other": fault_entry()})
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        sockets: list[WebSocket] = []
-        page.on("websocket", lambda socket: sockets.append(socket))  # noqa: PLW0108 - Playwright sets attributes
-        page.clock.install()
-        page.reload()
-        opened.go("servers")
-        rows = page.get_by_role("row")
-        expect(rows.filter(has_text="ready")).to_have_count(2)
-        before = asked(served, home, "GET", "/health?limit=500")
-        late: list[Route] = []
-
-        def delay(route: Route) -> None:
-            late.append(route)
-
-        page.route("**/api/health*", delay, times=1)
-        with page.expect_request("**/api/health*"):
-            asked(served, home, "POST", "/servers/good/disable")
-        with sockets[-1].expect_event("framereceived"):
-            asked(served, home, "POST", "/servers/other/disable")
-        page.clock.fast_forward(1_000)  # changes are gathered before the states are asked for
-        settled(page)
-        late[0].fulfill(json=before)
-        expect(rows.filter(has_text="disabled")).to_have_count(2)
-
-
-@pytest.mark.requirement("PAGE-40")
+@pytest.mark.requirement("PAGE-6")
 def test_a_form_keeps_what_was_typed_while_the_gateway_cannot_be_reached_and_is_loaded_anew_after(
     home: Home, chromium: Browser
 ) -> None:
@@ -155,25 +104,3 @@ def test_a_form_keeps_what_was_typed_while_the_gateway_cannot_be_reached_and_is_
         expect(page.get_by_text("Connected")).to_be_visible()
         expect(page.get_by_label("text")).to_have_value("kept")
         opened.faults[:] = [one for one in opened.faults if "ERR_FAILED" not in one]
-
-
-@pytest.mark.requirement("PAGE-40")
-def test_a_session_that_ended_leads_to_the_form_once_whatever_was_asked_for(
-    home: Home, chromium: Browser
-) -> None:
-    home.write({"good": fault_entry()})
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        opened.go("settings")
-        expect(page.get_by_text("None is stored.")).to_be_visible()
-        opens: list[str] = []
-        page.on("request", lambda one: one.is_navigation_request() and opens.append(one.url))
-        with held(page, "**/api/**") as waiting:
-            page.context.clear_cookies()
-            page.get_by_role("button", name="Look again").click()
-            with page.expect_request("**/api/reload"):
-                page.get_by_role("button", name="Read it again").click()
-        assert len(waiting) >= 2
-        expect(page.get_by_label("Token")).to_be_visible()
-        assert opens == [f"{served.origin}/"]
-        opened.faults[:] = [one for one in opened.faults if "401" not in one]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.request import urlopen
-
 import pytest
 import yaml
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.e2e.serving import Home, fault_entry
 from tests.page.conftest import Opened, gateway
-from tests.page.test_page import THEMES, violations
+from tests.page.test_page import violations
 
 SECRET = "sk-live-abcdefghijklmnop1234567890"
 SHOW = "Show what would be written"
@@ -29,13 +27,12 @@ def fill(form: Locator, fields: dict[str, str]) -> None:
 
 
 @pytest.mark.requirement("PAGE-41", "PAGE-2")
-@THEMES
 def test_a_server_is_added_after_the_difference_was_shown_and_its_secret_is_a_reference(
-    home: Home, chromium: Browser, theme: str
+    home: Home, chromium: Browser
 ) -> None:
     home.write({"good": fault_entry()})
     before = home.config.read_text("utf-8")
-    with gateway(home) as served, served.opened(chromium, color_scheme=theme) as opened:
+    with gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
         opened.go("servers")
         page.get_by_text("Add a server").click()
@@ -107,28 +104,3 @@ def test_an_entry_is_changed_where_it_differs_and_a_hidden_value_is_not_written_
     reference = "${secret:good/API_KEY}"
     assert after["env"] == {"API_KEY": reference, "COLOUR": "red", "SHADE": "blue"}
     assert (after["description"], after["tags"]) == (odd, ["mine"])
-
-
-@pytest.mark.requirement("PAGE-31")
-def test_tokens_are_not_counted_where_there_is_no_tool(home: Home, chromium: Browser) -> None:
-    home.write({"missing": {"command": "no-such-program"}})
-    with gateway(home) as served, served.opened(chromium) as opened:
-        expect(opened.page.get_by_text("is not on the PATH")).to_be_visible()
-        expect(opened.page.get_by_text("0 enabled")).to_be_visible()
-        expect(opened.page.get_by_text("Tokens spared")).to_have_count(0)
-
-
-@pytest.mark.requirement("PAGE-8")
-def test_the_icon_is_served_without_a_session(home: Home, chromium: Browser) -> None:
-    home.write({})
-    with gateway(home) as served:
-        with urlopen(f"{served.origin}/favicon.ico") as answer:
-            assert answer.headers["content-type"] == "image/svg+xml"
-            assert answer.read().startswith(b"<svg")
-        page = chromium.new_page()
-        refused: list[str] = []
-        page.on("response", lambda one: one.status >= 400 and refused.append(one.url))
-        page.goto(f"{served.origin}/")
-        expect(page.get_by_label("Token")).to_be_visible()
-        assert refused == [f"{served.origin}/"]
-        page.context.close()

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.e2e.serving import Home, fault_entry
 from tests.page.conftest import Opened, gateway
-from tests.page.test_page import THEMES, settled, violations
+from tests.page.test_page import violations
 from tests.page.test_trying import program
 
 PARTS = ["tools", "resources", "prompts", "review", "configuration"]
@@ -74,27 +74,6 @@ def test_servers_are_filtered_and_sorted_and_that_is_part_of_the_address(
 
 
 @pytest.mark.requirement("PAGE-29")
-@THEMES
-def test_each_part_of_a_server_has_an_address_and_is_accessible(
-    home: Home, chromium: Browser, theme: str
-) -> None:
-    with opened_page(home, chromium, color_scheme=theme) as opened:
-        page = opened.page
-        for part in PARTS:
-            opened.go(f"servers/good/{part}")
-            dialog = page.get_by_role("dialog", name="good", exact=True)
-            expect(dialog.locator("[aria-current=page]")).to_have_text(
-                re.compile(part, re.IGNORECASE)
-            )
-            settled(page)
-            expect(dialog.get_by_role("alert")).to_have_count(0)
-            assert violations(page) == [], part
-            page.set_viewport_size({"width": 360, "height": 700})
-            assert page.locator(".drawer").evaluate("one => one.scrollWidth") <= 360, part
-            page.set_viewport_size({"width": 1280, "height": 720})
-
-
-@pytest.mark.requirement("PAGE-29")
 def test_a_changed_tool_is_reviewed_word_by_word_and_accepted_as_shown(
     home: Home, chromium: Browser
 ) -> None:
@@ -113,40 +92,6 @@ def test_a_changed_tool_is_reviewed_word_by_word_and_accepted_as_shown(
         dialog.get_by_role("button", name="Accept all").press("Enter")
         page.get_by_role("button", name="Accept it").press("Enter")
         expect(dialog).to_contain_text("Nothing waits for review")
-
-
-@pytest.mark.requirement("PAGE-29")
-def test_a_server_is_restarted_its_secret_is_stored_and_its_events_are_shown(
-    home: Home, chromium: Browser
-) -> None:
-    with opened_page(home, chromium) as opened:
-        page = opened.page
-        opened.go("servers/good/secrets")
-        dialog = page.get_by_role("dialog", name="good", exact=True)
-        dialog.get_by_role("button", name="Give it a value").click()
-        expect(dialog.get_by_label("Name")).to_have_value("good/KEY")
-        dialog.get_by_label("Value").fill("s3cr3t-value")
-        dialog.get_by_role("button", name="Store").click()
-        expect(dialog).to_contain_text("good/KEY is stored")
-        opened.go("servers/good/configuration")
-        expect(dialog).to_contain_text("${secret:good/KEY}")
-        opened.go("servers/good")
-        dialog.get_by_role("button", name="Connect").or_(
-            dialog.get_by_role("button", name="List its tools again")
-        ).click()
-        process = dialog.locator(".facts div", has_text="Process").locator("dd")
-        before = process.inner_text()
-        dialog.get_by_role("button", name="Restart").click()
-        page.get_by_role("button", name="Restart it").click()
-        expect(process).not_to_have_text(before)
-        dialog.get_by_role("button", name="Check").click()
-        expect(dialog).to_contain_text("It answered within")
-        opened.go("servers/good/export")
-        dialog.get_by_label("For").select_option("claude-code")
-        expect(dialog).to_contain_text("claude mcp add")
-        opened.go("servers/good/events")
-        expect(dialog).to_contain_text("server connected")
-        assert "s3cr3t" not in page.content()
 
 
 @pytest.mark.requirement("PAGE-29")
@@ -173,41 +118,3 @@ def test_a_server_is_tried_for_a_while_after_it_was_shown_and_ends(
         opened.go("servers")
         page.get_by_role("button", name="End it").click()
         expect(page.get_by_role("button", name="End it")).to_have_count(0)
-
-
-@pytest.mark.requirement("PAGE-34")
-def test_a_server_that_fails_has_its_reason_and_its_next_step_once(
-    home: Home, chromium: Browser
-) -> None:
-    with opened_page(home, chromium) as opened:
-        page = opened.page
-        opened.go("servers/missing")
-        dialog = page.get_by_role("dialog", name="missing", exact=True)
-        expect(dialog).to_contain_text("is not on the PATH")
-        for button in ("Connect", "Check"):
-            dialog.get_by_role("button", name=button).click()
-            expect(dialog.get_by_role("status")).to_have_text(
-                ["Tried just now; no change."] * (1 if button == "Connect" else 2)
-            )
-        assert dialog.inner_text().count("is not on the PATH") == 1
-        expect(dialog).not_to_contain_text("Next step")
-        expect(dialog).not_to_contain_text("Protocol")
-        expect(dialog.get_by_role("button", name="Restart")).to_have_count(0)
-        # The browser reports a refused request as an error of its own.
-        opened.faults[:] = [one for one in opened.faults if "status of" not in one]
-
-
-@pytest.mark.requirement("PAGE-34")
-def test_the_list_has_reasons_alone_and_counts_the_tools_that_cannot_be_used(
-    home: Home, chromium: Browser
-) -> None:
-    write(home)
-    tools = [{"name": "look", "inputSchema": {"type": "object"}}, {"name": 7}]
-    told = {"instructions": "Instructions of its own.", "pages": [tools]}
-    (home.folder / "told.json").write_text(json.dumps(told), "utf-8")
-    with gateway(home) as served, served.opened(chromium) as opened:
-        opened.go("servers")
-        row = opened.page.locator(".servers tbody tr", has_text="told")
-        expect(row).to_contain_text("1 (1 unusable)")
-        expect(row).not_to_contain_text("Instructions of its own")
-        assert violations(opened.page) == []

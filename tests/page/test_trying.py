@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.e2e.serving import FAULT_SERVER, Home, fault_entry
 from tests.page.conftest import Opened, gateway
-from tests.page.test_page import THEMES, violations
+from tests.page.test_page import violations
 
 PLACE = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 ISSUE = {
@@ -71,12 +71,9 @@ def answer_of(dialog: Locator) -> Any:
 
 
 @pytest.mark.requirement("PAGE-25")
-@THEMES
-def test_a_form_is_filled_in_and_what_was_typed_is_sent(
-    home: Home, chromium: Browser, theme: str
-) -> None:
+def test_a_form_is_filled_in_and_what_was_typed_is_sent(home: Home, chromium: Browser) -> None:
     write_tracker(home)
-    utc = {"timezone_id": "Etc/UTC", "color_scheme": theme}
+    utc = {"timezone_id": "Etc/UTC"}
     with gateway(home) as served, served.opened(chromium, **utc) as opened:
         page = opened.page
         opened.go("tools/tracker/create")
@@ -139,36 +136,6 @@ def test_a_form_is_filled_in_and_what_was_typed_is_sent(
             "extra": {"x": [1]},
             "headers": {"accept": "*/*"},
         }
-
-
-@pytest.mark.requirement("PAGE-26")
-def test_form_and_json_keep_what_was_typed_and_the_engine_has_the_last_word(
-    home: Home, chromium: Browser
-) -> None:
-    write_tracker(home)
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        opened.go("tools/tracker/create")
-        form = page.get_by_role("region", name="Try it")
-        form.get_by_label("title").fill("A title")
-        form.get_by_label("count").fill("12x")
-        form.get_by_role("button", name="JSON").click()
-        text = form.get_by_label("Arguments, as JSON")
-        expect(text).to_have_value(re.compile('"count": 12x'))
-        form.get_by_role("button", name="Form").click()
-        expect(form.get_by_label("count")).to_have_value("12x")
-        form.get_by_role("button", name="JSON").click()
-        text.fill("{")
-        expect(form.get_by_role("button", name="Form")).to_be_disabled()
-        text.fill('{"title": "Another", "priority": "low", "other": [1], "place": {}}')
-        expect(form).to_contain_text("place.city needs a value")
-        form.get_by_role("button", name="Form").click()
-        expect(form.get_by_label("title")).to_have_value("Another")
-        expect(form.get_by_label("other")).to_have_value(re.compile("1"))
-        form.get_by_role("button", name="Call", exact=True).click()
-        form.get_by_role("button", name="Call it as it is").click()
-        expect(form.get_by_role("alert")).to_contain_text("INVALID_ARGUMENTS")
-        opened.faults.clear()  # the browser reports the refusal as an error of its own
 
 
 @pytest.mark.requirement("PAGE-27")

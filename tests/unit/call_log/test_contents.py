@@ -14,8 +14,6 @@ from discovery_engine.redaction.known_secrets import KnownSecrets
 from discovery_engine.redaction.quick_search import literals, quick_search
 from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("LOG-3")
-
 PIECES = st.sampled_from(
     [
         *(

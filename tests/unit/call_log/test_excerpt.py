@@ -18,7 +18,6 @@ VALUES = st.recursive(
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("LOG-1")
 @given(values=st.lists(VALUES, min_size=1, max_size=3), masks=st.booleans())
 def test_a_size_is_that_of_the_whole_value_however_much_of_it_is_copied(
     values: list[Any], masks: bool
@@ -30,7 +29,6 @@ def test_a_size_is_that_of_the_whole_value_however_much_of_it_is_copied(
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("LOG-4")
 @given(value=VALUES)
 def test_what_is_short_is_copied_whole(value: Any) -> None:
     copied, _ = Excerpt(1 << 30, masks=False).copy(value)

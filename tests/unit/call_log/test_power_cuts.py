@@ -14,7 +14,7 @@ ENTRIES = 40
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("LOG-17")
+@pytest.mark.requirement("LOG-6")
 def test_a_power_cut_costs_the_newest_entries_alone(tmp_path: Path) -> None:
     with recorded_disk(tmp_path / "data") as disk:
         database = LogDatabase(tmp_path / "data", "here")

@@ -36,7 +36,7 @@ def find_error(command: str) -> UnavailableError:
     return caught.value
 
 
-@pytest.mark.requirement("HEA-18")
+@pytest.mark.requirement("HEA-10")
 @rows(
     ("error", "step"),
     [

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from discovery_engine.errors import PlanChangedError
 from discovery_engine.json_forms.plan_digest import require_shown, with_digest
-from tests.rows import rows
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -42,12 +41,3 @@ def test_the_digest_of_another_plan_is_refused(form: dict[str, Any], other: dict
 
     with pytest.raises(PlanChangedError):
         require_shown(other, digest, "this")
-
-
-@pytest.mark.requirement("API-50")
-@rows("digest", ["", "0", "0" * 64])
-def test_no_digest_is_none(digest: str) -> None:
-    with pytest.raises(
-        PlanChangedError, match="installing 'files' would now change something else"
-    ):
-        require_shown({}, digest, "installing 'files'")

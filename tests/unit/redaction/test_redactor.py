@@ -17,7 +17,7 @@ from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
 from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("HEA-6")
+pytestmark = pytest.mark.requirement("HEA-15")
 
 TOKENS = st.builds(
     str.__add__,

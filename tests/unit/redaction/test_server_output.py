@@ -23,7 +23,7 @@ SECRETS = EnvironmentResolver(
 )
 NO_SECRETS = EnvironmentResolver({})
 
-pytestmark = pytest.mark.requirement("HEA-6")
+pytestmark = pytest.mark.requirement("HEA-15")
 
 
 def server(transport: StdioTransport | RemoteTransport | None, *, file: str = "") -> ServerSettings:
@@ -193,7 +193,7 @@ def test_what_a_server_lists_stays_the_same_object_without_any_secret() -> None:
     assert OutputRedactor.for_server(stdio(TOKEN="${TOKEN}"), SECRETS).redact_json(listed) is listed
 
 
-@pytest.mark.requirement("HEA-16")
+@pytest.mark.requirement("HEA-15")
 def test_a_folder_that_is_referred_to_is_shown_as_it_is_written() -> None:
     settings = server(StdioTransport("run", ("${HOME}/x",), cwd="${HOME}"))
     confidential = OutputRedactor.for_server(settings, EnvironmentResolver({"HOME": "/home/me"}))

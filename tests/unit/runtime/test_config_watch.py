@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from watchfiles._rust_notify import RustNotify
 
 from discovery_engine._util import folder_watch
 from discovery_engine.config.files.inputs import observe
-from discovery_engine.config.settings import InputFile
 from discovery_engine.runtime.config_watch import changed_files
 
 pytestmark = pytest.mark.anyio
@@ -127,18 +125,6 @@ async def test_a_change_is_reported(file: Path, change: Callable[[Path], object]
 
 
 @pytest.mark.requirement("WAT-1")
-async def test_a_file_that_comes_to_be_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "not" / "there" / "yet.json"
-
-    def make() -> None:
-        path.parent.mkdir(parents=True)
-        path.write_text("{}", "utf-8")
-
-    async with Watching(path).opened() as watching:
-        assert await watching.after(make) == ["yet.json"]
-
-
-@pytest.mark.requirement("WAT-2")
 async def test_a_folder_that_is_removed_and_made_again_is_still_watched(file: Path) -> None:
     def make() -> None:
         file.parent.mkdir()
@@ -152,25 +138,7 @@ async def test_a_folder_that_is_removed_and_made_again_is_still_watched(file: Pa
     assert gone == back == changed == ["discovery.yaml"]
 
 
-@pytest.mark.requirement("WAT-2")
-async def test_a_folder_that_another_takes_the_place_of_is_still_watched(
-    file: Path, tmp_path: Path
-) -> None:
-    def swap() -> None:
-        new = tmp_path / "new"
-        new.mkdir()
-        (new / file.name).write_text("two", "utf-8")
-        file.parent.rename(tmp_path / "old")
-        new.rename(file.parent)
-
-    async with Watching(file).opened() as watching:
-        swapped = await watching.after(swap)
-        changed = await watching.after(lambda: file.write_text("three", "utf-8"))
-
-    assert swapped == changed == ["discovery.yaml"]
-
-
-@pytest.mark.requirement("WAT-2")
+@pytest.mark.requirement("WAT-1")
 async def test_what_a_link_leads_to_is_watched(file: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.yaml"
     link.symlink_to(file)
@@ -181,7 +149,7 @@ async def test_what_a_link_leads_to_is_watched(file: Path, tmp_path: Path) -> No
     assert told == ["link.yaml"]
 
 
-@pytest.mark.requirement("WAT-3")
+@pytest.mark.requirement("WAT-1")
 async def test_what_leaves_the_content_as_it_is_is_no_change(file: Path) -> None:
     def bustle() -> None:
         os.utime(file)
@@ -196,7 +164,7 @@ async def test_what_leaves_the_content_as_it_is_is_no_change(file: Path) -> None
     assert told == ["b.json"]
 
 
-@pytest.mark.requirement("WAT-3")
+@pytest.mark.requirement("WAT-1")
 @pytest.mark.parametrize(
     "before_the_end",
     [
@@ -221,46 +189,7 @@ async def test_a_file_is_reported_when_it_is_written_to_the_end(
         assert watching.inputs == [observe(str(file))]
 
 
-@pytest.mark.requirement("WAT-3")
-async def test_a_file_that_does_not_stop_changing_holds_up_no_other_for_long(file: Path) -> None:
-    restless = file.with_name("client.json")
-    is_told = threading.Event()
-
-    def write_on() -> None:
-        for number in itertools.count():
-            restless.write_text(str(number), "utf-8")
-            Ears.listening.clear()
-            Ears.listening.wait(20)
-            if is_told.is_set():
-                return
-
-    def change() -> None:
-        file.write_text("two", "utf-8")
-        write_on()
-
-    class Hearing(Watching):
-        def read_again(self) -> None:
-            super().read_again()
-            is_told.set()
-            Ears.listening.set()
-
-    async with Hearing(restless, file).opened() as watching:
-        told = await watching.after(change)
-
-    assert "discovery.yaml" in told
-
-
-@pytest.mark.requirement("WAT-4")
-async def test_a_change_since_the_files_were_read_is_reported_first_of_all(file: Path) -> None:
-    watching = Watching(file)
-    watching.is_told_at_once = True
-    await anyio.Path(file).write_text("two", "utf-8")
-
-    async with watching.opened():
-        assert await watching.after(lambda: None) == ["discovery.yaml"]
-
-
-@pytest.mark.requirement("WAT-4")
+@pytest.mark.requirement("WAT-1")
 async def test_a_change_that_was_not_accepted_is_reported_once_and_its_undoing_too(
     file: Path,
 ) -> None:
@@ -275,7 +204,7 @@ async def test_a_change_that_was_not_accepted_is_reported_once_and_its_undoing_t
     assert broken == mended == ["discovery.yaml"]
 
 
-@pytest.mark.requirement("WAT-5")
+@pytest.mark.requirement("WAT-1")
 async def test_where_nothing_can_be_watched_the_files_are_looked_at(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,12 +218,3 @@ async def test_where_nothing_can_be_watched_the_files_are_looked_at(
         told = await watching.after(lambda: file.write_text("two", "utf-8"))
 
     assert told == ["discovery.yaml"]
-
-
-async def test_nothing_to_watch_is_waited_for_like_anything_else(tmp_path: Path) -> None:
-    inputs: Iterable[InputFile] = ()
-    async with aclosing(changed_files(lambda: inputs)) as changes:
-        with anyio.move_on_after(0.2) as waiting:
-            await anext(changes)
-
-    assert waiting.cancelled_caught

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.catalog import DroppedTool, Failure, ServerPart
-from discovery_engine.diagnostics import Origin
-from discovery_engine.runtime.health import health, unhealthy
+from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.runtime.health import health
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.view.status import ServerReport
 from tests.factories import (
     make_part,
-    make_problem,
-    make_server,
     make_settings,
 )
 from tests.rows import rows
@@ -37,7 +34,7 @@ def one(part: ServerPart, now: StateInfo | None = None) -> ServerReport:
     return found
 
 
-@pytest.mark.requirement("HEA-3")
+@pytest.mark.requirement("HEA-2")
 @rows(
     ("part", "now", "since"),
     [
@@ -68,30 +65,3 @@ def test_a_status_has_its_beginning(
     part: ServerPart, now: StateInfo | None, since: float | None
 ) -> None:
     assert one(part, now).since == since
-
-
-def test_what_is_known_of_a_server_and_what_is_seen_stand_together() -> None:
-    dropped = (DroppedTool("bad", "no schema"),)
-    found = one(
-        make_part("github", failure=GONE, dropped=dropped),
-        condition(ServerState.FAILING, next_try=12.0),
-    )
-
-    assert (found.name, found.state, found.failure.code) == ("github", "failing", GONE.code)
-    assert (found.reason, found.stderr) == ("seen", "Bye")
-    assert (found.dropped, found.next_try) == (dropped, NOW + 12.0)
-    assert found.stats is not None
-    assert found.stats.calls == 3
-
-
-@pytest.mark.requirement("HEA-1")
-def test_only_what_has_to_be_repaired_is_unhealthy() -> None:
-    broken = make_problem(Origin("f"), "servers.broken", "wrong")
-    servers = make_settings(
-        "fine", "failing", make_server("broken", problem=broken), make_server("off", enabled=False)
-    )
-
-    found = health(view_of(servers, make_part("fine"), make_part("failing", failure=GONE)), now=NOW)
-
-    assert [server.name for server in found] == ["broken", "failing", "fine", "off"]
-    assert [server.name for server in unhealthy(found)] == ["broken", "failing"]

@@ -46,7 +46,7 @@ class Talkative:
         return {}
 
 
-@pytest.mark.requirement("HEA-6")
+@pytest.mark.requirement("HEA-15")
 async def test_a_token_that_is_renewed_in_its_file_is_hidden_as_the_old_one_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

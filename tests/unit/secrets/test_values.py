@@ -10,7 +10,7 @@ import pytest
 from discovery_engine.secrets.values import secrets_in
 from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("HEA-8")
+pytestmark = pytest.mark.requirement("HEA-15")
 
 PEM = (
     "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\nAA==\n-----END PRIVATE KEY-----\n"
