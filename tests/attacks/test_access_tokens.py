@@ -20,8 +20,6 @@ from discovery_server.gateway import Gateway
 from discovery_server.tokens import parse_tokens
 from tests.contract.test_views import opened_folder
 from tests.engines import Folder, program
-from tests.servers.offerings import World, resource
-from tests.unit.server.test_access_tokens import narrowed
 from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import request
 
@@ -32,7 +30,6 @@ VIEWS: JSONObject = {
     "cats": {"servers": ["zoo"], "mode": "direct", "expose": ["*cat"]},
     "farm": {"servers": ["farm"], "mode": "direct"},
 }
-STATELESS = {"mcp-protocol-version": "2026-07-28"}
 
 
 class Place:
@@ -107,44 +104,6 @@ async def test_a_token_of_a_view_opens_that_view_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("VIEW-24")
-async def test_a_view_of_the_command_and_a_token_of_another_view_have_nothing_in_common(
-    tmp_path: Path,
-) -> None:
-    async with placed(tmp_path, view="farm") as place:
-        async with place.client(place.token("farm")) as farm:
-            assert await tools(farm) == ["farm__get_cow"]
-        async with place.client(place.token()) as all_of_it:
-            assert await tools(all_of_it) == ["farm__get_cow"]
-        for path in ("", "/cats", "/farm"):
-            async with place.client(place.token("cats"), path) as cats:
-                with pytest.raises(httpx2.HTTPStatusError):
-                    await cats.open()
-
-
-@pytest.mark.requirement("VIEW-24")
-async def test_a_client_of_a_view_calls_nothing_outside_of_it_in_either_era(
-    tmp_path: Path,
-) -> None:
-    async with placed(tmp_path) as place:
-        async with place.client(place.token("cats")) as cats:
-            session = await cats.open()
-            inside = await cats.call("zoo__wash_cat", {}, session=session)
-            tried = [
-                await cats.call(name, arguments, session=session)
-                for name, arguments in (
-                    ("farm__get_cow", {}),
-                    ("zoo__wash_dog", {}),
-                    ("execute_tool", {"tool": "farm:get_cow", "arguments": {}}),
-                )
-            ]
-            tried.append(await cats.call_statelessly("farm__get_cow", {}))
-            tried.append(await cats.call_statelessly("zoo__wash_dog", {}))
-
-        assert result_of(inside)["content"][0]["text"] == "wash_cat"
-        assert all("error" in answer.json() for answer in tried)
-
-
-@pytest.mark.requirement("VIEW-25")
 async def test_what_one_token_has_does_not_open_with_another(tmp_path: Path) -> None:
     async with placed(tmp_path) as place:
         first, second = place.token("cats"), place.token("cats")
@@ -180,67 +139,6 @@ async def test_a_revoked_or_expired_token_is_refused_at_the_next_request(tmp_pat
 
 
 @pytest.mark.requirement("VIEW-24")
-async def test_a_token_without_the_scopes_of_a_client_opens_nothing(tmp_path: Path) -> None:
-    async with placed(tmp_path) as place:
-        value = place.token()
-        for scopes in ((), ("read",), ("admin",), ("call",)):
-            narrowed(place.tokens, *scopes)
-            async with place.client(value) as client:
-                answer = await client.http.post(place.address, json=request(1, "ping"))
-                assert answer.status_code == 403
-                assert "insufficient_scope" in answer.headers["www-authenticate"]
-
-
-@pytest.mark.requirement("VIEW-7")
-async def test_of_a_removed_view_of_the_command_nothing_is_left(tmp_path: Path) -> None:
-    async with placed(tmp_path, view="farm") as place:
-        bound = place.token("farm")
-        async with place.client(OWN) as own, place.client(bound) as client:
-            sessions = await own.open(), await client.open()
-            written = json.loads(place.folder.config.read_text("utf-8"))
-            place.folder.config.write_text(json.dumps({**written, "views": {}}), "utf-8")
-            await place.engine.reload()
-            for one, session in zip((own, client), sessions, strict=True):
-                called = await one.call("farm__get_cow", {}, session=session)
-                stateless = await one.call_statelessly("farm__get_cow", {})
-                assert (called.status_code, stateless.status_code) == (404, 404)
-                assert "whether its view is still configured" in called.text
-                with pytest.raises(httpx2.HTTPStatusError):
-                    await one.open()
-            place.folder.config.write_text(json.dumps(written), "utf-8")
-            await place.engine.reload()
-            assert await tools(own) == await tools(client) == ["farm__get_cow"]
-
-
-@pytest.mark.requirement("VIEW-25", "VIEW-10")
-async def test_a_client_of_one_view_reads_no_resource_of_another(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
-    worlds = [
-        World(tmp_path / f"{name}.json", name).offer(resources=[resource(f"{name}:/r")])
-        for name in ("one", "two")
-    ]
-    folder.write(
-        *(world.server() for world in worlds),
-        views={name: {"servers": [name]} for name in ("one", "two")},
-    )
-    tokens = AccessTokens(tmp_path / "data" / "tokens.json")
-    async with folder.open() as engine:
-        await engine.refresh()
-        value, _ = tokens.create(view="one")
-        async with (
-            served(engine, parse_tokens(OWN), data=folder.data) as address,
-            SessionClient(address, value) as client,
-        ):
-            session = await client.open()
-            for uri in ("two:/r", "discovery://servers/two/resources/two%3A%2Fr"):
-                for method in ("resources/read", "resources/subscribe"):
-                    answer = await client.request("POST", session, request(4, method, uri=uri))
-                    assert "error" in answer.json()
-
-    assert not worlds[1].asked("resources/read", "resources/subscribe")
-
-
-@pytest.mark.requirement("VIEW-25")
 async def test_a_long_result_opens_with_no_other_token_and_in_no_other_view(
     tmp_path: Path,
 ) -> None:

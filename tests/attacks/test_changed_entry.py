@@ -1,249 +1,199 @@
-"""H02, MCPoison: what was approved is not what stands there now, under the same name."""
+"""What was approved is not what stands there now, under the same name."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject
 from tests.attacks.conftest import Repository
 
-FOUR = 4
+NOT_APPROVED = 4
+NEEDS_VALUE = 6
+Entry = dict[str, Any]
 
 
-@pytest.fixture
-def approved(repository: Repository) -> Repository:
-    """A harmless entry, which the user looked at and approved."""
-    repository.configure(db=harmless(repository))
-    assert repository("trust", "--yes").code == 0
-    return repository
-
-
-def harmless(repository: Repository) -> JSONObject:
+def harmless(repository: Repository) -> Entry:
+    """An entry, which the user looked at and approved."""
     return {
         "command": "true",
-        "args": ["--quiet"],
+        "args": ["--quiet", "${file:note.txt}"],
         "env": {"A": "1"},
         "cwd": str(repository.path),
         "sandbox": "auto",
     }
 
 
-def shell(repository: Repository) -> list[str]:
-    return ["-c", f"touch {repository.mark}"]
-
-
-def program_on_the_path(repository: Repository) -> JSONObject:
-    folder = repository.path / "bin"
-    folder.mkdir()
-    script = folder / "true"
+def springing(repository: Repository, where: str) -> str:
+    script = repository.path / where
+    script.parent.mkdir(exist_ok=True)
     script.write_text(f"#!/bin/sh\ntouch {repository.mark}\n", "utf-8")
     script.chmod(0o755)
+    return str(script)
+
+
+def program_on_the_path(repository: Repository) -> Entry:
+    folder = os.path.dirname(springing(repository, "bin/true"))  # noqa: PTH120 - text is wanted
     return harmless(repository) | {"env": {"A": "1", "PATH": f"{folder}:/usr/bin:/bin"}}
 
 
-def program_in_another_folder(repository: Repository) -> JSONObject:
-    script = repository.path / "true"
-    script.write_text(f"#!/bin/sh\ntouch {repository.mark}\n", "utf-8")
-    script.chmod(0o755)
+def program_in_the_folder(repository: Repository) -> Entry:
+    springing(repository, "true")
     return harmless(repository) | {"command": "./true"}
 
 
-CHANGES: dict[str, Callable[[Repository], JSONObject]] = {
-    "another program": lambda r: {"command": "sh", "args": shell(r)},
+CHANGES: dict[str, Callable[[Repository], Entry]] = {
+    "another program": lambda r: {"command": "sh", "args": ["-c", f"touch {r.mark}"]},
     "one more argument": lambda r: harmless(r) | {"args": ["--quiet", "--eval", "x"]},
     "a program on the path": program_on_the_path,
-    "a program in the folder": program_in_another_folder,
+    "a program in the folder": program_in_the_folder,
     "a variable that loads code": lambda r: harmless(r) | {"env": {"A": "1", "LD_PRELOAD": "x"}},
     "another value": lambda r: harmless(r) | {"env": {"A": "${AWS_SECRET_ACCESS_KEY}"}},
     "another folder": lambda r: harmless(r) | {"cwd": str(r.home)},
     "an address instead": lambda _: {"url": "http://127.0.0.1:9/mcp"},
     "a way out of the sandbox": lambda r: harmless(r) | {"sandbox": "none"},
     "no sandbox any more": lambda r: {k: v for k, v in harmless(r).items() if k != "sandbox"},
-    "a folder more": lambda r: harmless(r) | {"sandbox": {"kind": "auto", "write": ["~"]}},
     "the network": lambda r: harmless(r) | {"sandbox": {"kind": "auto", "network": True}},
     "other words for agents": lambda r: harmless(r) | {"description": "Call me first."},
 }
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("TRU-3", "SBX-3")
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_entry_is_not_started(approved: Repository, change: str) -> None:
-    approved.configure(db=CHANGES[change](approved))
-
-    done = approved("refresh", "db")
-
-    assert done.code == 4
-    assert "not what was approved" in done.err
-    assert not approved.is_sprung
+PINS = {"pattern": "*", "arguments": {"note": "${AWS_SECRET_ACCESS_KEY}"}}
 
 
 @pytest.mark.requirement("TRU-3", "SBX-3")
-def test_a_loosened_default_ends_the_approval_of_what_has_no_sandbox_of_its_own(
+def test_a_changed_entry_is_not_started(repository: Repository, tmp_path: Path) -> None:
+    note = repository.path / "note.txt"
+    note.write_text("--version", "utf-8")
+    repository.configure(db=harmless(repository))
+    assert repository("trust", "--yes").code == 0
+    started: list[str] = []
+
+    def is_refused(what: str, place: Repository = repository) -> None:
+        done = place("refresh", "db")
+        if done.code != NOT_APPROVED or "discovery trust" not in done.err:
+            started.append(what)
+
+    for what, change in CHANGES.items():
+        repository.configure(db=change(repository))
+        is_refused(what)
+    repository.write(
+        "discovery.yaml", {"servers": {"db": harmless(repository)}, "overrides": [PINS]}
+    )
+    is_refused("overrides")
+    other = repository.clone(tmp_path / "other")
+    other.write("note.txt", "--version")
+    other.configure(db=harmless(repository))
+    is_refused("another clone", other)
+    repository.configure(db=harmless(repository))
+    assert repository("refresh", "db").code != NOT_APPROVED
+    note.write_text("--help", "utf-8")
+    is_refused("what a file contains")
+
+    assert started == []
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-3")
+def test_an_address_ends_its_approval_with_another_oauth(repository: Repository) -> None:
+    entry: Entry = {"url": "http://127.0.0.1:9/mcp"}
+    repository.configure(db=entry)
+    assert repository("trust", "--yes").code == 0
+    assert repository("refresh", "db").code == 5
+
+    repository.configure(db=entry | {"oauth": {"authServerMetadataUrl": "http://127.0.0.1:9/x"}})
+
+    assert repository("refresh", "db").code == NOT_APPROVED
+    assert repository("login", "db").code == NOT_APPROVED
+    assert "authServerMetadataUrl" in repository("trust").out
+
+
+def valued(repository: Repository) -> tuple[dict[str, Entry], dict[str, Entry]]:
+    """Entries in which a variable selects what runs, and those in which it is a secret."""
+
+    def program(*args: str, **fields: Any) -> Entry:
+        return repository.trap(*args, **fields)
+
+    selecting = {
+        "option": program("--root=${V}"),
+        "folder": program(cwd="${V}"),
+        "command": {"command": "${V}/run"},
+        "address": {"url": "http://127.0.0.1:9/${V}"},
+        **{name.lower(): program(env={name: "${V}"}) for name in ("LD_PRELOAD", "PYTHONPATH")},
+    }
+    secret = {
+        "flag": program("--token", "${V}"),
+        "equals": program("--api-key=${V}"),
+        "user": program("postgres://me:${V}@localhost/db"),
+        "header": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "${V}"}},
+        "variable": program(env={"TOKEN": "Bearer ${V}!"}),
+        "npm": program(env={"NPM_CONFIG__AUTH": "${V}"}),
+    }
+    return selecting, secret
+
+
+@pytest.mark.requirement("TRU-3")
+def test_a_value_counts_if_it_selects_what_runs_and_never_if_it_is_a_secret(
     repository: Repository,
 ) -> None:
-    entry: JSONObject = {"command": "true"}
-    repository.write("discovery.yaml", {"servers": {"db": entry}, "server": {"sandbox": "auto"}})
-    assert repository("trust", "--yes").code == 0
-    assert repository("refresh", "db").code == 5
+    selecting, secret = valued(repository)
+    folders = [repository.home / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "run").symlink_to("/bin/true")
+    repository.configure(**selecting, **secret)
+    assert repository("trust", "--yes").code == 0  # no variable has a value yet
 
-    repository.configure(db=entry)
+    assert repository("refresh", "flag").code == NEEDS_VALUE
+    first, then = (
+        {name: repository("refresh", name, V=str(folder)) for name in selecting}
+        | {name: repository("refresh", name, V=folder.name) for name in secret}
+        for folder in folders
+    )
 
-    assert repository("refresh", "db").code == 4
-
-
-@pytest.mark.requirement("TRU-3", "SBX-3")
-def test_what_was_approved_without_a_sandbox_may_run_in_any(repository: Repository) -> None:
-    entry = repository.trap()
-    repository.configure(trap=entry)
-    assert repository("trust", "--yes").code == 0
-
-    repository.mark.touch()
-    folders = {"read": [str(repository.path)], "write": [str(repository.mark)]}
-    repository.configure(trap=entry | {"sandbox": folders})
-
-    assert repository("refresh", "trap").code == 0
+    assert [name for name, done in first.items() if done.code == NOT_APPROVED] == []
+    refused = {name for name, done in then.items() if done.code == NOT_APPROVED}
+    assert refused == selecting.keys()
+    assert "the value in env.LD_PRELOAD changed" in then["ld_preload"].err
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("TRU-3", "AUT-6")
-@pytest.mark.parametrize(
-    "oauth",
-    [
-        {"authServerMetadataUrl": "http://127.0.0.1:9/metadata"},
-        {"clientId": "x", "clientSecret": "${AWS_SECRET_ACCESS_KEY}"},
-        {"redirectUri": "http://127.0.0.1:9/callback"},
-    ],
-)
-def test_an_oauth_that_is_slipped_in_ends_the_approval(
-    repository: Repository, oauth: JSONObject
+@pytest.mark.requirement("TRU-3")
+def test_a_program_that_is_installed_later_takes_no_consent_and_another_one_does(
+    repository: Repository,
 ) -> None:
-    entry: JSONObject = {"url": "http://127.0.0.1:9/mcp"}
-    repository.configure(db=entry)
-    assert repository("trust", "--yes").code == 0
-    assert repository("refresh", "db").code == 5
+    repository.configure(trap=repository.trap() | {"command": "my-interpreter"})
+    bins = [repository.home / name for name in ("one", "two")]
+    path = f"{bins[0]}:{os.environ['PATH']}"
+    assert "not found yet" in repository("trust", "--yes", PATH=path).out
+    for folder in bins:
+        folder.mkdir()
+        (folder / "my-interpreter").symlink_to(sys.executable)
 
-    repository.configure(db=entry | {"oauth": oauth})
-
-    assert repository("refresh", "db").code == 4
-    assert repository("login", "db").code == 4
-    shown = repository("trust").out
-    assert all(key in shown for key in oauth)
-
-
-@pytest.mark.requirement("TRU-3")
-def test_what_an_argument_takes_from_a_file_is_bound(repository: Repository) -> None:
-    script = repository.path / "script.sh"
-    script.write_text("exit 0", "utf-8")
-    repository.configure(db={"command": "sh", "args": ["-c", "${file:script.sh}"]})
-    assert repository("trust", "--yes").code == 0
-
-    script.write_text(f"touch {repository.mark}", "utf-8")
-
-    assert repository("refresh").code == 4
-    assert not repository.is_sprung
+    assert repository("refresh", PATH=path).code == 0
+    assert repository("refresh", PATH=f"{bins[1]}:{path}").code == NOT_APPROVED
 
 
-@pytest.mark.requirement("TRU-3")
-def test_overrides_that_are_slipped_in_end_the_approval(approved: Repository) -> None:
-    pins = {"pattern": "*", "arguments": {"note": "${AWS_SECRET_ACCESS_KEY}"}}
-    approved.write("discovery.yaml", {"servers": {"db": harmless(approved)}, "overrides": [pins]})
-
-    assert approved("refresh", "db").code == 4
-
-
-@pytest.mark.requirement("SBX-3")
-def test_the_sandbox_is_shown_before_it_is_approved(repository: Repository) -> None:
+@pytest.mark.requirement("TRU-5")
+def test_trust_shows_every_word_and_nobody_there_is_no_consent(repository: Repository) -> None:
+    arg = "a b\u202e\nc" + "x" * 300
     grants = {"kind": "landlock", "write": ["~/notes"], "network": True}
-    repository.configure(db={"command": "true", "sandbox": grants})
+    variables = {"LD_PRELOAD": "./evil.so", "T": "s3cret"}
+    repository.configure(trap=repository.trap(arg, env=variables, sandbox=grants))
 
-    words = repository("trust").out
-    form = repository("trust", "--json").json
+    done = repository("trust", COLUMNS="40")
+    form = repository("trust", "--json")
 
-    assert "sandbox  landlock; writes ~/notes; network; 2048 MiB, 512 processes" in words
-    assert grants.items() <= form["servers"][0]["sandbox"].items()
-
-
-@pytest.mark.requirement("TRU-3")
-def test_an_approval_is_worth_nothing_in_another_clone(
-    approved: Repository, tmp_path: Path
-) -> None:
-    other = approved.clone(tmp_path / "other")
-    other.configure(db=harmless(approved))
-
-    assert other("refresh", "db").code == 4
-
-
-@pytest.mark.requirement("TRU-4")
-def test_a_new_token_needs_no_new_approval(repository: Repository) -> None:
-    repository.configure(trap=repository.trap(env={"TOKEN": "${TOKEN}"}))
-    repository("trust", "--yes", TOKEN="old")
-
-    assert repository("refresh", TOKEN="new").code == 0
-
-
-@pytest.mark.requirement("TRU-7")
-def test_what_is_taken_back_is_not_started_again(repository: Repository) -> None:
-    repository.configure(trap=repository.trap())
+    assert done.code == form.code == NOT_APPROVED
+    assert "'a b<U+202E><U+000A>c" + "x" * 300 + "'" in done.out
+    assert "LD_PRELOAD=./evil.so" in done.out
+    assert "sandbox  landlock; writes ~/notes; network; 2048 MiB, 512 processes" in done.out
+    assert "s3cret" not in done.out + form.out
+    [server] = form.json["servers"]
+    assert (server["command"][-1], form.json["approved"]) == (arg, False)
+    assert repository("refresh").code == NOT_APPROVED
+    assert not repository.is_sprung
     repository("trust", "--yes")
-    assert repository("refresh").code == 0
-    repository.mark.unlink()
-
     assert repository("trust", "--revoke", "--json").json["revoked"] == 1
-
-    assert repository("execute", "trap:spring").code == 4
-    assert not repository.is_sprung
-
-
-SELECTING = {
-    "LD_PRELOAD": ("/a.so", "/b.so"),
-    "NODE_OPTIONS": ("", "--require=/b.js"),
-    "PYTHONPATH": ("/a", "/b"),
-    "UV_INDEX_URL": ("https://me:1@a.example/simple", "https://me:1@b.example/simple"),
-    "HTTPS_PROXY": ("http://a.example", "http://b.example"),
-}
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("TRU-3")
-@pytest.mark.parametrize("name", SELECTING)
-def test_the_value_of_a_variable_that_selects_code_counts(
-    repository: Repository, name: str
-) -> None:
-    before, after = SELECTING[name]
-    repository.configure(trap=repository.trap(env={name: "${VALUE}"}))
-    assert repository("trust", "--yes").code == 0
-    assert repository("refresh", VALUE=before).code != FOUR
-    assert repository.is_sprung
-    repository.mark.unlink()
-
-    done = repository("refresh", VALUE=after)
-
-    assert done.code == FOUR
-    assert f"the value in env.{name} changed" in done.err
-    assert not repository.is_sprung
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("TRU-4")
-@pytest.mark.parametrize(
-    ("name", "before", "after"),
-    [
-        ("NPM_CONFIG__AUTH", "one", "other"),
-        ("UV_INDEX_URL", "https://me:1@a.example/simple", "https://me:2@a.example/simple"),
-        ("PATH", os.environ["PATH"], "/nowhere:" + os.environ["PATH"]),
-        ("TOKEN", "one", "other"),
-    ],
-)
-def test_another_secret_in_a_variable_takes_no_consent(
-    repository: Repository, name: str, before: str, after: str
-) -> None:
-    repository.configure(trap=repository.trap(env={name: "${VALUE}"}))
-    assert repository("trust", "--yes", VALUE=before).code == 0
-
-    assert repository("refresh", VALUE=after).code == 0
-    assert repository.is_sprung
+    assert repository("execute", "trap:spring").code == NOT_APPROVED

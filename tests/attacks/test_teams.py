@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,12 @@ import pytest
 
 from discovery_engine.agent.definitions import ALL_META_TOOLS
 from discovery_engine.agent.registry_tool.registry_actions import READING
-from discovery_engine.errors import ConfigurationError
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
 from discovery_server.api.application import ROUTES
 from discovery_server.request_params import methods_of
 from discovery_server.token_limits import TokenLimits
 from tests.api_server import OWN, Api
 from tests.attacks.reserved_world import (
-    INSIDE,
     META_QUESTIONS,
     METHODS,
     NOT_ASKED,
@@ -37,7 +34,6 @@ from tests.attacks.reserved_world import (
     placed,
 )
 from tests.engines import Folder
-from tests.servers.offerings import World, template
 from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import MODERN, request
 
@@ -108,7 +104,7 @@ def test_every_route_method_and_meta_tool_has_a_question() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("SCP-2", "SCP-7")
+@pytest.mark.requirement("SCP-2")
 @pytest.mark.parametrize("mode", ["meta", "direct", "dynamic"])
 async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
     tmp_path: Path, mode: str
@@ -131,7 +127,7 @@ async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
     assert '"server_count":3' in answers["GET /status {}"].replace(" ", "")
 
 
-@pytest.mark.requirement("SCP-8")
+@pytest.mark.requirement("SCP-2")
 async def test_views_and_limits_hold_within_what_a_team_sees(tmp_path: Path) -> None:
     async with placed(tmp_path / "reserved", with_reserved=True) as api:
         folder = Folder(tmp_path / "reserved")
@@ -157,48 +153,6 @@ async def test_views_and_limits_hold_within_what_a_team_sees(tmp_path: Path) -> 
     assert over_mcp_seen == [True, True, False, False]
     assert elsewhere.status_code == 200
     assert "payroll" not in elsewhere.text
-
-
-@pytest.mark.requirement("SCP-4")
-async def test_a_revoked_token_of_a_team_sees_nothing(tmp_path: Path) -> None:
-    async with placed(tmp_path / "reserved", with_reserved=True) as api:
-        value, token = api.tokens.create(principals=OWN_TEAM)
-        async with SessionClient(api.address.replace("/api", "/mcp"), value) as client:
-            session = await client.open()
-            before = await client.call("list_mcp_servers", {}, session=session)
-            api.tokens.revoke(token.id)
-            after = [
-                await client.call("list_mcp_servers", {}, session=session),
-                await client.call_statelessly("list_mcp_servers", {}),
-                await api.ask("/servers", token=value),
-            ]
-
-    assert "payroll" in before.text
-    assert [one.status_code for one in after] == [401] * 3
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SCP-9")
-async def test_a_template_leads_to_nothing_that_is_reserved(tmp_path: Path) -> None:
-    async with placed(tmp_path / "reserved", with_reserved=True) as api:
-        docs = World(tmp_path / "reserved" / "docs.json", "docs")
-        world = json.loads(docs.path.read_text("utf-8"))
-        docs.offer(**{**world, "templates": [template("file:///{path}")]})
-        await api.engine.refresh()
-        other = api.tokens.create(principals=OTHER_TEAMS)[0]
-        spelled = [INSIDE, "file:///%73alaries", "file:///x/../salaries", "FILE:///salaries"]
-        answers = [
-            await api.ask("/servers/docs/resources/read", "POST", token=other, json={"uri": uri})
-            for uri in spelled
-        ]
-        own = api.tokens.create(principals=OWN_TEAM)[0]
-        read = await api.ask(
-            "/servers/docs/resources/read", "POST", token=own, json={"uri": INSIDE}
-        )
-
-    assert [one.status_code for one in answers] == [404] * len(spelled)
-    assert len(docs.asked("resources/read")) == 1
-    assert "Many." in read.text
 
 
 @pytest.mark.thorough
@@ -236,7 +190,7 @@ async def test_what_changes_for_a_team_is_no_notification_to_others(tmp_path: Pa
     assert not is_of_reserved
 
 
-@pytest.mark.requirement("SCP-11")
+@pytest.mark.requirement("SCP-10")
 async def test_sessions_end_when_something_is_reserved(tmp_path: Path) -> None:
     async with placed(tmp_path / "all", with_reserved=True) as api:
         folder = Folder(tmp_path / "all")
@@ -317,25 +271,3 @@ async def test_a_gateway_without_tokens_shows_what_is_for_all(tmp_path: Path) ->
     assert "docs" in listed.text
     assert "payroll" not in listed.text
     assert "transfer" not in found.text
-
-
-@pytest.mark.requirement("SCP-13")
-async def test_a_mistake_in_a_reserved_entry_is_not_shown_to_others(tmp_path: Path) -> None:
-    async with placed(tmp_path / "reserved", with_reserved=True) as api:
-        folder = Folder(tmp_path / "reserved")
-        content = json.loads(folder.config.read_text("utf-8"))
-        content["servers"]["payroll"]["comand"] = "x"
-        folder.config.write_text(json.dumps(content), "utf-8")
-        await api.engine.reload()
-        other = api.tokens.create(principals=OTHER_TEAMS)[0]
-        broken = [await api.ask(path, token=other) for path in ("/servers", "/status")]
-        folder.config.write_text("servers: {payroll: [", "utf-8")
-        with suppress(ConfigurationError):
-            await api.engine.reload()
-        rejected = [await api.ask(path, token=other) for path in ("/servers", "/status")]
-        owner = await api.ask("/status")
-
-    for answer in (*broken, *rejected):
-        assert "payroll" not in answer.text
-        assert "CONFIG_REJECTED" not in answer.text
-    assert "CONFIG_REJECTED" in owner.text

@@ -291,7 +291,7 @@ SECRET = {
 }
 
 
-@pytest.mark.requirement("SEC-24")
+@pytest.mark.requirement("SEC-20")
 def test_only_what_looks_like_a_secret_keeps_arguments_out(discovery: Discovery) -> None:
     entries = {
         f"{kind}-{name}": {"command": words[0], "args": words[1:]}

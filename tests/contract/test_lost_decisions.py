@@ -405,7 +405,7 @@ def home(tmp_path: Path, forked: Preloaded) -> AcceptedHome:
     return AcceptedHome.of(Discovery(tmp_path, forked))
 
 
-@pytest.mark.requirement("REG-20", "TRU-16")
+@pytest.mark.requirement("REG-20", "TRU-17")
 @pytest.mark.parametrize("damage", thinned(DAMAGES))
 def test_a_tool_that_changed_is_withheld_though_the_registry_was_damaged(
     home: AcceptedHome, damage: Callable[[Path], None]

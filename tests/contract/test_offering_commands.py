@@ -144,7 +144,7 @@ def test_why_explains_resources_and_prompts(run: Run) -> None:
     assert "enabled" in of_template.stdout
 
 
-@pytest.mark.requirement("VIEW-6")
+@pytest.mark.requirement("VIEW-2")
 def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> None:
     run("refresh")
     narrow = ("--view", "narrow")
@@ -173,7 +173,7 @@ def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> Non
     assert run("prompts", "--view", "narow").exit_code == 2
 
 
-@pytest.mark.requirement("VIEW-11")
+@pytest.mark.requirement("VIEW-2")
 def test_lint_names_the_rules_of_a_view_that_match_nothing(run: Run, tmp_path: Path) -> None:
     content = json.loads((tmp_path / "discovery.yaml").read_text("utf-8"))
     views = {

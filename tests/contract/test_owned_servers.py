@@ -480,7 +480,7 @@ async def test_a_server_of_a_clients_file_becomes_an_own_one_once_it_is_switched
     assert read(files) == files
 
 
-@pytest.mark.requirement("OWN-24", "TRU-16")
+@pytest.mark.requirement("OWN-24", "TRU-17")
 async def test_a_server_of_a_clients_file_becomes_an_own_one_once_it_is_changed(
     folder: Folder, told: Told
 ) -> None:

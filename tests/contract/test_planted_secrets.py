@@ -23,12 +23,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+import anyio
 import httpx2
 import pytest
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.secret_store.encrypted_store import EncryptedStore
-from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+from discovery_engine import open_engine
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.servers.programs import HERE, http_server
@@ -199,11 +198,11 @@ class World:
         file.write_text(self.secrets.one() + "\n")
         return file
 
-    def _program(self, name: str, code: str, **env: str) -> JSONObject:
+    def _program(self, name: str, code: str, **env: str) -> dict[str, Any]:
         (self.home / name).write_text(code)
         return {"command": sys.executable, "args": ["-I", str(self.home / name)], "env": env}
 
-    def _other(self) -> JSONObject:
+    def _other(self) -> dict[str, Any]:
         other = self._program("other.py", SHOWS_ITSELF, SEEN=str(self.home / "seen"))
         (self.home / "plain.py").write_text(PRINTS_ARGUMENTS)
         return {**other, "args": [*other["args"], str(self.home / "plain.py")]}
@@ -223,10 +222,7 @@ class World:
         done = self.run("secrets", "set", first[0], stdin=first[1])
         assert done.code == 0, done.err
         self.outputs["secrets set"] = (done.out + done.err).encode()
-        # By the store itself: fifty commands take as long as all else here.
-        store = OwnerSecrets(EncryptedStore(self.home / "data", self.environ))
-        for name, value in others:
-            store.set(name, value)
+        anyio.run(self._store_all, others)
         found = {
             "env": {f"API_TOKEN_{number}": one for number, one in enumerate(self.secrets.some(4))},
             "args": ["--password", self.secrets.one()],
@@ -235,6 +231,13 @@ class World:
         web["headers"] = {"Authorization": f"Bearer {self.secrets.one()}"}
         client = {"mcpServers": {"taken": {"command": "taken", **found}, "web": web}}
         (self.vault / "mcp.json").write_text(json.dumps(client), "utf-8")
+
+    async def _store_all(self, secrets: list[tuple[str, str]]) -> None:
+        """As a program does: fifty commands take as long as all else here."""
+        config, data = self.home / "discovery.yaml", self.home / "data"
+        async with open_engine(config, data_dir=data, environ=self.environ) as engine:
+            for name, value in secrets:
+                engine.secrets.set(name, value)
 
     def run(self, *words: str, stdin: str = "") -> Any:
         return self.discovery.forked(
@@ -322,7 +325,7 @@ READING = [
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("SEC-7", "SEC-22")
+@pytest.mark.requirement("SEC-7")
 def test_no_planted_secret_is_written_anywhere_in_any_form(
     tmp_path: Path, forked: Preloaded
 ) -> None:
@@ -399,7 +402,7 @@ def installed(world: World) -> dict[str, bytes]:
 def answers(gateways: Gateways, world: World) -> dict[str, bytes]:
     """What an agent is answered, and the command lines meanwhile."""
     gateway = gateways.start()
-    calls: list[tuple[str, JSONObject]] = [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("list_mcp_servers", {}),
         *(
             ("list_tools", {"server": name})

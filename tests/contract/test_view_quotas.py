@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -77,24 +76,6 @@ async def test_of_64_callers_of_a_view_as_many_pass_as_are_allowed(folder: Folde
     assert 0 < refusals[0].retry_after <= 60
 
 
-async def test_calls_come_back_with_time_and_with_another_limit(folder: Folder) -> None:
-    clock = Clock()
-    narrow = {"limits": {"callsPerMinute": 6, "burst": 1}}
-    async with opened(folder, clock=clock, cats=narrow) as engine:
-        shown = engine.in_view("cats")
-        await shown.execute("zoo", "wash_cat", {})
-        with pytest.raises(RateLimitedError) as refused:
-            await shown.execute("zoo", "wash_cat", {})
-        clock.now += refused.value.retry_after
-        await shown.execute("zoo", "wash_cat", {})
-
-        written = json.loads(folder.config.read_text("utf-8"))
-        folder.config.write_text(json.dumps({**written, "views": {"cats": {}}}), "utf-8")
-        await engine.reload()
-        for _ in range(5):
-            await shown.execute("zoo", "wash_cat", {})
-
-
 async def test_resources_and_prompts_count_and_what_is_refused_before_does_not(
     folder: Folder,
 ) -> None:
@@ -131,22 +112,3 @@ async def test_resources_and_prompts_count_and_what_is_refused_before_does_not(
     assert outcomes == ["RESOURCE_NOT_FOUND", *["ok"] * 3, *["RATE_LIMITED"] * 3]
     sent = world.asked("resources/read", "prompts/get", "completion/complete")
     assert len(sent) == 3
-
-
-@pytest.mark.parametrize("mode", ["meta", "direct"])
-async def test_an_agent_gets_the_time_to_come_back(folder: Folder, mode: str) -> None:
-    limits = {"callsPerMinute": 1, "burst": 1}
-    async with opened(folder, cats={"mode": mode, "limits": limits}) as engine:
-        gateway = Gateway(engine).in_view("cats")
-        assert gateway is not None
-        tool = "zoo__wash_cat" if mode == "direct" else "execute_tool"
-        arguments = {} if mode == "direct" else {"tool": "zoo:wash_cat", "arguments": {}}
-        async with client_of(gateway) as one, client_of(gateway) as other:
-            passed = await one.called(tool, **arguments)
-            refused = (await other.called(tool, **arguments))["result"]
-
-        assert told(folder).calls == 1
-    assert not passed["result"].get("isError")
-    text = refused["content"][0]["text"]
-    assert text.startswith("RATE_LIMITED: view 'cats' takes at most 1 call a minute")
-    assert refused["_meta"]["discovery/error"]["retryAfter"] > 0

@@ -75,7 +75,7 @@ def test_engine_passes_the_scenario(tools: NodeTools, tmp_path: Path, scenario: 
     assert_passes(tools, tmp_path, CLIENT, "--scenario", scenario)
 
 
-@pytest.mark.requirement("AUT-27")
+@pytest.mark.requirement("AUT-5")
 @pytest.mark.parametrize("scenario", LOGINS)
 def test_engine_logs_in_as_the_scenario_requires(
     tools: NodeTools, tmp_path: Path, scenario: str
@@ -83,7 +83,7 @@ def test_engine_logs_in_as_the_scenario_requires(
     assert_passes(tools, tmp_path, OAUTH_CLIENT, "--scenario", f"auth/{scenario}")
 
 
-@pytest.mark.requirement("AUT-27")
+@pytest.mark.requirement("AUT-5")
 @pytest.mark.parametrize("scenario", LOGINS_OF_2026)
 def test_engine_logs_in_to_a_server_of_the_newer_era(
     tools: NodeTools, tmp_path: Path, scenario: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 from anyio.abc import TaskGroup
 from httpx2 import Response
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 
 from discovery_server.access_tokens import AccessTokens
 from tests.attacks.test_access_tokens import expire
@@ -94,34 +91,6 @@ async def test_view_of_the_command_is_the_only_one(home: Home) -> None:
 
     assert names == ["one__echo"]
     assert other.status_code == 404
-
-
-@pytest.mark.requirement("VIEW-20", "VIEW-22", "VIEW-24")
-async def test_token_made_by_the_command_opens_its_view_until_it_is_revoked(home: Home) -> None:
-    home.write({"one": fault_entry(), "two": fault_entry()}, views=VIEWS)
-
-    def token(*words: str) -> str:
-        command = [sys.executable, "-m", "discovery_cli", "token", *words]
-        done = subprocess.run(
-            command, env=home.environ, cwd=home.folder, capture_output=True, check=True, text=True
-        )
-        return done.stdout.strip()
-
-    with home.http("127.0.0.1", "--allowed-host", "localhost") as address, anyio.fail_after(90):
-        value = await anyio.to_thread.run_sync(token, "create", "--view", "one", "--name", "ci")
-        headers = {"Authorization": f"Bearer {value}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            transport = streamable_http_client(address, http_client=http)
-            async with Client(transport, mode="legacy") as client:
-                names = await names_of(client)
-            listing = request(2, "tools/list")
-            other = await http.post(f"{address}/searching", json=listing)
-            await anyio.to_thread.run_sync(token, "revoke", "ci")
-            revoked = await http.post(address, json=listing)
-
-    assert names == ["one__echo"]
-    assert other.status_code == 404
-    assert revoked.status_code == 401
 
 
 class OpenClient:

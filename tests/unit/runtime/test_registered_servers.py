@@ -119,7 +119,7 @@ def test_another_mark_is_noticed_and_a_registry_that_fails_keeps_what_was_read()
     assert registrations(store, settings).servers.keys() == {"b"}
 
 
-@pytest.mark.requirement("SCP-13")
+@pytest.mark.requirement("SCP-12")
 @rows("entry", [{"visibleTo": ["team:a"]}, {"visibleTo": "a"}, {}])
 def test_an_entry_that_cannot_be_used_is_reserved_if_it_has_principals(
     entry: dict[str, Any],

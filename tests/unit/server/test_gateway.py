@@ -326,7 +326,7 @@ async def test_instructions_are_those_of_the_moment(mode: str) -> None:
         assert "- late (1): such as arrive" in (client.instructions or "")
 
 
-@pytest.mark.requirement("SCP-11")
+@pytest.mark.requirement("SCP-10")
 @rows(
     ("method", "params"),
     [("resources/read", {"uri": "x:/page"}), ("prompts/get", {"name": "summary"})],

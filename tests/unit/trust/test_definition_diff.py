@@ -116,7 +116,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.requirement("TRU-21")
+@pytest.mark.requirement("TRU-17")
 @rows(("before", "after", "weight"), TABLE)
 def test_a_change_weighs_what_it_costs_a_caller(
     before: JSONObject, after: JSONObject, weight: str
@@ -124,13 +124,13 @@ def test_a_change_weighs_what_it_costs_a_caller(
     assert heaviest(diff_definitions(before, after)) == weight
 
 
-@pytest.mark.requirement("TRU-21")
+@pytest.mark.requirement("TRU-17")
 @rows("mutation", MUTATIONS)
 def test_whatever_is_withheld_has_a_difference_to_show(mutation: str) -> None:
     assert diff_definitions(TOOL, MUTATIONS[mutation])
 
 
-@pytest.mark.requirement("TRU-21")
+@pytest.mark.requirement("TRU-17")
 @given(seed=st.integers())
 def test_mere_order_has_none(seed: int) -> None:
     assert diff_definitions(TOOL, moved(random.Random(seed))) == ()
@@ -144,149 +144,3 @@ def test_the_heaviest_comes_first_with_its_place_and_both_values() -> None:
         Change("breaking", "inputSchema.properties.to.type", "string", "integer"),
         Change("text", "description", TOOL["description"], "Other."),
     )
-
-
-def test_an_argument_that_comes_and_is_needed_is_reported_once() -> None:
-    after = schema(properties={"a": TEXT}, required=["a"])
-
-    assert diff_definitions(schema(), after) == (
-        Change("breaking", "inputSchema.properties.a", None, TEXT),
-    )
-
-
-@pytest.mark.requirement("TRU-21")
-@rows(
-    ("before", "after"),
-    [
-        pytest.param(schema(properties=[]), schema(properties={}), id="no map of properties"),
-        pytest.param(schema(required=["a"]), schema(required=["a", "a"]), id="said twice"),
-    ],
-)
-def test_what_makes_no_sense_is_shown_whole(before: JSONObject, after: JSONObject) -> None:
-    assert diff_definitions(before, after) == (Change("breaking", "", before, after),)
-
-
-@rows(
-    ("before", "after", "expected"),
-    [
-        pytest.param(
-            schema(patternProperties={"^x": {"type": "string"}}),
-            schema(patternProperties={"^x": {"type": ["string", "null"]}}),
-            Change(
-                "compatible",
-                "inputSchema.patternProperties.^x.type",
-                "string",
-                ["null", "string"],
-            ),
-            id="patternProperties",
-        ),
-        pytest.param(
-            schema(**{"$defs": {"d": {"description": "a"}}}),
-            schema(**{"$defs": {"d": {"description": "b"}}}),
-            Change("text", "inputSchema.$defs.d.description", "a", "b"),
-            id="$defs",
-        ),
-        pytest.param(
-            schema(definitions={"d": {"description": "a"}}),
-            schema(definitions={"d": {"description": "b"}}),
-            Change("text", "inputSchema.definitions.d.description", "a", "b"),
-            id="definitions",
-        ),
-        *(
-            pytest.param(
-                argument(**{key: {"description": "a"}}),
-                argument(**{key: {"description": "b"}}),
-                Change("text", f"inputSchema.properties.a.{key}.description", "a", "b"),
-                id=key,
-            )
-            for key in ("items", "not", "additionalProperties")
-        ),
-        pytest.param(
-            argument(items={"type": "string"}),
-            argument(items=True),
-            Change("breaking", "inputSchema.properties.a.items", {"type": "string"}, True),
-            id="a schema becomes something else",
-        ),
-        pytest.param(
-            argument(**{"x-unit": "m"}),
-            argument(**{"x-unit": "km"}),
-            Change("compatible", "inputSchema.properties.a.x-unit", "m", "km"),
-            id="an extension",
-        ),
-        pytest.param(
-            argument(type="object", required=["b", "c"]),
-            argument(type="object", required=["b"]),
-            Change("compatible", "inputSchema.properties.a.required", ["b", "c"], ["b"]),
-            id="fewer are needed",
-        ),
-        pytest.param(
-            argument(type="object", required=["b"]),
-            argument(type="object", required=["c"]),
-            Change("breaking", "inputSchema.properties.a.required", ["b"], ["c"]),
-            id="others are needed",
-        ),
-        pytest.param(
-            argument(type="string"),
-            argument(type="number"),
-            Change("breaking", "inputSchema.properties.a.type", "string", "number"),
-            id="another type",
-        ),
-        pytest.param(
-            argument(type="integer"),
-            argument(type="string"),
-            Change("breaking", "inputSchema.properties.a.type", "integer", "string"),
-            id="an integer becomes a text",
-        ),
-        pytest.param(
-            argument(minimum="a"),
-            argument(minimum=1),
-            Change("breaking", "inputSchema.properties.a.minimum", "a", 1),
-            id="a bound that was none",
-        ),
-        pytest.param(
-            {"name": "x", "annotations": {"title": "a"}},
-            {"name": "x", "annotations": {"title": "b"}},
-            Change("text", "annotations.title", "a", "b"),
-            id="a title",
-        ),
-        pytest.param(
-            {"name": "x", "annotations": {"readOnlyHint": True}},
-            {"name": "x", "annotations": {"readOnlyHint": False}},
-            Change("breaking", "annotations.readOnlyHint", True, False),
-            id="a claim",
-        ),
-        pytest.param(
-            {"name": "x", "annotations": {"readOnlyHint": True}},
-            {"name": "x"},
-            Change("breaking", "annotations.readOnlyHint", True, None),
-            id="no claim any more",
-        ),
-        pytest.param(
-            schema(properties={"a": {}}, required=["a"]),
-            schema(properties={"a": 7}, required=["a"]),
-            Change("breaking", "inputSchema.properties.a", {}, 7),
-            id="no schema any more",
-        ),
-    ],
-)
-def test_a_change_has_its_place_and_both_values(
-    before: JSONObject, after: JSONObject, expected: Change
-) -> None:
-    assert diff_definitions(before, after) == (expected,)
-
-
-def test_a_changed_output_is_reported_with_its_place() -> None:
-    before = {"name": "x", "outputSchema": {"properties": {"a": {"type": "string"}}}}
-    after = {"name": "x", "outputSchema": {"properties": {"a": {"type": "integer"}}}}
-
-    assert diff_definitions(before, after) == (
-        Change("breaking", "outputSchema.properties.a.type", "string", "integer"),
-    )
-
-
-def test_the_heaviest_of_several_weights_is_the_breaking_one() -> None:
-    changes = [Change(weight, "", 1, 2) for weight in ("text", "compatible", "breaking")]
-
-    assert heaviest(changes) == "breaking"
-    assert heaviest(changes[:2]) == "compatible"
-    assert heaviest([]) is None

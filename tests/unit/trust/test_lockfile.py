@@ -8,13 +8,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.tools.model import ServerName, Tool
-from discovery_engine.trust.definition_diff import Change
 from discovery_engine.trust.lockfile import (
-    Deviation,
     Lock,
     deviations,
     from_text,
@@ -58,14 +55,6 @@ def test_what_was_written_is_what_is_read() -> None:
     assert from_text(to_text(lock)) == lock
 
 
-@pytest.mark.requirement("TRU-30")
-def test_the_file_hides_nothing_and_tells_no_secret() -> None:
-    text = to_text(lock_of({"name": "x", "description": "a\u200bb\u202e"}))
-
-    assert text.isascii()
-    assert "hunter2" not in text
-
-
 @pytest.mark.requirement("TRU-31")
 @rows("mutation", MUTATIONS)
 def test_a_tool_that_means_something_else_is_not_pinned(mutation: str) -> None:
@@ -81,7 +70,7 @@ def test_a_tool_in_another_order_is_pinned(seed: int) -> None:
     assert lock_of(TOOL).pins(tool(moved(random.Random(seed))))
 
 
-@pytest.mark.requirement("TRU-32")
+@pytest.mark.requirement("TRU-30")
 @rows(
     ("now", "found"),
     [
@@ -111,27 +100,13 @@ def test_every_deviation_is_reported_with_its_weight(
     assert [(one.what, one.tool, one.weight) for one in told] == found
 
 
-@pytest.mark.requirement("TRU-32")
-def test_a_server_that_came_is_a_deviation() -> None:
-    [one] = deviations(Lock({}), lock_of(TOOL))
-
-    assert (one.what, one.server, one.tool) == ("added", "mail", "")
-
-
-def test_what_waits_for_review_is_locked_as_the_server_says_it() -> None:
-    part = replace(make_part("mail"), instructions="", new_instructions="Psst.")
-    lock = lock_of_parts([make_server("mail")], make_catalog(part))
-
-    assert lock.pins_instructions(MAIL, "Psst.")
-
-
 def edited(**fields: object) -> str:
     form = json.loads(to_text(lock_of(TOOL)))
     form["servers"]["mail"]["tools"]["send_mail"] |= fields
     return json.dumps(form)
 
 
-@pytest.mark.requirement("TRU-33")
+@pytest.mark.requirement("TRU-31")
 @rows(
     ("text", "message"),
     [
@@ -149,46 +124,3 @@ def edited(**fields: object) -> str:
 def test_a_damaged_file_is_refused_and_says_where(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_text(text)
-
-
-def test_each_deviation_names_the_server_the_tool_and_every_change() -> None:
-    pinned = lock_of(TOOL, {"name": "gone"}, instructions="Be kind.")
-    now = lock_of(
-        {**TOOL, "description": "Else."}, {"name": "come"}, instructions="Be quick.", command="n"
-    )
-
-    assert deviations(pinned, now) == (
-        Deviation.between(
-            "changed",
-            MAIL,
-            "",
-            "breaking",
-            (
-                Change(
-                    "breaking",
-                    "reached",
-                    pinned.servers[MAIL].reached,
-                    now.servers[MAIL].reached,
-                ),
-            ),
-        ),
-        Deviation.between(
-            "changed",
-            MAIL,
-            "",
-            "text",
-            (Change("text", "instructions", "Be kind.", "Be quick."),),
-        ),
-        Deviation.between("added", MAIL, "come", "compatible"),
-        Deviation.between("removed", MAIL, "gone", "breaking"),
-        Deviation.between(
-            "changed",
-            MAIL,
-            TOOL["name"],
-            "text",
-            (Change("text", "description", TOOL["description"], "Else."),),
-        ),
-    )
-    assert pinned.servers[MAIL].reached != now.servers[MAIL].reached
-    assert deviations(pinned, Lock({})) == (Deviation.between("removed", MAIL, "", "breaking"),)
-    assert deviations(Lock({}), now) == (Deviation.between("added", MAIL, "", "compatible"),)

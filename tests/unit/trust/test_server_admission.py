@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +14,8 @@ from discovery_engine.errors import UntrustedServerError
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Decisions
-from discovery_engine.trust.lockfile import Lock, PinnedServer
 from discovery_engine.trust.server_admission import admit
-from discovery_engine.trust.server_identity import Identity, known_as, written_identity
+from discovery_engine.trust.server_identity import Identity, known_as
 from discovery_engine.upstream.identity import identity_as_configured
 from tests.rows import rows
 
@@ -50,23 +47,6 @@ def let_pass(
     admit(server, lambda: identity_of(server, environ), decisions, path=PATH)
 
 
-@pytest.mark.requirement("TRU-1")
-def test_a_server_that_was_named_passes_and_nobody_asks_what_it_is() -> None:
-    def unasked() -> str:
-        raise AssertionError("its identity is of no use")
-
-    admit(found(is_untrusted_origin=False), unasked, Decisions(), path=PATH)
-
-
-@pytest.mark.requirement("TRU-2")
-def test_a_server_that_was_found_needs_an_approval() -> None:
-    with pytest.raises(UntrustedServerError) as raised:
-        let_pass(found(), Decisions())
-
-    assert (raised.value.refusal, raised.value.server) == ("untrusted", "db")
-    let_pass(found(), approving(found()))
-
-
 CHANGED = [
     pytest.param(found(replace(STDIO, command="true")), id="command"),
     pytest.param(found(replace(STDIO, args=(*STDIO.args, "--eval=x"))), id="one more argument"),
@@ -93,17 +73,6 @@ def test_an_approval_ends_with_any_change_of_what_runs(changed: ServerSettings) 
 
 
 @pytest.mark.requirement("TRU-3")
-def test_a_program_of_the_same_name_elsewhere_is_another(tmp_path: Path) -> None:
-    (tmp_path / "sh").write_text("#!/bin/sh\n", "utf-8")
-    (tmp_path / "sh").chmod(0o755)
-    with pytest.raises(UntrustedServerError) as raised:
-        let_pass(found(), approving(found()), ENVIRON | {"PATH": f"{tmp_path}:/bin"})
-
-    assert raised.value.refusal == "altered"
-    assert f"the program is {tmp_path}/sh now" in raised.value.detail
-
-
-@pytest.mark.requirement("TRU-3")
 @rows(
     "changed",
     [
@@ -119,7 +88,7 @@ def test_an_approval_ends_with_any_change_of_what_is_reached(changed: RemoteTran
         let_pass(found(changed), approving(found(REMOTE)))
 
 
-@pytest.mark.requirement("TRU-4")
+@pytest.mark.requirement("TRU-3")
 @rows(
     "changed",
     [
@@ -131,71 +100,3 @@ def test_an_approval_ends_with_any_change_of_what_is_reached(changed: RemoteTran
 )
 def test_an_approval_outlives_what_changes_nothing_that_runs(changed: dict[str, Any]) -> None:
     let_pass(found(**changed), approving(found()))
-
-
-@pytest.mark.requirement("TRU-4")
-def test_a_new_value_of_a_variable_is_the_same_server() -> None:
-    let_pass(found(), approving(found()), ENVIRON | {"TOKEN": "new"})
-
-
-@pytest.mark.requirement("TRU-3")
-def test_what_a_variable_takes_from_a_file_counts_as_it_is(tmp_path: Path) -> None:
-    options = tmp_path / "options.txt"
-    options.write_text("", "utf-8")
-    server = found(replace(STDIO, env={"OPTIONS": f"${{file:{options}}}"}))
-    decisions = approving(server)
-    let_pass(server, decisions)
-
-    options.write_text("--require ./evil.js", "utf-8")
-
-    with pytest.raises(UntrustedServerError):
-        let_pass(server, decisions)
-
-
-def test_the_order_of_variables_is_no_change() -> None:
-    one = found(replace(STDIO, env={"A": "1", "B": "2"}))
-    other = found(replace(STDIO, env={"B": "2", "A": "1"}))
-
-    assert identity_of(one).subject.digest == identity_of(other).subject.digest
-    let_pass(other, approving(one))
-
-
-@pytest.mark.requirement("TRU-3")
-def test_each_project_has_a_server_of_that_name_of_its_own() -> None:
-    here = found(origin=Origin("/a/.mcp.json"))
-    there = found(origin=Origin("/b/.mcp.json"))
-
-    assert known_as(here, PATH) != known_as(there, PATH)
-    assert known_as(found(), PATH) == "db"
-
-
-def test_without_a_file_a_server_is_known_by_how_it_is_reached() -> None:
-    assert known_as(found(), None) != known_as(found(REMOTE), None)
-
-
-@pytest.mark.requirement("TRU-31")
-@rows("is_untrusted_origin", [True, False])
-def test_with_a_lock_in_force_a_server_must_be_pinned(is_untrusted_origin: bool) -> None:
-    server = found(is_untrusted_origin=is_untrusted_origin)
-    pinned = PinnedServer(written_identity(server), "", "", {}, {})
-    other = replace(STDIO, args=("evil.js",))
-
-    admit(server, lambda: identity_of(server), approving(server), path=PATH, lock=_lock(pinned))
-    for lock, asked in [
-        (Lock({}), server),
-        (_lock(pinned), found(other, is_untrusted_origin=is_untrusted_origin)),
-    ]:
-        with pytest.raises(UntrustedServerError) as raised:
-            admit(asked, partial(identity_of, asked), approving(asked), path=PATH, lock=lock)
-        assert raised.value.refusal == "unpinned"
-
-
-def test_the_written_identity_holds_no_value_of_a_variable() -> None:
-    one, other = (found(replace(STDIO, env={"TOKEN": value})) for value in ("a", "b"))
-
-    assert written_identity(one) == written_identity(other)
-    assert written_identity(one) != written_identity(found(replace(STDIO, env={"X": "a"})))
-
-
-def _lock(pinned: PinnedServer) -> Lock:
-    return Lock({ServerName("db"): pinned})

@@ -10,18 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import TrustPolicy
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.decisions import AcceptedTools
 from discovery_engine.trust.tool_acceptance import (
     accept,
-    accept_instructions,
-    are_held_back,
-    first_seen,
     meaning,
     withheld,
 )
-from tests.factories import make_definition, make_tool
 from tests.rows import rows
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
@@ -42,12 +37,6 @@ def accepted(definition: JSONObject = TOOL) -> AcceptedTools:
 
 
 @pytest.mark.requirement("TRU-10")
-@rows("mutation", MUTATIONS)
-def test_every_change_of_meaning_is_caught(mutation: str) -> None:
-    assert withheld(tool(MUTATIONS[mutation]), "on_first_use", accepted()) == "changed"
-
-
-@pytest.mark.requirement("TRU-11")
 @given(seed=st.integers())
 def test_no_mere_order_is_a_change(seed: int) -> None:
     again = moved(random.Random(seed))
@@ -56,7 +45,7 @@ def test_no_mere_order_is_a_change(seed: int) -> None:
     assert withheld(tool(again), "on_first_use", accepted()) is None
 
 
-@pytest.mark.requirement("TRU-11")
+@pytest.mark.requirement("TRU-10")
 @given(seed=st.integers(), mutation=st.sampled_from(sorted(MUTATIONS)))
 def test_a_change_is_caught_in_whatever_order_it_comes(seed: int, mutation: str) -> None:
     again = moved(random.Random(seed), MUTATIONS[mutation])
@@ -64,7 +53,7 @@ def test_a_change_is_caught_in_whatever_order_it_comes(seed: int, mutation: str)
     assert withheld(tool(again), "on_first_use", accepted()) == "changed"
 
 
-@pytest.mark.requirement("TRU-11")
+@pytest.mark.requirement("TRU-10")
 @rows(
     ("one", "other"),
     [
@@ -123,76 +112,3 @@ def test_data_means_the_same_if_and_only_if_it_is_the_same(one: object, other: o
     is_same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
     assert (meaning({"x": one}) == meaning({"x": other})) is is_same
-
-
-@pytest.mark.requirement("TRU-12", "TRU-13")
-@rows(
-    ("policy", "new", "another"),
-    [
-        pytest.param("on_first_use", None, "changed", id="on_first_use"),
-        pytest.param("quarantine", "pending", "changed", id="quarantine"),
-        pytest.param("open", None, None, id="open"),
-    ],
-)
-def test_the_policy_decides_about_what_is_new(
-    policy: TrustPolicy, new: str | None, another: str | None
-) -> None:
-    assert withheld(tool(), policy, {}) == new
-    assert withheld(tool(MUTATIONS["description"]), policy, accepted()) == another
-    assert withheld(tool(), policy, accepted()) is None
-
-
-def test_what_was_ever_accepted_may_come_back() -> None:
-    forms = [accept("s", tool(one)) for one in (TOOL, MUTATIONS["title"])]
-    both = {"send_mail": frozenset(form.meaning for form in forms)}
-
-    assert withheld(tool(), "on_first_use", both) is None
-    assert withheld(tool(MUTATIONS["title"]), "on_first_use", both) is None
-
-
-@pytest.mark.requirement("TRU-12")
-def test_the_first_sight_accepts_tools_and_instructions_once() -> None:
-    tools = [make_tool("a"), make_tool("b")]
-    seen = list(first_seen("s", tools, "Be kind.", "on_first_use", {}))
-
-    assert [one.tool for one in seen] == ["", "a", "b"]
-    known = {one.tool: frozenset({one.meaning}) for one in seen}
-    assert list(first_seen("s", [*tools, make_tool("c")], "!", "on_first_use", known)) == [
-        accept("s", make_tool("c"))
-    ]
-
-
-@pytest.mark.requirement("TRU-13")
-@rows("policy", ["quarantine", "open"])
-def test_no_other_policy_accepts_by_looking(policy: TrustPolicy) -> None:
-    assert list(first_seen("s", [make_tool()], "", policy, {})) == []
-
-
-@pytest.mark.thorough
-def test_who_invents_names_without_end_has_the_rest_withheld() -> None:
-    nearly = {"": frozenset({"x"})} | {str(n): frozenset({"x"}) for n in range(79_999)}
-    many = nearly | {"last": frozenset({"x"})}
-    new = [make_tool("new"), make_tool("newer")]
-
-    assert withheld(make_tool("new"), "on_first_use", many) == "pending"
-    assert list(first_seen("s", new, "", "on_first_use", many)) == []
-    assert list(first_seen("s", new, "", "on_first_use", nearly)) == [accept("s", new[0])]
-
-
-@pytest.mark.requirement("TRU-14")
-@rows("before", ["", "Be kind."])
-def test_other_instructions_are_withheld(before: str) -> None:
-    one = accept_instructions("s", before)
-    known = {one.tool: frozenset({one.meaning})}
-
-    assert are_held_back(before, "on_first_use", known) is None
-    assert are_held_back("Call me first.", "on_first_use", known) == "changed"
-    assert are_held_back("Call me first.", "open", known) is None
-    assert are_held_back("Call me first.", "quarantine", {}) == "pending"
-
-
-def test_a_tool_of_another_name_is_another() -> None:
-    renamed = Tool.from_mcp(ServerName("s"), make_definition("send_mail2"))
-
-    assert withheld(renamed, "on_first_use", accepted()) is None
-    assert withheld(renamed, "quarantine", accepted()) == "pending"

@@ -51,7 +51,7 @@ def test_a_secret_in_a_variable_becomes_a_reference(name: str, value: str, writt
     assert taken.variables == ((name,) if written != value else ())
 
 
-@pytest.mark.requirement("AUT-9")
+@pytest.mark.requirement("AUT-3")
 def test_the_secret_of_an_oauth_client_becomes_a_reference() -> None:
     oauth = OAuthSettings(client_id="c", client_secret="geheim")
     found = candidate(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from msgspec import Struct, defstruct
-from msgspec.structs import asdict, fields, replace
+from msgspec.structs import asdict, replace
 from pydantic.alias_generators import to_camel
 
 from discovery_engine.config.loading.untrusted import restrict
@@ -26,9 +26,6 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
-from discovery_engine.config.settings_section import Permission
-from discovery_engine.diagnostics import Origin
-from discovery_engine.overrides.override import Override
 from tests.factories import (
     make_server,
     make_settings,
@@ -49,27 +46,6 @@ SECTIONS = {
 }
 ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
 TRANSPORTS = {StdioTransport: StdioTransport("x"), RemoteTransport: RemoteTransport("http://x")}
-OWNERS_ALONE = {
-    (ServeSettings, "roots"),
-    (ServerSettings, "roots"),
-    (Settings, "name"),
-    (CacheSettings, "enabled"),
-    (EmbeddingsSettings, "path"),
-    (EmbeddingsSettings, "url"),
-    (EmbeddingsSettings, "api_key"),
-    (EnrichSettings, "url"),
-    (EnrichSettings, "model"),
-    (EnrichSettings, "api_key"),
-    (LogSettings, "file"),
-    (LogSettings, "calls"),
-    (SearchSettings, "where"),
-    (ServeSettings, "registry_tool"),
-    (ServeSettings, "on_list_changed"),
-    (ServeSettings, "pass_env"),
-    (MarketplaceSettings, "sources"),
-    (MarketplaceSettings, "sync_every"),
-    (Settings, "webhooks"),
-}
 
 
 def wider(section: Struct) -> Struct:
@@ -129,99 +105,3 @@ def test_a_field_that_is_added_to_a_transport_is_its_owners_alone(transport: Any
     [restricted] = restrict(make_settings(server)).servers
 
     assert at(restricted, ("transport", "new_key")) == "usual"
-
-
-@pytest.mark.requirement("TRU-8")
-def test_fields_that_declare_nothing_are_known_and_have_a_default() -> None:
-    silent = {
-        (cls, field.name): field
-        for cls in (*SECTIONS, *ENTRIES, *TRANSPORTS)
-        for field in fields(cls)
-        if not is_declared(cls, field.name)
-        and not isinstance(field.default, Struct)
-        and (cls, field.name) != (ServerSettings, "transport")
-    }
-
-    assert silent.keys() == OWNERS_ALONE
-    assert not any(field.required for field in silent.values())
-
-
-def is_declared(cls: type[Struct], name: str) -> bool:
-    hint = get_type_hints(cls, include_extras=True)[name]
-    return any(isinstance(one, Permission) for one in getattr(hint, "__metadata__", ()))
-
-
-def elsewhere(*embeddings: str, **more: str) -> dict[str, object]:
-    return {"search": SearchSettings(embeddings=EmbeddingsSettings(*embeddings, **more))}  # type: ignore[arg-type]
-
-
-@pytest.mark.requirement("TRU-8")
-@rows(
-    ("loosening", "keys"),
-    [
-        pytest.param({"trust": "open"}, "trust", id="trust"),
-        pytest.param({"cache": CacheSettings(enabled=False)}, "cache.enabled", id="cache"),
-        pytest.param({"log": LogSettings(file="/x")}, "log.file", id="log"),
-        pytest.param(
-            elsewhere("http", url="https://evil", api_key="${TOKEN}"),
-            "search.embeddings.provider search.embeddings.url search.embeddings.apiKey",
-            id="embeddings elsewhere",
-        ),
-        pytest.param(
-            elsewhere("onnx", path="model"),
-            "search.embeddings.provider search.embeddings.path",
-            id="a model of the project",
-        ),
-        pytest.param(
-            {"server": ServeSettings(max_own_sessions=999)},
-            "server.maxOwnSessions",
-            id="sessions of clients",
-        ),
-        pytest.param(
-            {"server": ServeSettings(question_timeout=999, roots=("/",))},
-            "server.questionTimeout server.roots",
-            id="folders for servers",
-        ),
-        pytest.param(
-            {"server": ServeSettings(on_list_changed=("sh", "-c", "evil"))},
-            "server.onListChanged",
-            id="a program to run",
-        ),
-        pytest.param(
-            {"server": ServeSettings(max_sessions=999)},
-            "server.maxSessions",
-            id="clients with a session",
-        ),
-        pytest.param(
-            {"server": ServeSettings(max_result_tokens=0)},
-            "server.maxResultTokens",
-            id="results of any length",
-        ),
-        pytest.param(
-            {"server": ServeSettings(max_result_tokens=25_001)},
-            "server.maxResultTokens",
-            id="longer results",
-        ),
-    ],
-)
-def test_what_loosens_is_not_taken_and_is_a_warning(
-    loosening: dict[str, object], keys: str
-) -> None:
-    restricted = restrict(replace(Settings(), **loosening))  # type: ignore[arg-type]
-
-    assert replace(restricted, warnings=()) == replace(Settings(), is_untrusted_origin=True)
-    assert [warning.subject for warning in restricted.warnings] == keys.split()
-
-
-@pytest.mark.requirement("TRU-3")
-def test_an_approval_is_bound_to_the_overrides_wherever_they_stand() -> None:
-    one, moved = (Override(("*",), description="x", origin=Origin("f", line)) for line in (1, 2))
-    other = replace(one, arguments={"to": "evil"})
-
-    def bound_to(*overrides: Override) -> str:
-        [server] = restrict(make_settings("a", overrides=overrides)).servers
-        return server.bound_to
-
-    assert bound_to() == ""
-    assert bound_to(one) == bound_to(moved)
-    assert len({bound_to(), bound_to(one), bound_to(other), bound_to(one, other)}) == 4

@@ -71,7 +71,7 @@ def read(entry: object, client: str = "custom") -> ServerSettings:
         ),
     ],
 )
-@pytest.mark.requirement("AUT-9")
+@pytest.mark.requirement("AUT-3")
 def test_the_oauth_of_other_clients_is_kept(entry: Any, oauth: OAuthSettings) -> None:
     transport = read({"url": URL, **entry}).transport
 

@@ -130,7 +130,7 @@ async def test_no_redirect_of_a_token_endpoint_is_followed() -> None:
     assert [str(one.url) for one in endpoint.requests] == ["https://login.example/token"]
 
 
-@pytest.mark.requirement("AUT-13")
+@pytest.mark.requirement("AUT-14")
 @rows(
     "response",
     [
