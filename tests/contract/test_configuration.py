@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 
 from discovery_cli.program import cli
 from discovery_engine import Settings, load_settings
-from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import ConfigurationError
 from tests.contract.discovery import Discovery
@@ -97,25 +96,27 @@ def test_a_bad_file_gets_each_problem_with_its_place_its_hint_and_an_excerpt(pat
         assert "hunter2" not in f"{problem}{problem.excerpt}"
 
 
-@pytest.mark.requirement("CFG-10")
-def test_what_stands_under_a_misspelt_key_is_echoed() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        parse_settings(b"toolRules:\n  - patern: get_*\n", file="f")
+@pytest.mark.requirement("CFG-10", "CFG-23")
+@rows(
+    ("text", "echoed"),
+    [
+        ("toolRules: [{patern: get_*}]\n", "get_*"),
+        ("servers: {a: {url: 'http://x', oauth: {clientSecret: [hunter2]}}}\n", "••••"),
+        ("servers: {a: {url: 'http://x', headrs: hunter2}}\n", "••••"),
+        ("servers: {a: {url: 'http://x', passw: hunter2}}\n", "••••"),
+    ],
+)
+def test_what_stands_under_a_wrong_key_is_echoed_unless_it_may_be_a_secret(
+    tmp_path: Path, text: str, echoed: str
+) -> None:
+    file = tmp_path / "discovery.yaml"
+    file.write_text(text)
+    _, problems = problems_of(file)
+    broken = [] if problems else [one.problem for one in load_settings(file).servers]
 
-    [problem] = caught.value.problems
-    assert problem.excerpt == "  - patern: get_*\n    ^"
-
-
-@pytest.mark.requirement("CFG-10")
-@rows("entry", ["oauth: {clientSecret: [hunter2]}", "headrs: hunter2", "passw: hunter2"])
-def test_what_may_be_a_secret_is_not_echoed(entry: str) -> None:
-    text = f"servers:\n  a: {{url: 'http://x', {entry}}}\n"
-
-    [server] = parse_settings(text.encode(), file="f").servers
-
-    assert server.problem is not None
-    assert "••••" in server.problem.excerpt
-    assert "hunter2" not in server.problem.excerpt
+    [problem] = filter(None, [*problems, *broken])
+    assert echoed in problem.excerpt
+    assert "hunter2" not in problem.excerpt
 
 
 @pytest.mark.requirement("CFG-10")

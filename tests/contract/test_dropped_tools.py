@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
 from tests.engines import Folder
@@ -16,7 +16,7 @@ from tests.told import Told
 from tests.unit.server.sdk_client import connected
 
 NOTICE = "told: 3 definitions are unusable and left out; `discovery health told` shows why"
-UNUSABLE: list[JSONObject] = [
+UNUSABLE: list[dict[str, Any]] = [
     make_definition("wordy", notes="x" * 70_000),
     {"name": "", "inputSchema": {"type": "object"}},
     make_definition("large", description="x" * 70_000),

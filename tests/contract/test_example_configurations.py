@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.loading.loader import load_settings
-from discovery_engine.config.settings import Settings
+from discovery_engine import Settings, load_settings
 from discovery_engine.rules import ServerRules, ToolRules, Verdict, lint_rules
 from tests.contract.fleet import FLEET, TOOLS
 from tests.rows import rows

@@ -8,12 +8,8 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import StdioTransport
-from discovery_engine.engine import Engine
+from discovery_engine import Engine, View, stored_view
 from discovery_engine.errors import NeedsConfigError, ToolNotFoundError
-from discovery_engine.runtime.restore import stored_view
-from discovery_engine.tools.model import ServerName
-from discovery_engine.view.view import View
 from tests.engines import Changing, Folder, good, pid_of, tool_names
 from tests.rows import rows
 from tests.servers.programs import text_of
@@ -103,12 +99,11 @@ async def test_a_server_that_is_reached_in_another_way_starts_with_nothing_known
     async with folder.open() as engine:
         await engine.refresh()
     other = good()
-    assert isinstance(other.transport, StdioTransport)
     folder.write(replace(other, transport=replace(other.transport, env={"OTHER": "1"})))
 
     async with folder.open() as engine:
         assert tool_names(engine.view, "good") == []
-        assert not engine.view.is_known(ServerName("good"))
+        assert not engine.view.is_known(other.name)
         await engine.refresh()
         assert tool_names(engine.view, "good") == ["echo", "environment", "pid"]
 

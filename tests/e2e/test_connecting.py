@@ -9,12 +9,12 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import FAULT_SERVER, found_by, text_of
 from tests.kinds import thinned
 
@@ -52,7 +52,7 @@ class Person:
         )
 
     @asynccontextmanager
-    async def client(self, entry: Mapping[str, JSONObject]) -> AsyncIterator[Client]:
+    async def client(self, entry: Mapping[str, dict[str, Any]]) -> AsyncIterator[Client]:
         """The SDK's client, which starts an entry in the folder `/` with hardly any environment."""
         given = [f"{name}={value}" for name, value in entry.get("env", {}).items()]
         bare = ["-i", "PATH=/usr/bin:/bin", f"HOME={self.home}", *given]
@@ -69,7 +69,7 @@ def person(tmp_path: Path) -> Person:
     return Person(tmp_path)
 
 
-def pasted(said: str, key: str) -> JSONObject:
+def pasted(said: str, key: str) -> dict[str, Any]:
     """The entry that was printed for clients which keep their servers under `key`."""
     start = said.index("  {\n" + f'    "{key}"')
     found, _ = json.JSONDecoder().raw_decode(said[start:].lstrip())
