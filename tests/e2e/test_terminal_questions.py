@@ -268,22 +268,6 @@ def test_a_key_cancels_the_form_and_the_terminal_shows_what_is_typed_again(
 
 
 @pytest.mark.requirement("QST-50")
-def test_questions_that_are_asked_at_once_are_shown_one_after_another(tmp_path: Path) -> None:
-    with at_terminal(command(tmp_path, "asks_twice")) as terminal:
-        terminal.until("[y/n]: ")
-        first = terminal.shown
-        terminal.type("y\n")
-        terminal.until("[y/n]: y\r\nasking asks:")
-        terminal.type("n\n")
-        assert terminal.process.stdout
-        printed = terminal.process.stdout.read().decode()
-
-    assert first.count(b"asking asks:") == 1
-    actions = [one["result"]["action"] for one in json.loads(printed)]
-    assert actions == ["accept", "decline"]
-
-
-@pytest.mark.requirement("QST-50")
 def test_a_terminal_that_is_closed_cancels_the_form(tmp_path: Path) -> None:
     with at_terminal(command(tmp_path, "form")) as terminal:
         terminal.until("[y/n]: ")

@@ -8,7 +8,6 @@ WORLD.json, read anew for each request:
      "capabilities": {...},              what is declared; by default what there is
      "pages": 2,                         items on a page
      "fails": ["prompts/list"],          methods that answer an error
-     "silent": ["prompts/list"],         methods that do not answer
      "completions": ["a"],               values that complete; by default what was asked
      "plain": true,                      no members that nobody knows in contents
      "asks": {"prompts/get": {...}},     the form that is wanted first, of the newer era
@@ -60,8 +59,6 @@ class OfferingServer(Server):
             log.write(json.dumps(message) + "\n")
         method = message.get("method", "")
         if "id" not in message:
-            return
-        if method in self.world.get("silent", ()):
             return
         if method in self.world.get("fails", ()):
             refuse(message, -32603, "it is broken")

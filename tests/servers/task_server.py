@@ -61,7 +61,6 @@ MODES = {
     "deaf_to_cancel": "as `endless`, and leaves `tasks/cancel` unanswered",
     "progress": "reports progress of the request, then becomes a task",
     "input_first": "wants input before it becomes a task",
-    "reads": "returns a task for `resources/read`",
     "long": "the result has 100,000 characters",
     "structured": "the result has two rows",
 }
@@ -80,9 +79,7 @@ class TaskServer(Server):
 
     def handle(self, message: Message) -> None:
         method = message.get("method", "")
-        if method == "resources/read":
-            answer(message, self.handle_of("task-r"))
-        elif method.startswith("tasks/"):
+        if method.startswith("tasks/"):
             self.on_task(message, method)
         else:
             super().handle(message)
@@ -96,13 +93,12 @@ class TaskServer(Server):
             super().discover(message)
             return
         extensions = {} if self.mode in WITHOUT_EXTENSION else {TASKS: {}}
-        resources = {"resources": {}} if self.mode == "reads" else {}
         answer(
             message,
             {
                 "resultType": "complete",
                 "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {}, "extensions": extensions, **resources},
+                "capabilities": {"tools": {}, "extensions": extensions},
                 "ttlMs": 0,
                 "cacheScope": "private",
             },

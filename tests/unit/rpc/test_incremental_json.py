@@ -64,24 +64,6 @@ def test_what_is_broken_is_told_apart_the_same(
     assert outcome(text, window) == outcome(text, None)
 
 
-@rows(
-    "text",
-    [
-        pytest.param(f"[{','.join(map(str, range(20_000)))}]", id="numbers"),
-        pytest.param(json.dumps([{"n": n, "name": f"n{n}"} for n in range(9000)]), id="rows"),
-        pytest.param(json.dumps([{"a": [{"b": n}, {}]} for n in range(9000)]), id="nested"),
-        pytest.param(json.dumps({f"k{n}": {"v": n} for n in range(9000)}), id="members"),
-        pytest.param(f"[{'[],' * 50_000}[]]", id="nothing-much"),
-        pytest.param(json.dumps([[n, "x", {"k": [n]}, None] for n in range(9000)]), id="mixed"),
-    ],
-)
-def test_what_is_large_takes_many_steps(text: str) -> None:
-    *pauses, value = steps(parse_incrementally(text, lambda value, _: value))
-
-    assert len(pauses) >= len(text) // (16 * 1024)
-    assert value == json.loads(text)
-
-
 @rows("number", ["12345678", "-0.5e+12", "1E5", "0", "-1.25"])
 def test_a_number_is_never_cut(number: str) -> None:
     text = f"[{number},{number}]"
@@ -90,35 +72,9 @@ def test_a_number_is_never_cut(number: str) -> None:
         assert read(text, window) == json.loads(text)
 
 
-def test_a_scalar_that_is_longer_than_a_window_is_whole() -> None:
-    assert read(json.dumps(["x" * 5000, "y"]), 16) == ["x" * 5000, "y"]
-
-
-@rows("text", ["[   ]", "{ \n  }", '{"a"  :   [ ] }'])
-def test_blanks_may_fill_a_window(text: str) -> None:
-    assert read(text, 2) == json.loads(text)
-
-
 def test_what_nests_too_deeply_is_a_value_error_at_any_width() -> None:
     with pytest.raises(ValueError, match="too deeply"):
         read("[" * 500 + "]" * 500, 100)
-
-
-@rows(
-    ("text", "said"),
-    [
-        ('{"a" 1}', "line 1 column 6"),
-        ("{1: 2}", "line 1 column 2"),
-        ("[1 2]", "line 1 column 4"),
-        ("[1,]", "line 1 column 4"),
-        ("[1] x", "line 1 column 5"),
-        ("", "line 1 column 1"),
-        ("[NaN]", "NaN is not JSON"),
-    ],
-)
-def test_a_mistake_is_told_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        read(text, 1)
 
 
 def test_each_piece_is_cleaned_with_its_own_text() -> None:

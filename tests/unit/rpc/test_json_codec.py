@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.rpc.json_codec import decode, edges, encode, is_clean, sniffed_id
+from discovery_engine.rpc.json_codec import decode, encode, is_clean
 from tests.rows import rows
 
 JSON = st.recursive(
@@ -16,23 +16,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )  # fmt: skip
-
-
-@rows(
-    ("line", "found"),
-    [
-        pytest.param(b'{"jsonrpc":"2.0","id":5,"result":{', 5, id="answer"),
-        pytest.param(b' { "id" : "a" , "error": [', "a", id="spaces"),
-        pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"ping"}', None, id="question"),
-        pytest.param(b'{"method":"x","params":{"id":5}}', None, id="inner-id"),
-        pytest.param(b'{"result":{"id":5}}', None, id="inner-id-at-the-end"),
-        pytest.param(b'{"result":[[[,"id":5}', 5, id="at-the-end"),
-        pytest.param(b'{"id":5.5,"result":', None, id="fraction"),
-        pytest.param(b"garbage", None, id="garbage"),
-    ],
-)
-def test_an_id_is_only_read_where_an_answer_has_it(line: bytes, found: object) -> None:
-    assert sniffed_id(*edges(line)) == found
 
 
 @given(JSON)
@@ -82,15 +65,3 @@ def test_any_bytes_decode_or_raise_a_value_error(data: bytes) -> None:
 def test_what_is_beyond_bounds_is_a_value_error(line: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the parser's own words
         decode(line)
-
-
-def test_what_cannot_be_encoded_is_a_value_error() -> None:
-    deep: list = []
-    for _ in range(100_000):
-        deep = [deep]
-
-    for value in (float("nan"), deep):
-        with pytest.raises(ValueError):  # noqa: PT011 - the writer's own words
-            encode(value)
-    while deep:
-        deep = deep.pop()

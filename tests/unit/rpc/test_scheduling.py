@@ -61,18 +61,6 @@ async def test_what_is_large_does_not_wait_for_what_is_huge() -> None:
     assert done == ["large", "huge", "next"]
 
 
-async def test_what_a_step_raises_is_raised_and_the_next_one_can_begin() -> None:
-    scheduler = FairScheduler()
-
-    def fail() -> Generator[None, None, None]:
-        yield
-        raise ValueError("broken")
-
-    for _ in range(2):
-        with pytest.raises(ValueError, match="broken"):
-            await scheduler.run(fail(), size=HUGE)
-
-
 async def test_servers_that_flood_us_wait_for_one_another() -> None:
     worker = Worker(step=0.0)
     scheduler, resting = worker.scheduler(), []

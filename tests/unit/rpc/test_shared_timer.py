@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,36 +72,3 @@ def test_what_is_due_and_was_not_withdrawn_is_looked_at_once(
         assert sorted(seen) == sorted(due)
         assert [deadlines[one][0] for one in seen] == sorted(deadlines[one][0] for one in due)
         assert len(timers) == len(left - due)
-
-
-async def test_a_deadline_that_was_put_off_is_looked_at_again() -> None:
-    timers, over, looks = SharedTimer(), anyio.Event(), 0
-
-    def look() -> float | None:
-        nonlocal looks
-        looks += 1
-        if looks < 3:
-            return anyio.current_time() + 0.01
-        over.set()
-        return None
-
-    timers.add("key", anyio.current_time(), look)
-    with anyio.fail_after(60):
-        await over.wait()
-
-    assert (looks, len(timers)) == (3, 0)
-
-
-async def test_one_that_is_due_may_withdraw_another_that_is() -> None:
-    timers, seen = SharedTimer(), list[str]()
-
-    def look(own: str, other: str) -> None:
-        seen.append(own)
-        timers.discard(other)
-
-    now = anyio.current_time()
-    timers.add("a", now, lambda: look("a", "b"))
-    timers.add("b", now, lambda: look("b", "a"))
-    await asyncio.sleep(0.01)
-
-    assert seen == ["a"]

@@ -17,8 +17,6 @@ from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, request
 pytestmark = pytest.mark.anyio
 
 ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-NAME = {"message": "Your name?", "requestedSchema": {"type": "object", "properties": {}}}
-ANNA = {"action": "accept", "content": {"name": "Anna"}}
 
 Execution = Callable[[Call], Awaitable[JSONObject]]
 
@@ -151,35 +149,3 @@ async def test_a_state_is_used_once() -> None:
     assert "error" in replayed
     assert answer_of(done) == str([{"n": 1}, {"n": 2}])
     assert "error" in ended
-
-
-@pytest.mark.requirement("QST-10")
-async def test_a_server_of_this_era_asks_by_itself_and_gets_its_own_state_back() -> None:
-    continued: list[Any] = []
-
-    async def execution(call: Call) -> JSONObject:
-        continued.append(call.continuation)
-        if call.continuation:
-            return text("done")
-        question = {"method": "elicitation/create", "params": NAME}
-        return {
-            "resultType": "input_required",
-            "inputRequests": {"who": question},
-            "requestState": "its own \u2764 secret",
-            "_meta": {"x": 1},
-        }
-
-    async with served(gateway(execution)) as wire:
-        asked = await wire.ask(execute(1, era="modern"))
-        done = await wire.ask(execute(2, era="modern", **responding(asked, ANNA)))
-
-    assert list(asked["result"]["inputRequests"]) == ["who"]
-    assert "asks: Your name?" in asked["result"]["inputRequests"]["who"]["params"]["message"]
-    assert asked["result"]["_meta"]["x"] == 1
-    assert "secret" not in asked["result"]["requestState"]
-    assert continued[0] is None
-    assert continued[1].params == {
-        "inputResponses": {"who": ANNA},
-        "requestState": "its own \u2764 secret",
-    }
-    assert answer_of(done) == "done"

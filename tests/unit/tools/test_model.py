@@ -95,26 +95,6 @@ def test_a_summary_is_the_first_sentence_on_one_short_line(description: str, sum
 # Parameters
 
 
-@rows(
-    ("facts", "type_name"),
-    [
-        pytest.param({"type": "array"}, "array", id="one"),
-        pytest.param({"type": ["string", "null"]}, "string|null", id="several"),
-        pytest.param({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string|null", id="anyOf"),
-        pytest.param({"oneOf": [{"type": "number"}, {"type": "number"}]}, "number", id="doubles"),
-        pytest.param({"anyOf": [True, {"$ref": "#/x"}]}, "any", id="branches without a type"),
-        pytest.param({"anyOf": []}, "any", id="no branch"),
-        pytest.param({"anyOf": "x", "oneOf": [{"type": "null"}]}, "null", id="anyOf is no list"),
-        pytest.param({}, "any", id="nothing"),
-        pytest.param(True, "any", id="a schema that is not an object"),
-    ],
-)
-def test_the_type_of_a_parameter_in_a_word(facts: JSONValue, type_name: str) -> None:
-    [parameter] = make_tool(inputSchema=schema(x=facts)).parameters
-
-    assert parameter.type == type_name
-
-
 @given(
     fields=st.dictionaries(st.sampled_from(["title", "annotations", "description"]), JSON),
     properties=JSON,

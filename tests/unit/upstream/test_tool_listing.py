@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -9,9 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.listing import (
-    _MAX_SIZE,
     Pages,
-    _is_small,
     depth_of,
     fault_of,
     read_pages,
@@ -33,13 +30,6 @@ def test_depth_is_counted_up_to_the_limit(depth: int) -> None:
     assert depth_of(nested(depth), limit=32) == min(depth, 33)
 
 
-@given(st.text() | st.floats() | st.integers() | st.lists(st.text() | st.floats()))
-def test_what_is_taken_for_small_is_small(value: Any) -> None:
-    definition = {"x": value, "filled": "y" * (_MAX_SIZE // 3 - 60)}
-
-    assert not _is_small(definition) or len(json.dumps(definition)) <= _MAX_SIZE
-
-
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -50,16 +40,6 @@ def test_what_is_taken_for_small_is_small(value: Any) -> None:
 )  # fmt: skip
 def test_any_definition_is_judged_without_an_error(definition: Any) -> None:
     assert isinstance(fault_of(definition), str | None)
-
-
-async def test_too_many_tools_cut_the_list() -> None:
-    async def ask(params: JSONObject) -> JSONObject:
-        number = int(params.get("cursor", 0))
-        return {"tools": [{}] * 5000, "nextCursor": str(number + 1)}
-
-    pages = await read_pages(ask, seconds=20)
-
-    assert (len(pages.definitions), pages.cut) == (20_000, "it has more than 20000 tools")
 
 
 @rows(
