@@ -346,21 +346,6 @@ async def test_who_does_not_read_an_answer_loses_the_connection() -> None:
                 break
 
 
-@pytest.mark.requirement("SRV-30")
-async def test_who_reads_slowly_gets_the_whole_answer() -> None:
-    service = large_service(replace(FEW, unread=1.5))
-    received = 0
-
-    async with running(service) as address, connected(address) as stream:
-        await stream.send(reading(b"connection: close\r\n"))
-        async for data in stream:  # for longer than a client that reads nothing has
-            received += len(data)
-            with anyio.move_on_after(0.02):
-                await anyio.Event().wait()
-
-    assert received > 8_000_000
-
-
 def slow_engine(times: int = 1) -> tuple[FakeEngine, anyio.Event, anyio.Event]:
     """An engine whose calls wait; told when so many are under way, and let go together."""
     engine, entered, let_go = make_engine(), anyio.Event(), anyio.Event()

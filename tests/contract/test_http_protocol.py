@@ -17,6 +17,8 @@ from tests.unit.server.wire import HANDSHAKE, INITIALIZE, INITIALIZED, MODERN, r
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-27")]
 
+Case = tuple[str, dict[str, Any]]
+"""A method of HTTP, and the other arguments of a request."""
 Outcome = tuple[int, str, Any]
 """The status, the kind of the body, and the result's members or the error's code."""
 
@@ -42,111 +44,78 @@ def modern_headers(method: str, name: str | None = None, **changes: Any) -> dict
     return {key: value for key, value in headers.items() if value is not ...}
 
 
-def modern_call(**changes: Any) -> dict[str, Any]:
-    return {
-        "json": request(1, "tools/call", **CALL, _meta=envelope()),
-        "headers": modern_headers("tools/call", "list_mcp_servers", **changes),
+def modern_call(**changes: Any) -> Case:
+    message = request(1, "tools/call", **CALL, _meta=envelope())
+    headers = modern_headers("tools/call", "list_mcp_servers", **changes)
+    return "POST", {"json": message, "headers": headers}
+
+
+def modern_list(*, meta: Any = ..., **changes: Any) -> Case:
+    message = request(1, "tools/list", _meta=envelope() if meta is ... else meta)
+    return "POST", {"json": message, "headers": modern_headers("tools/list", **changes)}
+
+
+def post(message: Any, **headers: str) -> Case:
+    return "POST", {
+        "json": message,
+        "headers": {k.replace("_", "-"): v for k, v in headers.items()},
     }
 
 
-def modern_list(*, meta: Any = ..., **changes: Any) -> dict[str, Any]:
-    params = {} if meta is ... else {"_meta": meta}
-    message = request(1, "tools/list", **({"_meta": envelope()} if meta is ... else params))
-    return {"json": message, "headers": modern_headers("tools/list", **changes)}
+def modern(method: str, **headers: Any) -> Case:
+    message = request(1, method, _meta=envelope())
+    return "POST", {"json": message, "headers": modern_headers(method, **headers)}
 
 
-STATELESS: dict[str, tuple[str, dict[str, Any]]] = {
-    "initialize": ("POST", {"json": INITIALIZE}),
-    "initialize in an unknown version": (
-        "POST",
-        {"json": request(1, "initialize", **{**HANDSHAKE, "protocolVersion": "1.0"})},
+UNKNOWN = {"mcp-session-id": "0" * 32}
+NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/x"}
+RESULT = {"jsonrpc": "2.0", "id": 1, "result": {}}
+ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}
+FUTURE = "2099-01-01"
+STATELESS: dict[str, Case] = {
+    "initialize": post(INITIALIZE),
+    "initialize in an unknown version": post(
+        request(1, "initialize", **{**HANDSHAKE, "protocolVersion": "1.0"})
     ),
-    "no session": ("POST", {"json": request(1, "ping")}),
-    "a notification without a session": ("POST", {"json": INITIALIZED}),
-    "an unknown session": (
-        "POST",
-        {"json": request(1, "ping"), "headers": {"mcp-session-id": "0" * 32}},
-    ),
+    "no session": post(request(1, "ping")),
+    "a notification without a session": post(INITIALIZED),
+    "an unknown session": post(request(1, "ping"), **UNKNOWN),
     "a header sent twice": (
         "POST",
         {"json": request(1, "ping"), "headers": [("mcp-session-id", "a")] * 2},
     ),
     "a stream without a session": ("GET", {"headers": {"accept": EVENTS}}),
-    "a stream of an unknown session": ("GET", {"headers": {"mcp-session-id": "0" * 32}}),
+    "a stream of an unknown session": ("GET", {"headers": UNKNOWN}),
     "the end of no session": ("DELETE", {}),
-    "the end of an unknown session": ("DELETE", {"headers": {"mcp-session-id": "0" * 32}}),
-    "discover": (
-        "POST",
-        {
-            "json": request(1, "server/discover", _meta=envelope()),
-            "headers": modern_headers("server/discover"),
-        },
+    "the end of an unknown session": ("DELETE", {"headers": UNKNOWN}),
+    "discover": modern("server/discover"),
+    "a list": modern_list(),
+    "a call": modern_call(),
+    "a call with a name in base64": modern_call(mcp_name="=?base64?bGlzdF9tY3Bfc2VydmVycw==?="),
+    "a call with a name in bad base64": modern_call(mcp_name="=?base64?bGlz?="),
+    "a call without its name": modern_call(mcp_name=...),
+    "a call with another name": modern_call(mcp_name="search_tools"),
+    "a call with another method": modern_call(mcp_method="tools/list"),
+    "a call without its method": modern_call(mcp_method=...),
+    "an unknown version": modern_list(mcp_protocol_version=FUTURE),
+    "an unknown version in both": modern_list(
+        meta=envelope(**{VERSION: FUTURE}), mcp_protocol_version=FUTURE
     ),
-    "a list": ("POST", modern_list()),
-    "a call": ("POST", modern_call()),
-    "a call with a name in base64": (
-        "POST",
-        modern_call(mcp_name="=?base64?bGlzdF9tY3Bfc2VydmVycw==?="),
-    ),
-    "a call with a name in bad base64": ("POST", modern_call(mcp_name="=?base64?bGlz?=")),
-    "a call without its name": ("POST", modern_call(mcp_name=...)),
-    "a call with another name": ("POST", modern_call(mcp_name="search_tools")),
-    "a call with another method": ("POST", modern_call(mcp_method="tools/list")),
-    "a call without its method": ("POST", modern_call(mcp_method=...)),
-    "an unknown version": ("POST", modern_list(mcp_protocol_version="2099-01-01")),
-    "an unknown version in both": (
-        "POST",
-        modern_list(meta=envelope(**{VERSION: "2099-01-01"}), mcp_protocol_version="2099-01-01"),
-    ),
-    "an envelope without headers": (
-        "POST",
-        {"json": request(1, "tools/list", _meta=envelope())},
-    ),
-    "no envelope": ("POST", modern_list(meta={})),
-    "no capabilities": ("POST", modern_list(meta=envelope(**{CAPABILITIES: ...}))),
-    "an envelope that is none": ("POST", modern_list(meta=5)),
-    "a version that is no text": ("POST", modern_list(meta=envelope(**{VERSION: 5}))),
-    "a method that does not exist": (
-        "POST",
-        {
-            "json": request(1, "tools/destroy", _meta=envelope()),
-            "headers": modern_headers("tools/destroy"),
-        },
-    ),
-    "ping since 2026-07-28": (
-        "POST",
-        {"json": request(1, "ping", _meta=envelope()), "headers": modern_headers("ping")},
-    ),
-    "wrong params": (
-        "POST",
-        {
-            "json": request(1, "tools/call", name=5, _meta=envelope()),
-            "headers": modern_headers("tools/call", "5"),
-        },
-    ),
-    "a notification since 2026-07-28": (
-        "POST",
-        {"json": INITIALIZED, "headers": modern_headers("notifications/initialized")},
-    ),
-    "a notification in an unknown version": (
-        "POST",
-        {"json": INITIALIZED, "headers": {"mcp-protocol-version": "2099-01-01"}},
-    ),
-    "a response since 2026-07-28": (
-        "POST",
-        {"json": {"jsonrpc": "2.0", "id": 1, "result": {}}, "headers": modern_headers("x")},
-    ),
-    "a batch since 2026-07-28": (
-        "POST",
-        {"json": [request(1, "ping")], "headers": modern_headers("ping")},
-    ),
+    "an envelope without headers": post(request(1, "tools/list", _meta=envelope())),
+    "no envelope": modern_list(meta={}),
+    "no capabilities": modern_list(meta=envelope(**{CAPABILITIES: ...})),
+    "an envelope that is none": modern_list(meta=5),
+    "a version that is no text": modern_list(meta=envelope(**{VERSION: 5})),
+    "a method that does not exist": modern("tools/destroy"),
+    "ping since 2026-07-28": modern("ping"),
+    "a notification since 2026-07-28": post(INITIALIZED, **modern_headers(INITIALIZED["method"])),
+    "a notification in an unknown version": post(INITIALIZED, mcp_protocol_version=FUTURE),
+    "a response since 2026-07-28": post(RESULT, **modern_headers("x")),
+    "a batch since 2026-07-28": post([request(1, "ping")], **modern_headers("ping")),
     "a stream since 2026-07-28": ("GET", {"headers": modern_headers("x", accept=EVENTS)}),
     "an end since 2026-07-28": ("DELETE", {"headers": modern_headers("x")}),
-    "an answer that nobody could read": (
-        "POST",
-        {"json": INITIALIZE, "headers": {"accept": "text/html"}},
-    ),
-    "an answer since 2026-07-28 that nobody could read": ("POST", modern_list(accept="text/html")),
+    "an answer that nobody could read": post(INITIALIZE, accept="text/html"),
+    "an answer since 2026-07-28 that nobody could read": modern_list(accept="text/html"),
     "another kind of body": (
         "POST",
         {"content": json.dumps(INITIALIZE), "headers": {"content-type": TEXT}},
@@ -154,23 +123,20 @@ STATELESS: dict[str, tuple[str, dict[str, Any]]] = {
     "an empty body": ("POST", {"content": b""}),
     "another method of HTTP": ("PUT", {"json": INITIALIZE}),
 }
-IN_SESSION: dict[str, tuple[str, dict[str, Any]]] = {
-    "ping": ("POST", {"json": request(1, "ping")}),
-    "list": ("POST", {"json": request("a", "tools/list")}),
-    "call": ("POST", {"json": request(1, "tools/call", **CALL)}),
-    "unknown method": ("POST", {"json": request(1, "tools/destroy")}),
-    "wrong params": ("POST", {"json": request(1, "tools/call", name=5)}),
-    "an unknown tool": ("POST", {"json": request(1, "tools/call", name="x", arguments={})}),
-    "notification": ("POST", {"json": {"jsonrpc": "2.0", "method": "notifications/x"}}),
-    "response": ("POST", {"json": {"jsonrpc": "2.0", "id": 1, "result": {}}}),
-    "error": (
-        "POST",
-        {"json": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}},
-    ),
+IN_SESSION: dict[str, Case] = {
+    "ping": post(request(1, "ping")),
+    "list": post(request("a", "tools/list")),
+    "call": post(request(1, "tools/call", **CALL)),
+    "unknown method": post(request(1, "tools/destroy")),
+    "wrong params": post(request(1, "tools/call", name=5)),
+    "an unknown tool": post(request(1, "tools/call", name="x", arguments={})),
+    "notification": post(NOTIFICATION),
+    "response": post(RESULT),
+    "error": post(ERROR),
     "a stream that cannot be read": ("GET", {"headers": {"accept": JSON}}),
     "another method of HTTP": ("PUT", {"json": request(1, "ping")}),
     "end": ("DELETE", {}),
-    "after the end": ("POST", {"json": request(1, "ping")}),
+    "after the end": post(request(1, "ping")),
 }
 
 WITH_REASON = "a refusal has a body that says why"
@@ -197,9 +163,7 @@ DIFFERENCES: dict[str, tuple[Outcome, Outcome, str]] = {
 """What each side answers, ours first, and the reason."""
 
 
-async def outcome(
-    client: SessionClient, address: str, case: tuple[str, dict[str, Any]], **headers: str
-) -> Outcome:
+async def outcome(client: SessionClient, address: str, case: Case, **headers: str) -> Outcome:
     method, parts = case
     more = parts.get("headers", {})
     sent = [*headers.items(), *(more.items() if isinstance(more, dict) else more)]

@@ -138,44 +138,26 @@ async def test_definition_is_the_upstreams_under_its_name_towards_clients(
 
 
 @pytest.mark.requirement("MOD-1")
-async def test_overrides_pinned_arguments_and_clean_text_are_in_the_definition(
-    folder: Folder,
-) -> None:
-    overrides = [
-        {"pattern": "hub:create_issue", "name": "report", "arguments": {"owner": "acme"}},
-        {"pattern": "hub:disguised", "description": "Look it up."},
-    ]
-    disguised = make_definition("disguised", "text of the server", title="A\u202e title")
-    blank = make_definition("blank", "In \u200bfull\x1b[2J.")
+async def test_overrides_and_clean_text_are_in_the_definition(folder: Folder) -> None:
+    change = {"pattern": "hub:create_issue", "name": "report", "arguments": {"owner": "acme"}}
+    disguised = make_definition("disguised", "In \u200bfull\x1b[2J.", title="A\u202e title")
+    sections = {"overrides": [change], "trust": "open"}
+    async with direct(folder, {"hub": [ISSUES, disguised]}, sections=sections) as client:
+        other, report, _ = (await client.asked("tools/list"))["result"]["tools"]
 
-    async with direct(
-        folder,
-        {"hub": [ISSUES, disguised, blank]},
-        sections={"overrides": overrides, "trust": "open"},
-    ) as client:
-        listed = (await client.asked("tools/list"))["result"]["tools"]
-
-    by_name = {tool["name"]: tool for tool in listed}
-    assert list(by_name) == ["hub__blank", "hub__disguised", "hub__report", "read_result"]
-    schema = by_name["hub__report"]["inputSchema"]
-    assert (list(schema["properties"]), schema["required"]) == (["title"], ["title"])
-    assert by_name["hub__disguised"]["description"] == "Look it up."
-    assert by_name["hub__disguised"]["title"] == "A title"
-    assert by_name["hub__blank"]["description"] == "In full."
+    schema = report["inputSchema"]
+    assert (report["name"], list(schema["properties"])) == ("hub__report", ["title"])
+    assert (other["title"], other["description"]) == ("A title", "In full.")
 
 
 @pytest.mark.requirement("MOD-11")
-@pytest.mark.parametrize(
-    ("mode", "era"), [("direct", "legacy"), ("direct", "modern"), ("dynamic", "legacy")]
-)
-async def test_client_reads_on_in_a_result_that_was_cut(
-    folder: Folder, mode: str, era: str
-) -> None:
-    folder.write(good("f"), server={"mode": mode, "maxResultTokens": 250, "pins": ["echo"]})
+async def test_client_reads_on_in_a_result_that_was_cut(folder: Folder) -> None:
+    server = {"mode": "dynamic", "maxResultTokens": 250, "pins": ["echo"]}
+    folder.write(good("f"), server=server)
     words = " ".join(f"word{n}" for n in range(2000))
     async with folder.open() as engine:
         await engine.refresh()
-        async with client_of(Gateway(engine), era) as client:
+        async with client_of(Gateway(engine)) as client:
             listed = (await client.asked("tools/list"))["result"]["tools"]
             cut = (await client.called("f__echo", text=words))["result"]
             handle = cut["_meta"]["discovery/answer"]["handle"]

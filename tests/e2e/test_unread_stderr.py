@@ -136,19 +136,3 @@ async def test_a_stderr_that_was_full_before_holds_up_neither_beginning_nor_end(
 
     assert done.returncode == code
     assert (b'"id":2' in done.stdout) == (not options)
-
-
-@pytest.mark.requirement("SRV-42")
-async def test_all_that_was_logged_is_read_after_an_ordinary_end(home: Home) -> None:
-    async with gateway(home) as process:
-        assert process.stderr is not None
-        written: list[bytes] = []
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(within, 100, lambda: written.append(process.stderr.read()))  # type: ignore[union-attr]
-            await within(60, partial(shake_hands, process))
-            await within(100, partial(call_many, process, UNKNOWN))
-            close_stdin(process)
-            assert await within(60, process.wait) == 0
-
-    assert written[0].count(b": Call of") == CALLS
-    assert b"were dropped" not in written[0]

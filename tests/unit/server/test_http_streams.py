@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import anyio
@@ -85,29 +84,6 @@ async def test_what_nobody_reads_is_bounded() -> None:
 
     assert stream.is_closed
     assert not stream.is_congested
-
-
-@rows("is_first", [True, False])
-async def test_an_answer_before_progress_of_another_stays_in_order(is_first: bool) -> None:
-    """A batch: the answer to one request is kept while another one still runs."""
-    stream, reader = PostStream(BOTH, is_batch=True), Reader()
-    reader.may_read.set()
-    stream.begin()
-    if is_first:
-        stream.write(answer(1))
-    stream.write(notification())
-    if not is_first:
-        stream.write(answer(1))
-    stream.write(answer(2))
-    stream.end(2, is_cancelled=False)
-
-    with anyio.fail_after(60):
-        await stream.respond(reader.send)
-
-    lines = [line for line in reader.body.decode().split("\n") if line.startswith("data: ")]
-    order = [json.loads(line.removeprefix("data: ")).get("id") for line in lines]
-    assert order == ([1, None, 2] if is_first else [None, 1, 2])
-    assert reader.is_whole
 
 
 async def test_a_silent_stream_has_a_ping_every_other_time() -> None:

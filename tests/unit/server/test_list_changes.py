@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, OfferingEntry
 from discovery_engine.config.serve_settings import ServeSettings
@@ -49,26 +48,3 @@ def source(catalog: Catalog, server: ServeSettings) -> ListSource:
 def test_a_list_changes_with_what_is_visible(before: Catalog, now: Catalog, lists: Any) -> None:
     assert source(before, DIRECT).changed(source(now, DIRECT)) == lists
     assert source(before, META).changed(source(now, META)) == lists - {"tools"}
-
-
-@pytest.mark.requirement("NTF-1", "VIEW-8")
-@rows(
-    ("before", "now", "is_changed"),
-    [
-        (META, DIRECT, True),
-        (DIRECT, META, True),
-        (DIRECT, replace(DIRECT, expose=("a*",)), True),
-        (DIRECT, replace(DIRECT, pool_limit=3), True),
-        (DIRECT, replace(DIRECT, list_tokens=300), False),
-        (META, replace(META, expose=("a*",)), False),
-        (META, replace(META, steps=True), True),
-        (META, replace(META, max_result_tokens=0), True),
-        (DIRECT, replace(DIRECT, max_result_tokens=0), True),
-        (DIRECT, replace(DIRECT, question_timeout=5), False),
-    ],
-)
-def test_the_list_of_tools_changes_with_the_settings_that_shape_it(
-    before: ServeSettings, now: ServeSettings, is_changed: bool
-) -> None:
-    changed = source(catalog("a"), before).changed(source(catalog("a"), now))
-    assert changed == ({"tools"} if is_changed else set())
