@@ -29,7 +29,6 @@ def found(discovery: Discovery, *words: str) -> list[str]:
     return sorted(f"{one['server']}:{one['tool']}" for one in results)
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-86")
 def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     tmp_path: Path, forked: Preloaded

@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_cli.program import cli
-from discovery_engine import Settings, load_settings
+from discovery_engine import Settings, load_settings, open_engine
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import ConfigurationError
 from tests.contract.discovery import Discovery
@@ -369,3 +369,34 @@ def test_what_is_written_beside_the_file_follows_no_link(
 
     assert (tmp_path / "precious").read_text() == "mine"
     assert not (tmp_path / name).is_symlink()
+
+
+SECTIONS = f"""\
+servers: {{}}
+toolRules:
+  # ours
+  - {{pattern: a, enabled: false}}
+overrides:
+  - {{pattern: a, arguments: {{text: {SECRET}}}}}
+# the end
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("CFG-51")
+async def test_sections_are_edited_as_the_texts_that_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "discovery.yaml"
+    file.write_text(SECTIONS)
+    async with open_engine(file, data_dir=tmp_path / "data") as engine:
+        shown = {one.name: one.text for one in await engine.changes.sections()}
+        with pytest.raises(ConfigurationError) as caught:
+            await engine.changes.plan({"toolRules": "# ours\n- patern: a\n"})
+        rules = shown["toolRules"].replace("pattern: a", "pattern: b")
+        planned = await engine.changes.plan({**shown, "toolRules": rules})
+        await engine.changes.apply(planned)
+
+    assert "# ours" in shown["toolRules"]
+    assert "[kept 1]" in shown["overrides"]
+    assert SECRET not in shown["overrides"] + planned.edit.diff
+    assert str(caught.value.problems[0].origin) == "toolRules:2:3"
+    assert file.read_text() == SECTIONS.replace("{pattern: a, en", "{pattern: b, en")

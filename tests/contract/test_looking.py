@@ -50,7 +50,6 @@ def test_health_of_one_server_has_all_there_is(home: Discovery) -> None:
     assert (rows["broken"]["is_well"], rows["demo"]["is_well"]) == (False, True)
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("CLI-42")
 def test_a_server_that_was_never_listed_is_not_said_to_lack_a_tool(home: Discovery) -> None:
     starts = home.starts

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discovery_engine import load_settings
 from tests.rows import rows
@@ -155,3 +157,71 @@ def test_a_custom_file_is_read_in_any_of_the_known_shapes(fixture: str, tmp_path
     custom = {"type": "custom", "path": str(FIXTURES / fixture)}
 
     assert loaded(custom, tmp_path) == (expected(Row("custom", fixture, "", "http")), ())
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(["mcpServers", "servers", "command", "args", "env", "url", "tools"])
+            | st.text(),
+            inner,
+        )
+    ),
+)
+
+
+@pytest.mark.requirement("SRC-23")
+@given(
+    content=st.binary() | VALUES.map(lambda value: json.dumps(value).encode()),
+    client=st.sampled_from([row.client for row in ROWS]),
+    suffix=st.sampled_from(["json", "yaml", "toml", "txt"]),
+)
+def test_whatever_the_bytes_reading_them_ends_with_a_result(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, client: str, suffix: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "any"
+    folder.mkdir(exist_ok=True)
+    file = folder / f"servers.{suffix}"
+    file.write_bytes(content)
+    config = folder / "discovery.yaml"
+    config.write_text(json.dumps({"sources": [{"type": client, "path": str(file)}]}))
+
+    settings = load_settings(config, environ={}, home=folder, cwd=folder)
+
+    assert all(server.name for server in settings.servers)
+
+
+@pytest.mark.requirement("SRC-30")
+def test_the_servers_of_dockers_toolkit_are_started_as_its_catalogue_describes_them(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "registry.yaml": "registry: {wiki: {config: {space: team}}}",
+        "tools.yaml": "wiki: [read]",
+        "catalogs/docker-mcp.yaml": "registry: {wiki: {type: server, image: mcp/wiki, "
+        "command: ['--space={{wiki.space}}'], secrets: [{name: wiki.token, env: WIKI_TOKEN}]}}",
+    }
+    for name, text in files.items():
+        file = tmp_path / ".docker/mcp" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    config = tmp_path / "discovery.yaml"
+    config.write_text("sources: [{type: docker-mcp}]")
+
+    settings = load_settings(config, environ={}, home=tmp_path, cwd=tmp_path)
+
+    [server] = settings.servers
+    how: Any = server.transport
+    assert how.args == (
+        *("run", "-i", "--rm", "--init", "-e", "WIKI_TOKEN", "mcp/wiki", "--space=team"),
+    )
+    assert how.env == {"WIKI_TOKEN": "${WIKI_TOKEN}"}
+    [rule] = settings.tool_rules
+    assert (rule.servers, rule.patterns, rule.enabled) == (("wiki",), ("!read",), False)
+
+    (tmp_path / ".docker/mcp/catalogs/docker-mcp.yaml").unlink()
+    [whole] = load_settings(config, environ={}, home=tmp_path, cwd=tmp_path).servers
+    how = whole.transport
+    assert (how.command, how.args) == ("docker", ("mcp", "gateway", "run"))

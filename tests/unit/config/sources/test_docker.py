@@ -3,13 +3,9 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.rules.rule import Verdict
-from discovery_engine.rules.ruleset import ToolRules
-from tests.factories import make_tool
 from tests.unit.config.sources.conftest import Machine
 
 FOLDER = "~/.docker/mcp"
-GATEWAY = StdioTransport("docker", ("mcp", "gateway", "run"))
 REGISTRY = """
 registry:
   wiki: {ref: "", config: {space: team}}
@@ -95,29 +91,11 @@ def test_each_enabled_server_is_started_as_the_catalogue_describes_it(toolkit: M
     assert imported.servers[0].description == "Pages of a wiki"
 
 
-@pytest.mark.requirement("SRC-30")
-def test_the_chosen_tools_of_the_toolkit_are_the_only_ones_left(toolkit: Machine) -> None:
-    rules = ToolRules(toolkit.read("docker-mcp").tool_rules)
-
-    tools = [make_tool(name, "wiki") for name in ("read", "delete", "list")]
-
-    assert [one.enabled for one in rules.verdicts(tools, Verdict())] == [True, False, True]
-
-
 def test_an_image_that_would_be_an_option_is_not_started(toolkit: Machine) -> None:
     hostile = "registry: {wiki: {image: --privileged, command: [x]}}"
     toolkit.write({f"{FOLDER}/catalogs/docker-mcp.yaml": hostile})
 
     assert toolkit.read("docker-mcp").servers == ()
-
-
-@pytest.mark.requirement("SRC-30")
-def test_without_the_catalogue_the_gateway_stands_for_all(machine: Machine) -> None:
-    machine.write({f"{FOLDER}/registry.yaml": REGISTRY})
-
-    [server] = machine.read("docker-mcp").servers
-
-    assert (server.name, server.transport) == ("MCP_DOCKER", GATEWAY)
 
 
 @pytest.mark.requirement("SRC-30")

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from discovery_engine.config.settings import RemoteTransport, Source, StdioTransport
-from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.config.sources import client_files
 from discovery_engine.config.sources.source_reader import normalized_name
 from discovery_engine.config.sources.source_result import SourceResult
 from discovery_engine.rules.rule import Verdict
@@ -18,9 +15,6 @@ from tests.factories import make_tool
 from tests.rows import rows
 from tests.unit.config.sources.conftest import Machine
 
-_KEYS = st.sampled_from(
-    ["mcpServers", "servers", "command", "args", "env", "url", "headers", "type", "tools", "name"]
-)
 NPX = {"command": "npx", "args": ["-y", "a-server"]}
 
 
@@ -129,32 +123,6 @@ def test_a_broken_file_is_a_warning_with_its_place(
 
     assert (warning.origin.line, warning.origin.column) == place
     assert warning.origin.file == str(machine.path(name))
-
-
-@pytest.mark.requirement("SRC-23")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    content=st.binary()
-    | st.text().map(str.encode)
-    | st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(_KEYS | st.text(), inner),
-    ).map(lambda value: json.dumps(value).encode()),
-    client=st.sampled_from(SOURCE_TYPES),
-    name=st.sampled_from(["a.json", "a.yaml", "a.toml", "a"]),
-)
-def test_whatever_the_bytes_reading_them_ends_with_a_result(
-    content: bytes, client: str, name: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(content)
-
-    imported = read_source(
-        Source(client, name), environ={}, home=tmp_path, cwd=tmp_path, platform="linux"
-    )
-
-    for server in imported.servers:
-        assert normalized_name(server.name) == server.name
-    ToolRules(imported.tool_rules)
 
 
 # Entries beside each other
