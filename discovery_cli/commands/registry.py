@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -19,14 +18,12 @@ if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-    from discovery_engine.registry.postgres.publication_queries import RoleGrant
     from discovery_engine.runtime.named_registry import RegistryReport
 
 
 @click.group("registry", cls=Group)
 def command() -> None:
-    """Show, check, update, copy or share the registry."""
+    """Show, check, update or copy the registry."""
 
 
 @command.command("info")
@@ -97,7 +94,7 @@ def copy(invocation: Invocation, target: str) -> None:
     """
     from discovery_cli.progress import shown_step
     from discovery_engine.registry.transfer import copy_registry
-    from discovery_engine.runtime.named_registry import granted_roles, open_named, open_target
+    from discovery_engine.runtime.named_registry import open_named, open_target
 
     output, settings, data_dir = invocation.output, _settings(invocation), invocation.data_dir
     with (
@@ -106,9 +103,8 @@ def copy(invocation: Invocation, target: str) -> None:
         shown_step(invocation) as report,
     ):
         copied = copy_registry(source, new, report=report)
-        roles = granted_roles(source)
     if output.as_json:
-        output.answer(to_builtins(copied) | {"roles_not_copied": roles})
+        output.answer(to_builtins(copied))
         return
     for kind, one in copied.items():
         output.line(f"{one.count:>8,} {kind}")
@@ -118,94 +114,6 @@ def copy(invocation: Invocation, target: str) -> None:
             "what waits for webhooks is in both: a gateway or worker of the original would send it "
             "once more"
         )
-    if roles:
-        output.say(
-            f"what is granted to roles of the database is not copied: `discovery registry grant` "
-            f"in the copy, for {', '.join(roles)}"
-        )
-
-
-@command.command("grant")
-@click.argument("role")
-@click.option(
-    "--team",
-    "teams",
-    metavar="NAME",
-    multiple=True,
-    help="A team that it stands for: it reads what is visible to that team; may be repeated.",
-)
-@click.option(
-    "--user",
-    "user",
-    metavar="NAME",
-    help="The user that it stands for: it reads what is visible to that user.",
-)
-@pass_invocation
-def grant(invocation: Invocation, role: str, teams: tuple[str, ...], user: str | None) -> None:
-    """Let a role of the database read what is for all, and for its teams and user.
-
-    The role must exist (`CREATE ROLE`). Of the servers and tools of this configuration it reads
-    what `visibleTo` admits it to, as PostgreSQL's row-level policies see to, and it writes nothing.
-    What was granted to it before is replaced. A gateway with such a role has `readOnly: true` in
-    the section `registry`.
-
-    \b
-      discovery registry grant payments_gateway --team payments
-    """  # noqa: D301 - click wants the character itself
-    from discovery_cli.unnamed_principals import note_unnamed
-    from discovery_server.token_limits import checked_principals
-
-    principals = checked_principals(teams, user)
-    with _database(invocation) as (database, scope):
-        database.roles.grant(role, scope, principals)
-    output = invocation.output
-    if output.as_json:
-        output.answer({"role": role, "principals": list(principals)})
-        return
-    output.say(f"the role {role} reads what is for {_named(principals)}")
-    note_unnamed(invocation, principals)
-
-
-@command.command("grants")
-@pass_invocation
-def grants(invocation: Invocation) -> None:
-    """Show which roles of the database read a part of this configuration's registry."""
-    with _database(invocation) as (database, scope):
-        found = [one for one in database.roles.grants() if one.scope == scope]
-        unrestricted = database.roles.unrestricted()
-    output = invocation.output
-    if output.as_json:
-        output.answer({"grants": [_grant_form(one, unrestricted.get(one.role)) for one in found]})
-        return
-    output.table([[one.role, _grant_text(one, unrestricted.get(one.role))] for one in found])
-    output.say(counted(len(found), "role"))
-
-
-@command.command("revoke")
-@click.argument("role")
-@pass_invocation
-def revoke(invocation: Invocation, role: str) -> None:
-    """Let a role of the database read nothing of this configuration any more."""
-    with _database(invocation) as (database, scope):
-        was_granted = database.roles.revoke(role, scope)
-    output = invocation.output
-    if output.as_json:
-        output.answer({"role": role, "revoked": was_granted})
-        return
-    revoked = f"the role {role} reads nothing of this configuration any more"
-    output.say(revoked if was_granted else f"{role} was granted nothing of this configuration")
-
-
-@contextmanager
-def _database(invocation: Invocation) -> Iterator[tuple[PostgresRegistry, str]]:
-    """The database of the configuration, and under what its catalog is kept there."""
-    from discovery_engine.config.files.location import catalog_key_of
-    from discovery_engine.runtime.named_registry import open_named_database
-
-    settings = _settings(invocation)
-    opened = open_named_database(settings, data_dir=invocation.data_dir, environ=os.environ)
-    with closing(opened) as database:
-        yield database, catalog_key_of(settings)
 
 
 def _settings(invocation: Invocation) -> Settings:
@@ -229,31 +137,11 @@ def _show(output: Output, report: RegistryReport) -> None:
         tls = "with TLS" if database.is_encrypted else "without TLS"
         output.line(f"  PostgreSQL {database.server}, tables of version {database.version}, {tls}")
         scopes = counted(database.configurations, "configuration")
-        if (principals := database.principals) is not None:
-            output.line(f"  its role reads of {scopes} what is for {_named(principals)}")
-            return
         output.line(
             f"  {scopes}, {counted(database.decisions, 'decision')}, "
             f"{counted(database.vectors, 'vector')}, {database.size / 1e6:.1f} MB"
         )
         output.line(f"  {database.vector_note}")
-
-
-def _grant_text(grant: RoleGrant, reason: str | None) -> str:
-    shown = f"what is for {_named(grant.principals)}"
-    return f"{shown}, but reads everything: {reason}" if reason else shown
-
-
-def _grant_form(grant: RoleGrant, reason: str | None) -> JSONObject:
-    return {
-        "role": grant.role,
-        "principals": list(grant.principals),
-        "reads_everything": reason,
-    }
-
-
-def _named(principals: Sequence[str]) -> str:
-    return " and ".join(["all", *principals])
 
 
 def _form(report: RegistryReport) -> JSONObject:

@@ -243,8 +243,6 @@ class RegistrySettings(SettingsSection, frozen=True):
     max_connections: int = 4
     timeout: float = 5.0
     """Seconds of one operation."""
-    read_only: bool = False
-    """Whether the gateway reads what is published for its role, and writes nothing there."""
 
 
 class Weights(SettingsSection, frozen=True):

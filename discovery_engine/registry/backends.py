@@ -194,21 +194,6 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
         raise
 
 
-def open_published(remote: PostgresRegistry, path: Path, *, patience: float) -> Registry:
-    """The file at `path`, with the catalog that a database publishes for its role.
-
-    Raises:
-        RegistryError: If the file cannot be opened.
-    """
-    from discovery_engine.registry.postgres.published_catalog import (
-        PublishedCatalog,
-    )
-    from discovery_engine.registry.published_registry import PublishedRegistry  # noqa: PLC0415
-
-    file = sqlite_database(path, is_thorough=False, patience=patience)
-    return PublishedRegistry(file, PublishedCatalog(remote.database))
-
-
 def copy_folder(path: Path, name: str) -> Path:
     """Where the copy of a database is; `path` is that of the registry of the data folder."""
     return path.parent / "shared" / blake2b(name.encode(), digest_size=8).hexdigest()

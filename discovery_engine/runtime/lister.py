@@ -314,8 +314,6 @@ class ServerLister:
     async def _list_once(self, server: ServerSettings) -> bool:
         """Returns whether the outcome was applied to the catalog."""
         self._errors.pop(server.name, None)
-        if self._view.settings.registry.read_only:
-            return await self._read_published(server)
         try:
             return await self._apply_answer(server, await self._upstreams.list_tools(server))
         except UpstreamError as error:
@@ -323,17 +321,6 @@ class ServerLister:
         except Exception as error:  # an unexpected list must not affect other servers
             logger.exception("The list of %r cannot be read", server.name)
             failure = _unreadable(server.name, error)
-        self._errors[server.name] = failure
-        return await self._apply_answer(server, failure)
-
-    async def _read_published(self, server: ServerSettings) -> bool:
-        """Have what the owner's gateways list; what the server itself lists may be for others."""
-        await self._current.apply_shared_parts()
-        if self._view.is_known(server.name):
-            return True
-        failure = UnavailableError(
-            server.name, FailureKind.OTHER, "nothing is published for the role of this gateway"
-        )
         self._errors[server.name] = failure
         return await self._apply_answer(server, failure)
 

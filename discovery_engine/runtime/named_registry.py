@@ -152,13 +152,6 @@ def open_target(
     return registry
 
 
-def granted_roles(registry: PostgresRegistry | SqliteRegistry) -> list[str]:
-    """The roles of a database that read a part of it, which are not copied."""
-    if isinstance(registry, SqliteRegistry):
-        return []
-    return sorted({one.role for one in registry.roles.grants()})
-
-
 def _patient(settings: Settings) -> Settings:
     """With time to read a large registry: all decisions, and all tools of a configuration, at once.
 

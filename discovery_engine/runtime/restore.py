@@ -133,9 +133,7 @@ class _Recalled(Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        settings = self.snapshot.settings
-        # What a database publishes for a role was judged by the rules of other gateways.
-        return is_current(settings.inputs) and not settings.registry.read_only
+        return is_current(self.snapshot.settings.inputs)
 
 
 def _recall(open_store: _Opener, name: str) -> _Recalled | None:

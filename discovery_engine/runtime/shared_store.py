@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.backends import open_database, open_published, open_shared
+from discovery_engine.registry.backends import open_database, open_shared
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import resolve
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def open_shared_store(
     settings: Settings, path: Path, environ: Mapping[str, str], *, patience: float
 ) -> Registry:
-    """The database of `settings.registry` with its copy, or what it publishes for a role.
+    """The database of `settings.registry`, with its copy on this machine.
 
     Args:
         settings: With a `registry.url`.
@@ -36,8 +36,7 @@ def open_shared_store(
             answer.
     """
     remote = named_database(settings, path, environ)
-    open_with = open_published if settings.registry.read_only else open_shared
-    return open_with(remote, path, patience=patience)
+    return open_shared(remote, path, patience=patience)
 
 
 def named_database(settings: Settings, path: Path, environ: Mapping[str, str]) -> PostgresRegistry:
@@ -68,5 +67,5 @@ def gateway_database(
         ConfigurationError, RegistryError: As `open_shared_store`.
     """
     named = settings.registry
-    is_shared = named.url and not named.read_only and settings.cache.enabled
+    is_shared = named.url and settings.cache.enabled
     return named_database(settings, path, environ) if is_shared else None

@@ -5,10 +5,8 @@ As while a configuration is rolled out, and once a server has left it everywhere
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,7 +16,7 @@ from discovery_engine.fleet.schedule import ADOPTED_FOR, NAMED_AGAIN, NAMED_FOR
 from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.registry.sqlite.registry import SqliteRegistry
 from discovery_engine.tools.model import ServerName
 from tests.contract.registry_stores import pass_time
 from tests.contract.test_refresh_queue import SCOPE, claim, claims, held, listed, plan
@@ -26,8 +24,6 @@ from tests.factories import make_settings, save_success
 from tests.postgres import PostgresServer
 
 HOUR = 3600.0
-GOLDEN = Path(__file__).parent / "golden_postgres"
-GOLDEN_FILES = Path(__file__).parents[1] / "unit/registry/golden"
 
 Process = Callable[[Registry], object]
 
@@ -233,38 +229,6 @@ def test_the_job_of_an_older_program_stays_for_a_week_beside_a_process(
     assert listed(store, "a")
     pass_time(store, HOUR)
     assert store.name_servers(SCOPE, []) == ("a",)
-
-
-@pytest.mark.requirement("FLT-25", "PGS-3")
-def test_jobs_of_a_database_of_the_version_before_names_stay_for_a_week(
-    postgres_server: PostgresServer,
-) -> None:
-    url = postgres_server.create_database()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute((GOLDEN / "0010.sql").read_bytes())
-
-    with closing(open_database(url)) as store:
-        assert store.name_servers("name:fleet", ["a"]) == ()
-        pass_time(store, ADOPTED_FOR - HOUR)
-        store.save_settings("name:fleet", make_settings("a"))
-        assert named(store, "name:fleet") == ["a", "b"]
-        pass_time(store, HOUR)
-        assert store.name_servers("name:fleet", ["a"]) == ("b",)
-
-
-@pytest.mark.requirement("FLT-25", "REG-14")
-def test_jobs_of_a_file_of_the_version_before_names_stay_for_a_week(tmp_path: Path) -> None:
-    path = tmp_path / "registry.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((GOLDEN_FILES / "0020.sql").read_text("utf-8"))
-
-    with open_sqlite(path) as store:
-        assert store.name_servers(SCOPE, []) == ()
-        pass_time(store, ADOPTED_FOR - HOUR)
-        store.save_settings(SCOPE, make_settings())
-        assert named(store) == ["a"]
-        pass_time(store, HOUR)
-        assert store.name_servers(SCOPE, []) == ("a",)
 
 
 @pytest.mark.requirement("FLT-23")

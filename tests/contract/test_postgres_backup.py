@@ -12,11 +12,10 @@ import pytest
 
 from discovery_engine.registry.backends import open_database
 from discovery_engine.registry.transfer import content_of
-from tests.attacks.reserved_rows import OTHER_TEAM, filled
-from tests.attacks.reserved_rows import SCOPE as RESERVED
 from tests.contract.test_registry_copy import SCOPE, fill
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[2]
 SPEC = (ROOT / "specs/postgres.md").read_text("utf-8").partition("\n## Backup\n")[2]
@@ -34,10 +33,14 @@ def run(server: PostgresServer, folder: Path, command: str, **environ: str) -> s
 
 
 @pytest.mark.requirement("PGS-35")
+@rows("has_pgvector", [True, False])
 def test_a_backup_is_restored_with_all_that_is_copied(
-    postgres_server: PostgresServer, tmp_path: Path
+    postgres_server: PostgresServer, tmp_path: Path, *, has_pgvector: bool
 ) -> None:
     url, new = postgres_server.create_database(), postgres_server.create_database()
+    if has_pgvector:
+        with postgres_server.admin(new.rpartition("/")[2]) as admin:
+            admin.execute("CREATE EXTENSION vector")
     with closing(open_database(url)) as original:
         fill(original)
         expected = content_of(original)
@@ -50,32 +53,6 @@ def test_a_backup_is_restored_with_all_that_is_copied(
         # What is saved from now on is newer than what was restored.
         other.save_parts(SCOPE, [make_part("a", "x")], revision=9)
         assert [part.server for part in restored.changed_parts(SCOPE)] == ["a"]
-
-
-@pytest.mark.requirement("PGS-35")
-@pytest.mark.parametrize("has_pgvector", [True, False])
-def test_a_backup_of_a_database_with_vectors_is_restored_with_and_without_pgvector(
-    postgres_server: PostgresServer, tmp_path: Path, *, has_pgvector: bool
-) -> None:
-    new = postgres_server.create_database()
-    if has_pgvector:
-        with postgres_server.admin(new.rpartition("/")[2]) as admin:
-            admin.execute("CREATE EXTENSION vector")
-    with filled(postgres_server) as rows:
-        role = rows.role(OTHER_TEAM)
-        expected = content_of(rows.owner)
-        assert run(postgres_server, tmp_path, DUMP, DATABASE_URL=rows.url) == ""
-    assert run(postgres_server, tmp_path, RESTORE, NEW_DATABASE_URL=new) == ""
-
-    with closing(open_database(new)) as restored:
-        assert content_of(restored) == expected
-        assert [one.role for one in restored.roles.grants()] == [role.name]
-        restored.roles.grant(role.name, RESERVED, (OTHER_TEAM,))
-        index = restored.search.stored_index(RESERVED, b"analysis", since=0)
-        assert index
-        assert index.servers == {}
-        if has_pgvector:
-            assert restored.search.vectors.open_space(index.number, "m", 4)
 
 
 @pytest.mark.requirement("PGS-35")

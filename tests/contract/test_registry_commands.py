@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
 from pathlib import Path
 
 import pytest
 
-from tests.attacks.reserved_rows import CANARY, OTHER_TEAM, filled
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.postgres import PASSWORD, PostgresServer
@@ -55,21 +53,6 @@ def test_a_copy_shows_on_a_terminal_what_it_is_at(discovery: Discovery) -> None:
     assert copied.code == 0
     assert "comparing the copy with the original" in copied.shown
     assert copied.shown.rstrip().endswith("its digests are those of the original")
-
-
-@pytest.mark.requirement("PGS-17")
-def test_a_copy_says_which_roles_are_to_be_granted_again(
-    postgres_server: PostgresServer, discovery: Discovery
-) -> None:
-    with filled(postgres_server) as rows:
-        role = rows.role(OTHER_TEAM)
-        discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\nname: company\n')
-        copied = discovery(
-            "registry", "copy", "--to", f"sqlite:///{discovery.home}/new.db", DATABASE_URL=rows.url
-        )
-
-    assert f"`discovery registry grant` in the copy, for {role.name}" in copied.err
-    assert "what waits for webhooks is in both" in copied.err
 
 
 @pytest.mark.requirement("PGS-18")
@@ -176,91 +159,3 @@ def test_a_file_needs_no_driver(discovery: Discovery) -> None:
         shown = discovery("registry", word)
         assert (shown.code, "registry.db" in shown.out) == (0, True)
     assert "call log and metrics" in discovery("registry", "info").err
-
-
-@pytest.mark.requirement("SCP-26")
-def test_roles_are_granted_shown_and_revoked_by_commands(
-    postgres_server: PostgresServer, discovery: Discovery
-) -> None:
-    url = postgres_server.create_database()
-    discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\nname: company\n')
-    role = f"team_{secrets.token_hex(6)}"
-    missing = discovery("registry", "grant", role, "--team", "sales", DATABASE_URL=url)
-    with postgres_server.admin() as admin:
-        admin.execute(f"CREATE ROLE {role}")
-
-    granted = discovery("registry", "grant", role, "--team", "sales", DATABASE_URL=url)
-    shown = discovery("registry", "grants", "--json", DATABASE_URL=url)
-    revoked = discovery("registry", "revoke", role, DATABASE_URL=url)
-    again = discovery("registry", "revoke", role, "--json", DATABASE_URL=url)
-    listed = discovery("registry", "grants", DATABASE_URL=url)
-
-    assert (missing.code, granted.code, revoked.code) == (1, 0, 0)
-    assert "CREATE ROLE" in missing.err
-    assert "no `visibleTo` of the configuration names team:sales" in granted.err
-    assert json.loads(shown.out)["grants"] == [
-        {"role": role, "principals": ["team:sales"], "reads_everything": None}
-    ]
-    assert json.loads(again.out)["revoked"] is False
-    assert "0 roles" in listed.err
-
-
-@pytest.mark.requirement("SCP-26")
-def test_commands_show_a_role_from_which_nothing_is_kept_any_more(
-    postgres_server: PostgresServer, discovery: Discovery
-) -> None:
-    with filled(postgres_server) as rows:
-        role = rows.role(OTHER_TEAM)
-        with postgres_server.admin() as admin:
-            admin.execute(f"GRANT pg_read_all_data TO {role.name}")
-        discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\nname: company\n')
-        listed, as_json, checked, examined = (
-            discovery(*words, DATABASE_URL=rows.url)
-            for words in (
-                ("registry", "grants"),
-                ("registry", "grants", "--json"),
-                ("registry", "check"),
-                ("doctor",),
-            )
-        )
-
-    reason = "it is a member of pg_read_all_data"
-    assert f"reads everything: {reason}" in " ".join(listed.out.split())
-    assert json.loads(as_json.out)["grants"][0]["reads_everything"] == reason
-    assert f"nothing is kept from the role {role.name!r}" in checked.err
-    assert reason in " ".join(examined.out.split())
-
-
-@pytest.mark.requirement("SCP-26", "SCP-28")
-def test_a_restricted_role_is_shown_for_whom_it_stands(
-    postgres_server: PostgresServer, discovery: Discovery
-) -> None:
-    with filled(postgres_server) as rows:
-        role = rows.role(OTHER_TEAM)
-        discovery.configure(
-            rules='registry: {url: "${DATABASE_URL}", readOnly: true}\nname: company\n'
-        )
-        shown = discovery("registry", "info", DATABASE_URL=role.url)
-        checked = discovery("registry", "check", "--json", DATABASE_URL=role.url)
-        examined = discovery("doctor", DATABASE_URL=role.url)
-        others = [
-            discovery("registry", *words, DATABASE_URL=role.url)
-            for words in (("grants",), ("grant", role.name, "--team", "payments"))
-        ]
-
-    assert "its role reads of 1 configuration what is for all and team:sales" in shown.out
-    assert json.loads(checked.out)["database"]["principals"] == [OTHER_TEAM]
-    assert CANARY not in shown.out + checked.out + examined.out + examined.err
-    assert "REGISTRY_UNAVAILABLE" not in examined.out
-    assert [one.code for one in others] == [0, 1]
-    assert f"the role {role.name!r} does not own the tables" in others[1].err
-
-
-@pytest.mark.requirement("SCP-26")
-def test_a_file_has_no_roles(discovery: Discovery) -> None:
-    discovery.configure()
-
-    refused = discovery("registry", "grants")
-
-    assert refused.code == 1
-    assert "the registry is a file, which has no roles" in refused.err

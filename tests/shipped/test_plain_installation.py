@@ -56,7 +56,7 @@ def by_meaning(**embeddings: str) -> dict[str, Any]:
 NEEDS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("postgres", DATABASE, ["list", "search repeat", "refresh", "review", "health", "doctor"]),
     ("postgres", DATABASE, ["serve", "worker --once", "token list", "plan", "cache reindex"]),
-    ("postgres", DATABASE, ["registry info", "registry migrate", "registry grants"]),
+    ("postgres", DATABASE, ["registry info", "registry migrate"]),
     ("postgres", {}, ["registry copy --to postgresql://user@localhost:9/tools"]),
     ("vectors", by_meaning(provider="static"), ["search repeat", "doctor"]),
     ("vectors", by_meaning(provider="http", model="m", url="http://[::1]:9/v1"), ["doctor"]),

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.config.model.field_types import Count, Flag, Number, Template, custom_error
+from discovery_engine.config.model.field_types import Count, Number, Template, custom_error
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import RegistrySettings
 from discovery_engine.secrets.references import split
@@ -71,12 +71,6 @@ class RegistrySection(Section):
         default=_DEFAULTS.timeout,
         description="Seconds that one operation of the database may take.",
         examples=[10],
-    )
-    read_only: Flag = Field(
-        default=_DEFAULTS.read_only,
-        description="Read what the database publishes for the role of `url`, and write nothing "
-        "there: for a role that was given to one team with `discovery registry grant`.",
-        examples=[True],
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.registry.gateway_store import SHARES_NOTHING, STATE_KEY
-from discovery_engine.registry.postgres import publication_queries, role_rights, trust_queries
+from discovery_engine.registry.postgres import trust_queries
 from discovery_engine.registry.postgres.search_vector_queries import is_recent
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ class DatabaseState(Struct, frozen=True):
     """Of the tables, in bytes."""
     has_secret: bool = True
     """Whether gateways can derive a key that they share."""
-    principals: tuple[str, ...] | None = None
-    """For whom a restricted role stands, which sees no decision and no vector; None for another."""
-    unrestricted: dict[str, str] = {}
-    """Roles that were granted a part and read everything, with the reason."""
     has_short_password: bool = False
 
     @property
@@ -93,11 +89,6 @@ class DatabaseState(Struct, frozen=True):
             )
         if self.is_superuser:
             found.append("the role is a superuser: one that owns the schema `discovery` is enough")
-        found += (
-            f"nothing is kept from the role {role!r}, to which a part was granted: {reason}; take "
-            "that from it, as an administrator of the database"
-            for role, reason in self.unrestricted.items()
-        )
         return tuple(found)
 
 
@@ -114,14 +105,7 @@ def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> Databas
         row = db.execute(_STATE).fetchone()
         assert row is not None  # noqa: S101 - a SELECT of scalars has one row
         server, is_standby, default, is_super, installed, available, size = row
-        principals, unrestricted = None, dict[str, str]()
-        if publication_queries.is_restricted(db):
-            principals = publication_queries.own_grant(db)
-            [scopes], vectors, decisions = db.execute(_GRANTED).fetchone() or (0,), 0, 0
-        else:
-            scopes, vectors = db.execute(_COUNTS).fetchone() or (0, 0)
-            decisions = trust_queries.number(db)
-            unrestricted = role_rights.unrestricted(db)
+        scopes, vectors = db.execute(_COUNTS).fetchone() or (0, 0)
         return DatabaseState(
             str(server),
             database.version,
@@ -132,12 +116,10 @@ def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> Databas
             installed or "",
             available is not None,
             scopes,
-            decisions,
+            trust_queries.number(db),
             vectors,
             int(size or 0),
-            has_secret or bool(db.pgconn.password) or principals is not None,
-            principals,
-            unrestricted,
+            has_secret or bool(db.pgconn.password),
             0 < len(db.pgconn.password) < _SHORTEST_PASSWORD,
         )
 
@@ -154,4 +136,3 @@ _STATE = """
             WHERE relnamespace = 'discovery'::regnamespace AND relkind = 'r')
     """
 _COUNTS = "SELECT (SELECT count(*) FROM discovery.scopes), (SELECT count(*) FROM discovery.vectors)"
-_GRANTED = "SELECT count(DISTINCT scope_key) FROM discovery.role_principals"

@@ -232,8 +232,7 @@ class PostgresDatabase:
             raise RegistryError(
                 f"the role may not use the database {name}: {_reason(self.address, exc)}",
                 hint="as its owner: `CREATE SCHEMA IF NOT EXISTS discovery AUTHORIZATION "
-                f'"{user}"`; no superuser is needed. If only a part was granted to it (`discovery '
-                "registry grant`): `registry: {readOnly: true}` in discovery.yaml",
+                f'"{user}"`; no superuser is needed',
             ) from exc
         except errors.ReadOnlySqlTransaction as exc:
             raise RegistryUnavailableError(

@@ -42,7 +42,6 @@ from discovery_engine.registry.postgres.postgres_queue import PostgresQueue, tak
 from discovery_engine.registry.postgres.postgres_vectors import PostgresVectors
 from discovery_engine.registry.postgres.postgres_webhook_writer import event_writer
 from discovery_engine.registry.postgres.postgres_webhooks import PostgresWebhooks
-from discovery_engine.registry.postgres.restricted_roles import RestrictedRoles
 from discovery_engine.registry.postgres.saved_listings import SavedListings
 from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
 from discovery_engine.registry.refresh_steps import success
@@ -88,7 +87,6 @@ class PostgresRegistry(PostgresDecisions, PostgresQueue, PostgresVectors, Postgr
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
         self.search = PostgresSearchStore(database)
-        self.roles = RestrictedRoles(database)
         self.gateways = PostgresGateways(database)
         self._listings = SavedListings()
         self._saves: dict[str, int | None] = {}
@@ -323,18 +321,12 @@ class PostgresRegistry(PostgresDecisions, PostgresQueue, PostgresVectors, Postgr
     def _save(self, scope: str, work: Callable[[Connection, bool], T]) -> T:
         """Save with `work`, which is given whether all that is saved of the scope is known."""
 
-        def save(db: Connection) -> tuple[T, int | None, int | None, bool]:
+        def save(db: Connection) -> tuple[T, int | None, int | None]:
             before = snapshot_queries.locked_save(db, scope)
             result = work(db, before == self._saves.get(scope))
-            after, is_published = snapshot_queries.present_save(db, scope)
-            if not is_published:
-                return result, before, after, False
-            notify(db)
-            return result, before, after, self.roles.publish(db, scope)
+            return result, before, snapshot_queries.locked_save(db, scope)
 
-        result, before, after, is_more = self.database.write(save)
-        if is_more:
-            self.roles.publish_rest(scope)
+        result, before, after = self.database.write(save)
         # What others have saved since must be fetched still, and is not known until then.
         if before == self._fetched.get(scope):
             self._fetched[scope] = after

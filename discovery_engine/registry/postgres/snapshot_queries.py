@@ -70,16 +70,6 @@ def locked_save(connection: Connection, scope: str) -> int | None:
     return row[0] if row else None
 
 
-def present_save(connection: Connection, scope: str) -> tuple[int | None, bool]:
-    """As `locked_save`, of a scope that is locked; and whether a restricted role may see of it."""
-    query = """
-        SELECT saved, EXISTS (
-            SELECT FROM discovery.role_principals WHERE role_principals.scope_key = scopes.key
-        ) FROM discovery.scopes WHERE key = %s
-        """
-    return connection.execute(query, (key_of(scope),)).fetchone() or (None, False)
-
-
 def row_of(connection: Connection, scope: str, server: str) -> PartRow | None:
     """What is saved of one server; None if it was never listed."""
     row = connection.execute(

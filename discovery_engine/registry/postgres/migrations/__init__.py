@@ -1,8 +1,10 @@
-"""The numbered steps from an empty database to the present one.
+"""The tables of a database, and the numbered steps to them.
 
-A step is a file `NNNN_what.sql`. Once released it is never edited: a change is the next step. Its
-first line, `-- usable from: N`, has the number of the oldest step whose programs may still use the
-database after it; so a gateway of the version before works on while others are updated.
+`schema.sql` makes the present tables in an empty database. A step `NNNN_what.sql` leads from the
+version before to NNNN; the first of them leads on from the last released version. Once released, a
+step is never edited. Its first line, `-- usable from: N`, has the oldest version whose programs may
+still use the database after it; so a gateway of the version before works on while others are
+updated.
 """
 
 from __future__ import annotations
@@ -21,28 +23,33 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 
 _LOCK = 0x646973636F766572  # of this program's migrations in a database: "discover"
+_VERSION = "-- version: "
 _HEADER = "-- usable from: "
 
 
 def migrate(
     connection: Connection, folder: Path = FOLDER, *, on_step: Callable[[], None] = lambda: None
 ) -> int:
-    """Take the steps that are missing, all or none; returns the step that the database is at.
+    """Bring a database to the present version, wholly or not at all; returns its version.
 
-    `on_step` is called before each step.
+    `on_step` is called before each step, and each statement of a new schema.
 
     The connection must be in autocommit mode and outside a transaction.
 
     Raises:
-        RegistryError: If a version of the program made it that this one cannot work beside.
+        RegistryError: If a version of the program made it that this one cannot work beside, or one
+            of which no step leads on.
         psycopg.Error: From the database.
     """
-    steps = sorted(file for file in folder.iterdir() if file.suffix == ".sql")
-    if (version := _version(connection, newest=len(steps))) >= len(steps):
+    first, _, schema = (folder / "schema.sql").read_text("utf-8").partition("\n")
+    newest = int(first.removeprefix(_VERSION))
+    steps = sorted(folder.glob("[0-9]*.sql"))
+    oldest = newest - len(steps)
+    if (version := _version(connection, oldest=oldest, newest=newest)) >= newest:
         return version
     if version and not _is_owner(connection):
         raise RegistryError(
-            f"the database has version {version}, and this program needs {len(steps)}, which its "
+            f"the database has version {version}, and this program needs {newest}, which its "
             "role may not make",
             hint="`discovery registry migrate` with the role that owns the tables, or start a "
             "gateway of this version with it",
@@ -51,22 +58,25 @@ def migrate(
         connection.execute(SET_PATH)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # Another process may have been here since the first look.
-        version = _version(connection, newest=len(steps))
+        version = _version(connection, oldest=oldest, newest=newest)
+        scripts = [step.read_text("utf-8") for step in steps[version - oldest :]]
         if not version:
             _create_schema(connection)
-        for number, step in enumerate(steps[version:], version + 1):
-            script = step.read_text("utf-8")
+            scripts = schema.split(";\n")
+        for script in scripts:
             on_step()
             connection.execute(script.encode())
-            usable_from = int(script.partition("\n")[0].removeprefix(_HEADER))
+        if version < newest:
+            last = scripts[-1] if version else schema
+            usable_from = int(last.partition("\n")[0].removeprefix(_HEADER))
             connection.execute(
                 "UPDATE discovery.schema_version SET version = %s, usable_from = %s",
-                (number, usable_from),
+                (newest, usable_from),
             )
-    return max(version, len(steps))
+    return max(version, newest)
 
 
-def _version(connection: Connection, *, newest: int) -> int:
+def _version(connection: Connection, *, oldest: int, newest: int) -> int:
     # Not `to_regclass`: within a transaction it may answer from before the lock was taken.
     query = (
         "SELECT 1 FROM pg_tables WHERE schemaname = 'discovery' AND tablename = 'schema_version'"
@@ -79,6 +89,11 @@ def _version(connection: Connection, *, newest: int) -> int:
         raise RegistryError(
             f"the database has version {version}, which programs of version {newest} cannot use",
             hint="update the program; the newest gateway has updated the database",
+        )
+    if 0 < version < oldest:
+        raise RegistryError(
+            f"the database has version {version}; this program updates those from {oldest} on",
+            hint="let an earlier version of the program update it first",
         )
     return int(version)
 

@@ -1,7 +1,8 @@
-"""The numbered steps from an empty database to the present one.
+"""The tables of a registry in SQLite, and the numbered steps to them.
 
-A step is a file `NNNN_what.sql`. Once released it is never edited: a change is the next step.
-`user_version` is the number of the last step that was taken.
+`schema.sql` makes the present tables in an empty file. A step `NNNN_what.sql` leads from the
+version before to NNNN; the first of them leads on from the last released version. Once released, a
+step is never edited. `user_version` is the version of a file.
 """
 
 from __future__ import annotations
@@ -13,38 +14,50 @@ from pathlib import Path
 from discovery_engine.errors import RegistryError
 
 _FOLDER = Path(__file__).parent
+_VERSION = "-- version: "
 
 
 def migrate(connection: sqlite3.Connection, folder: Path = _FOLDER) -> None:
-    """Take the steps that are missing, all or none; nothing is written if none is.
+    """Bring a file to the present version, wholly or not at all; nothing is written if it has it.
 
     The connection must be in autocommit mode and outside a transaction.
 
     Raises:
-        RegistryError: If the database was made by a newer version; it is left as it is.
+        RegistryError: If the database was made by a newer version, or by one of which no step
+            leads on; it is left as it is.
     """
-    steps = sorted(file for file in folder.iterdir() if file.suffix == ".sql")
-    if _version(connection, newest=len(steps)) == len(steps):
+    schema = (folder / "schema.sql").read_text("utf-8")
+    steps = sorted(folder.glob("[0-9]*.sql"))
+    newest = int(schema.partition("\n")[0].removeprefix(_VERSION))
+    oldest = newest - len(steps)
+    if _version(connection, oldest=oldest, newest=newest) == newest:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been here since the first look.
-        for step in steps[_version(connection, newest=len(steps)) :]:
-            for statement in _statements(step.read_text(encoding="utf-8")):
+        version = _version(connection, oldest=oldest, newest=newest)
+        scripts = [step.read_text("utf-8") for step in steps[version - oldest :]]
+        for script in scripts if version else [schema]:
+            for statement in _statements(script):
                 connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(steps)}")
+        connection.execute(f"PRAGMA user_version = {newest}")
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()
         raise
 
 
-def _version(connection: sqlite3.Connection, *, newest: int) -> int:
+def _version(connection: sqlite3.Connection, *, oldest: int, newest: int) -> int:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if version > newest:
         raise RegistryError(
             f"the registry has version {version}; this program supports versions up to {newest}",
             hint="update the program, or let it use another data folder",
+        )
+    if 0 < version < oldest:
+        raise RegistryError(
+            f"the registry has version {version}; this program updates those from {oldest} on",
+            hint="let an earlier version of the program update it, or use another data folder",
         )
     return int(version)
 
