@@ -39,7 +39,7 @@ def write_all(store: SqliteRegistry) -> Iterator[tuple[str, str]]:
         store.plan_refreshes(SCOPE, [RefreshTarget(ServerName(name))])
         yield "job", name
         [job] = store.claim_refreshes(SCOPE, "worker", limit=1, lease=60.0)
-        assert store.save_claimed(job.claim, part, due_in=60.0, revision=1) != "lost"
+        assert store.save_claimed(job.claim, part, due_in=86_400.0, revision=1) != "lost"
         yield "listing", name
 
 
