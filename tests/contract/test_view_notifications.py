@@ -166,32 +166,3 @@ async def test_client_of_a_view_cannot_subscribe_outside_of_it(
     assert "x:/e" in subscribing
     assert "secret" not in subscribing
     assert "z:/o" not in json.dumps(other.asked("resources/subscribe", "subscriptions/listen"))
-
-
-@pytest.mark.thorough
-@ERAS
-@pytest.mark.requirement("VIEW-7", "VIEW-8")
-async def test_a_changed_view_is_a_change_of_its_lists_only(
-    folder: Folder, docs: World, era: str
-) -> None:
-    async with setting(folder, docs) as the:
-        everybody = await the.client(None, era)
-        reader = await the.client("docs", era)
-        direct = await the.client("direct", era)
-
-        hiding = {"promptRules": [{"pattern": "review", "enabled": False}]}
-        changed = {**VIEWS, "docs": VIEWS["docs"] | hiding}
-        folder.write(docs.server(), views=changed)
-        await the.engine.reload()
-        told_reader = await first(reader)
-        changed["direct"] = VIEWS["direct"] | {"expose": ["nothing"]}
-        folder.write(docs.server(), views=changed)
-        await the.engine.reload()
-        told_direct = await first(direct)
-        docs.offer(**{**OFFERED, "resources": []})
-        await the.engine.refresh()
-        told_everybody = await first(everybody)
-
-    assert told_reader == "notifications/prompts/list_changed"
-    assert told_direct == "notifications/tools/list_changed"
-    assert told_everybody == "notifications/resources/list_changed"

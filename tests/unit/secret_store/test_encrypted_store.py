@@ -19,13 +19,11 @@ import keyring.errors
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from hypothesis import given
-from hypothesis import strategies as st
 
 from discovery_engine.errors import SecretStoreError
 from discovery_engine.secret_store import keys
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
-from discovery_engine.secret_store.keys import VARIABLE, working_keyring
+from discovery_engine.secret_store.keys import working_keyring
 from tests.keyrings import FailingKeyring, HangingKeyring, MemoryKeyring
 from tests.rows import rows
 
@@ -57,24 +55,6 @@ def test_no_file_holds_a_secret_and_all_are_their_owners_alone(tmp_path: Path) -
     assert TOKEN.encode() not in content(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-
-
-@given(
-    secrets=st.dictionaries(
-        st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
-        st.text(st.characters(codec="utf-8"), max_size=20),
-        max_size=4,
-    )
-)
-def test_any_text_is_kept_as_it_is(
-    secrets: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("store")
-    for name, value in secrets.items():
-        opened(folder).set(name, value)
-
-    assert {name: opened(folder).get(name) for name in secrets} == secrets
-    assert opened(folder).names() == tuple(sorted(secrets))
 
 
 @pytest.mark.requirement("AUT-21")
@@ -136,20 +116,6 @@ def test_a_newer_file_is_not_touched(tmp_path: Path) -> None:
 
 
 class TestKeyFile:
-    def test_without_it_nothing_is_given_and_nothing_is_lost(self, tmp_path: Path) -> None:
-        opened(tmp_path).set("a", TOKEN)
-        key = (tmp_path / "secrets.key").read_bytes()
-        (tmp_path / "secrets.key").unlink()
-
-        with pytest.raises(SecretStoreError, match=r"secrets\.key is gone"):
-            opened(tmp_path).get("a")
-        with pytest.raises(SecretStoreError, match=r"secrets\.key is gone"):
-            opened(tmp_path).set("b", "c")
-
-        (tmp_path / "secrets.key").write_bytes(key)
-        (tmp_path / "secrets.key").chmod(0o600)
-        assert opened(tmp_path).get("a") == TOKEN
-
     @pytest.mark.requirement("AUT-21")
     def test_another_key_is_an_error(self, tmp_path: Path) -> None:
         opened(tmp_path).set("a", TOKEN)
@@ -176,22 +142,6 @@ class TestKeyFile:
 
         with pytest.raises(SecretStoreError, match="cannot be used"):
             opened(tmp_path).get("a")
-
-
-class TestPassphrase:
-    @pytest.mark.requirement("AUT-21")
-    def test_it_is_needed_again_and_must_be_the_same(self, tmp_path: Path) -> None:
-        opened(tmp_path, **{VARIABLE: "long words"}).set("a", TOKEN)
-
-        assert opened(tmp_path, **{VARIABLE: "long words"}).get("a") == TOKEN
-        assert not (tmp_path / "secrets.key").exists()
-        with pytest.raises(SecretStoreError, match="passphrase, which is not set"):
-            opened(tmp_path).get("a")
-        with pytest.raises(SecretStoreError, match="passphrase is not the one"):
-            opened(tmp_path, **{VARIABLE: "other words"}).get("a")
-        with pytest.raises(SecretStoreError, match="passphrase is not the one"):
-            opened(tmp_path, **{VARIABLE: "other words"}).set("b", "c")
-        assert opened(tmp_path, **{VARIABLE: "long words"}).names() == ("a",)
 
 
 class TestKeyring:

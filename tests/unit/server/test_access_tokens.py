@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.access_tokens import AccessTokenNotFoundError, AccessTokens
+from discovery_server.access_tokens import AccessTokens
 
 
 class Clock:
@@ -71,20 +71,6 @@ def test_a_token_is_found_by_itself_only(tokens: AccessTokens) -> None:
     assert value != other
 
 
-@pytest.mark.requirement("VIEW-20")
-def test_tokens_are_revoked_by_id_or_name_all_or_none(tokens: AccessTokens) -> None:
-    _, first = tokens.create(name="laptop")
-    _, second = tokens.create()
-    with pytest.raises(AccessTokenNotFoundError) as refused:
-        tokens.revoke("laptop", "laptpo")
-    assert len(tokens.all()) == 2
-    assert refused.value.nearest == ("laptop",)
-    assert refused.value.code == "TOKEN_NOT_FOUND"
-
-    assert tokens.revoke("laptop", second.id, first.id) == (first, second)
-    assert tokens.all() == ()
-
-
 def _link(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
     path.symlink_to(path.with_name("elsewhere"))
@@ -121,15 +107,6 @@ def test_a_file_that_cannot_be_trusted_opens_nothing_and_stays_as_it_is(
         assert refused.value.problems[0].code == "SERVE_TOKEN_INVALID"
     assert tokens.path.read_bytes() == left
     assert len(caplog.records) == 1
-
-
-@pytest.mark.requirement("VIEW-20")
-def test_a_file_that_others_can_read_is_made_private(tokens: AccessTokens) -> None:
-    value, _ = tokens.create()
-    tokens.path.chmod(0o644)
-
-    assert is_open(tokens, value)
-    assert tokens.path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.requirement("VIEW-20")

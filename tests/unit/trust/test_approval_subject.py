@@ -59,26 +59,6 @@ def test_nothing_is_completed_twice(given_: ApprovalSubject, now: ApprovalSubjec
         assert completed_approval([*approvals, text], now, earlier=None, at=2) is None
 
 
-def test_every_difference_is_named_with_the_day_of_the_approval() -> None:
-    now = ApprovalSubject(
-        ENTRY, "/bin/b", {"cwd": "2"}, {"args.0": {"x.py": "2"}, "command": {"y": "1"}}
-    )
-
-    assert changed([WHOLE.to_text(at=0)], now) == (
-        "the value in cwd changed; the program is /bin/b now, not /bin/a,; the file x.py changed; "
-        "the file y is another one since it was approved on 1970-01-01"
-    )
-
-
-def test_the_nearest_approval_is_compared_with() -> None:
-    other = ApprovalSubject({"url": "c"}, "", {}, {})
-
-    said = changed([other.to_text(at=86400), WHOLE.to_text(at=0)], ApprovalSubject(ENTRY, "/bin/b"))
-
-    assert said is not None
-    assert "1970-01-02" in said
-
-
 def test_a_bare_digest_is_an_approval_of_an_earlier_version_and_is_completed_once() -> None:
     approvals = ["abc"]
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.trust.definition_diff import Change, diff_definitions, heaviest
+from discovery_engine.trust.definition_diff import diff_definitions, heaviest
 from tests.rows import rows
-from tests.unit.trust.mutations import MUTATIONS, TOOL, changed, moved
+from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
 
 def schema(**members: Any) -> JSONObject:
@@ -134,13 +134,3 @@ def test_whatever_is_withheld_has_a_difference_to_show(mutation: str) -> None:
 @given(seed=st.integers())
 def test_mere_order_has_none(seed: int) -> None:
     assert diff_definitions(TOOL, moved(random.Random(seed))) == ()
-
-
-def test_the_heaviest_comes_first_with_its_place_and_both_values() -> None:
-    after = changed("description", to="Other.")
-    after["inputSchema"]["properties"]["to"]["type"] = "integer"
-
-    assert diff_definitions(TOOL, after) == (
-        Change("breaking", "inputSchema.properties.to.type", "string", "integer"),
-        Change("text", "description", TOOL["description"], "Other."),
-    )

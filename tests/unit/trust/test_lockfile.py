@@ -13,14 +13,13 @@ from discovery_engine.config.settings import StdioTransport
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.lockfile import (
     Lock,
-    deviations,
     from_text,
     lock_of_parts,
     to_text,
 )
 from tests.factories import make_catalog, make_part, make_server
 from tests.rows import rows
-from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
+from tests.unit.trust.mutations import MUTATIONS, TOOL
 
 MAIL = ServerName("mail")
 
@@ -53,51 +52,6 @@ def test_what_was_written_is_what_is_read() -> None:
     lock = lock_of(TOOL, instructions="Be kind.")
 
     assert from_text(to_text(lock)) == lock
-
-
-@pytest.mark.requirement("TRU-31")
-@rows("mutation", MUTATIONS)
-def test_a_tool_that_means_something_else_is_not_pinned(mutation: str) -> None:
-    lock = lock_of(TOOL)
-
-    assert lock.pins(tool(TOOL))
-    assert not lock.pins(tool(MUTATIONS[mutation]))
-
-
-@pytest.mark.requirement("TRU-31")
-@given(seed=st.integers())
-def test_a_tool_in_another_order_is_pinned(seed: int) -> None:
-    assert lock_of(TOOL).pins(tool(moved(random.Random(seed))))
-
-
-@pytest.mark.requirement("TRU-30")
-@rows(
-    ("now", "found"),
-    [
-        pytest.param(lock_of(TOOL), [], id="nothing"),
-        pytest.param(Lock({}), [("removed", "", "breaking")], id="server gone"),
-        pytest.param(lock_of(), [("removed", "send_mail", "breaking")], id="tool gone"),
-        pytest.param(lock_of(TOOL, {"name": "x"}), [("added", "x", "compatible")], id="tool added"),
-        pytest.param(
-            lock_of(MUTATIONS["description"]), [("changed", "send_mail", "text")], id="text"
-        ),
-        pytest.param(
-            lock_of(MUTATIONS["type"]), [("changed", "send_mail", "breaking")], id="breaking"
-        ),
-        pytest.param(
-            lock_of(TOOL, instructions="Call me first."),
-            [("changed", "", "text")],
-            id="instructions",
-        ),
-        pytest.param(lock_of(TOOL, command="n"), [("changed", "", "breaking")], id="command"),
-    ],
-)
-def test_every_deviation_is_reported_with_its_weight(
-    now: Lock, found: list[tuple[str, str, str]]
-) -> None:
-    told = deviations(lock_of(TOOL), now)
-
-    assert [(one.what, one.tool, one.weight) for one in told] == found
 
 
 def edited(**fields: object) -> str:
