@@ -268,7 +268,7 @@ async def test_changes_of_a_server_that_wants_to_be_listened_to_are_noticed(
     folder: Folder,
 ) -> None:
     script = str(Path(__file__).parents[1] / "servers" / "sdk_server.py")
-    server: Entry = {"command": sys.executable, "args": [script, "stdio"]}
+    server: Entry = {"command": sys.executable, "args": [script]}
 
     async with engine_of(folder.path, {"s": server}) as engine:
         await engine.refresh()

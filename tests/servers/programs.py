@@ -56,12 +56,6 @@ def fault_server(
     return ServerSettings(ServerName(name), transport, **settings)
 
 
-def sdk_server() -> ServerSettings:
-    """A server that runs `sdk_server.py` over stdio."""
-    transport = StdioTransport(sys.executable, (str(HERE / "sdk_server.py"), "stdio"))
-    return ServerSettings(ServerName("sdk"), transport)
-
-
 @contextmanager
 def http_server(mode: str, *more: str, program: str = "http_server.py") -> Iterator[str]:
     """The address of a program beside this file that serves HTTP, run in a mode."""

@@ -1,18 +1,9 @@
-"""A server made with the SDK, over stdio or streamable HTTP, whose tools change when told to.
-
-    python sdk_server.py stdio|http
-
-Over HTTP it prints its port first.
-"""
+"""A server made with the SDK, over stdio, whose tools change when told to."""
 
 from __future__ import annotations
 
-import socket
-import sys
-
 import anyio
 import mcp_types as types
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -47,15 +38,5 @@ async def serve_stdio() -> None:
         await SERVER.run(read, write, SERVER.create_initialization_options())
 
 
-def serve_http() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)  # noqa: T201
-    app = SERVER.streamable_http_app(streamable_http_path="/mcp")
-    uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "stdio":
-        anyio.run(serve_stdio)
-    else:
-        serve_http()
+    anyio.run(serve_stdio)
