@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import ALL_META_TOOLS
-from discovery_engine.agent.dispatch import call
-from discovery_engine.engine import Engine
-from discovery_engine.rpc.client import CallbackClient
+from discovery_engine import CallbackClient, Engine
+from discovery_engine.agent.results.cutting import result_tokens
+from tests.agents import ask, fields_of
+from tests.catalogs import JSONObject
 from tests.engines import Folder, program
+
+fields = fields_of
+tokens_of = result_tokens
 
 SERVER = Path(__file__).parent / "servers" / "results_server.py"
 
@@ -31,7 +32,7 @@ class Agent:
 
     async def __call__(self, meta_tool: str, **arguments: Any) -> JSONObject:
         client = CallbackClient(id=self.client) if self.client else None
-        return await call(self.engine, ALL_META_TOOLS[meta_tool], arguments, Caller(client))
+        return await ask(self.engine, meta_tool, asker=client, **arguments)
 
     async def run(self, tool: str, given: JSONObject, **more: Any) -> JSONObject:
         return await self("execute_tool", tool=f"results:{tool}", arguments=given, **more)
@@ -59,7 +60,3 @@ async def agent_of(
     async with place.open() as engine:
         await engine.refresh()
         yield Agent(engine, log)
-
-
-def fields(result: JSONObject) -> JSONObject:
-    return result["_meta"]["discovery/answer"]

@@ -21,16 +21,28 @@ class Told:
     file: Path
 
     @classmethod
-    def beside(cls, folder: Path, *tools: JSONObject, instructions: str = "") -> Told:
+    def beside(
+        cls,
+        folder: Path,
+        *tools: JSONObject,
+        instructions: str = "",
+        results: dict[str, JSONObject] | None = None,
+    ) -> Told:
         told = cls(folder / "told.json")
-        told.says(*tools, instructions=instructions)
+        told.says(*tools, instructions=instructions, results=results)
         return told
 
-    def says(self, *tools: JSONObject, instructions: str = "") -> None:
+    def says(
+        self,
+        *tools: JSONObject,
+        instructions: str = "",
+        results: dict[str, JSONObject] | None = None,
+    ) -> None:
         pages = [tools[:1], tools[1:]] if tools[1:] else [tools]
         # Replaced in one step, so that the server never reads half of it.
         other = self.file.with_suffix(".new")
-        other.write_text(json.dumps({"instructions": instructions, "pages": pages}), "utf-8")
+        content = {"instructions": instructions, "pages": pages, "results": results or {}}
+        other.write_text(json.dumps(content), "utf-8")
         other.replace(self.file)
 
     def server(self, name: str = "told", **settings: Any) -> ServerSettings:

@@ -19,7 +19,7 @@ from discovery_engine.integrations.missing_framework import MissingFrameworkErro
 from tests.engines import python
 from tests.rows import rows
 
-pytestmark = pytest.mark.requirement("LIB-6")
+pytestmark = pytest.mark.requirement("LIB-5")
 
 PUBLIC = [name for name in discovery_engine.__all__ if not name.startswith("__")]
 SERVED = ("discovery_server.app", "discovery_server.http.guard", "discovery_server.http")

@@ -58,7 +58,7 @@ def test_what_cannot_be_used_is_a_problem_on_every_surface_of_the_owner(
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("MET-11", "MET-8")
+@pytest.mark.requirement("MET-11", "MET-5")
 async def test_agents_read_how_many_are_left_out_and_nothing_else_of_them(folder: Folder) -> None:
     none = Told.beside(folder.path, *UNUSABLE)
     (folder.path / "more").mkdir()

@@ -12,55 +12,107 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
-from discovery_engine.engine import open_engine
-from discovery_engine.runtime.reindex_report import ReindexReport
-from discovery_engine.runtime.semantic_search import WARM_UP
-from discovery_engine.search.embedders import EmbeddingError
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.sync import open_engine
+from tests.catalogs import configure, environ_of, names, tool
 from tests.contract.discovery import Discovery
 from tests.contract.test_database_vectors import with_pgvector
 from tests.engines import Folder, good
 from tests.forked import Preloaded
 from tests.postgres import PostgresServer
+from tests.rows import rows
 from tests.unit.search.embedders.test_http import served
 
-pytestmark = pytest.mark.anyio
+TOOLS: Any = {
+    "s": [
+        tool("create_issue", "Create an issue."),
+        tool("play_song", "Play a song on the loudspeaker."),
+        tool("send_mail", "Send a mail."),
+    ]
+}
+Reply = tuple[int, bytes]
 
 
-def wanting(**fields: str) -> Settings:
-    embeddings = EmbeddingsSettings(**{"provider": "hash", "timeout": 30.0, **fields})
-    return Settings(servers=(good(),), search=SearchSettings(embeddings=embeddings))
+def meaning(**fields: Any) -> dict[str, Any]:
+    return {"minConfidence": 0, "embeddings": {"timeout": 30, **fields}}
+
+
+def all_alike(request: dict[str, Any]) -> Reply:
+    rows = [{"index": n, "embedding": [1.0, 0.5]} for n in range(len(request["input"]))]
+    return 200, json.dumps({"data": rows}).encode()
 
 
 @pytest.mark.requirement("EMB-2")
-async def test_a_restart_compares_at_once_with_the_vectors_of_the_last_run(tmp_path: Path) -> None:
-    with anyio.fail_after(60):
-        async with open_engine(wanting(), data_dir=tmp_path) as engine:
-            await engine.refresh()
-            await engine.wait_embedded(timeout=60)
-            count = len(engine.view.catalog)
-        async with open_engine(wanting(), data_dir=tmp_path) as engine:
-            await engine.wait_embedded(timeout=60)
-            vectors = engine.view.vectors
+def test_each_text_is_embedded_once_also_across_runs(tmp_path: Path) -> None:
+    with served(all_alike) as (url, asked):
+        config = configure(tmp_path, TOOLS, search=meaning(provider="http", url=url, model="m"))
+        for _ in range(2):
+            with open_engine(config, data_dir=tmp_path / "data") as engine:
+                engine.refresh()
+                engine.wait_embedded(timeout=60)
+                vectors = engine.view.vectors
+                assert vectors
+                assert len(vectors) == 3
 
-    assert vectors
-    assert len(vectors) == count > 0
+    texts = [text for _, _, request in asked for text in request["input"]]
+    tools = [text for text in texts if any(name in text for name in ("issue", "song", "mail"))]
+    assert len(tools) == len(set(tools)) == 3
+
+
+@pytest.mark.requirement("EMB-10")
+def test_a_name_is_first_and_asks_nobody_and_other_requests_are_compared(tmp_path: Path) -> None:
+    def towards_mail(request: dict[str, Any]) -> Reply:
+        vectors = [[1.0, float("mail" in t or "letter" in t)] for t in request["input"]]
+        rows = [{"index": n, "embedding": vector} for n, vector in enumerate(vectors)]
+        return 200, json.dumps({"data": rows}).encode()
+
+    with served(towards_mail) as (url, asked):
+        config = configure(tmp_path, TOOLS, search=meaning(provider="http", url=url, model="m"))
+        with open_engine(config, data_dir=tmp_path / "data") as engine:
+            engine.refresh()
+            engine.wait_embedded(timeout=60)
+            before = len(asked)
+            named = names(engine.search("play_song"))
+            after = len(asked)
+            found = engine.search("drop a letter").hits
+
+    assert (named[0], before) == ("play_song", after)
+    assert found[0].entry.tool.name == "send_mail"
+    assert found[0].parts.meaning > 0
+
+
+@pytest.mark.requirement("EMB-40")
+def test_the_word_vectors_of_this_project_find_a_tool_by_meaning(tmp_path: Path) -> None:
+    config = configure(tmp_path, TOOLS, search=meaning(provider="static"))
+    with open_engine(config, data_dir=tmp_path / "data") as engine:
+        engine.refresh()
+        engine.wait_embedded(timeout=60)
+
+        assert names(engine.search("I would like to hear some tunes"))[0] == "play_song"
+        assert names(engine.search("Spiel mir ein Lied"))[0] == "play_song"
 
 
 @pytest.mark.requirement("EMB-11")
-async def test_an_address_where_nobody_is_costs_a_notice_and_no_answer(tmp_path: Path) -> None:
-    settings = wanting(provider="http", url="http://127.0.0.1:9/v1")
-
-    with anyio.fail_after(60):
-        async with open_engine(settings, data_dir=tmp_path) as engine:
-            await engine.refresh()
-            await engine.wait_embedded(timeout=60)
-            words = engine.view.search("echo a text")
-            answer = await engine.search("echo a text")
+@rows(
+    ("embeddings", "reason"),
+    [
+        ({"provider": "http", "url": "http://127.0.0.1:9/v1"}, "cannot be reached"),
+        ({"provider": "onnx", "path": "no_model"}, "search.embeddings.path"),
+        ({"provider": "openai", "apiKey": "${NO_SUCH_KEY}"}, "NO_SUCH_KEY"),
+        ({"provider": "discovery"}, "discovery model install"),
+    ],
+)
+def test_an_embedder_that_cannot_be_used_costs_a_notice_and_no_answer(
+    tmp_path: Path, embeddings: dict[str, str], reason: str
+) -> None:
+    config = configure(tmp_path, TOOLS, search=meaning(**embeddings))
+    with open_engine(config, data_dir=tmp_path / "data") as engine:
+        engine.refresh()
+        engine.wait_embedded(timeout=60)
+        words, answer = engine.view.search("mail a song"), engine.search("mail a song")
 
     [notice] = [one for one in answer.notices if one.code == "EMBEDDING_ERROR"]
-    assert "cannot be reached" in notice.message
-    assert answer.hits == words.hits
+    assert reason in notice.message
     assert replace(answer, notices=()) == replace(words, notices=())
 
 
@@ -70,7 +122,7 @@ def test_a_search_of_the_command_line_waits_no_longer_for_an_address_than_timeou
 ) -> None:
     is_over, is_in_time = threading.Event(), []
 
-    def answer(_: dict[str, Any]) -> tuple[int, bytes]:
+    def answer(_: dict[str, Any]) -> Reply:
         is_in_time.append(is_over.wait(8))
         return 500, b""
 
@@ -103,21 +155,23 @@ def test_a_refresh_says_why_tools_have_no_vectors(tmp_path: Path, forked: Preloa
     assert "status 401" in notice["message"]
 
 
-@pytest.mark.requirement("EMB-12")
-async def test_a_folder_without_a_model_costs_a_notice_that_names_it(tmp_path: Path) -> None:
-    settings = wanting(provider="onnx", path=str(tmp_path / "no_model"))
+@pytest.mark.requirement("EMB-13")
+def test_a_configuration_that_was_found_chooses_no_embedder(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    with served(all_alike) as (url, asked):
+        configure(tmp_path, TOOLS, search=meaning(provider="http", url=url, model="m"))
+        environ = {**environ_of(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "home")}
+        del environ["DISCOVERY_CONFIG"]
+        forked(["trust", "--yes"], cwd=tmp_path, environ=environ)
+        forked(["refresh"], cwd=tmp_path, environ=environ)
+        done = forked(["search", "send a letter by mail"], cwd=tmp_path, environ=environ)
 
-    with anyio.fail_after(60):
-        async with open_engine(settings, data_dir=tmp_path) as engine:
-            await engine.refresh()
-            await engine.wait_embedded(timeout=60)
-            answer = await engine.search("echo a text")
-
-    [notice] = [one for one in answer.notices if one.code == "EMBEDDING_ERROR"]
-    assert "no_model" in notice.message
-    assert "search.embeddings.path" in notice.message
+    assert "send_mail" in done.out
+    assert asked == []
 
 
+@pytest.mark.anyio
 @pytest.mark.requirement("CAC-12")
 @pytest.mark.parametrize("where", ["memory", "database"])
 async def test_to_index_anew_replaces_the_vectors_of_all_tools(
@@ -156,7 +210,7 @@ async def test_to_index_anew_replaces_the_vectors_of_all_tools(
 
     count = len(engine.view.catalog)
     assert (report.tools, report.vectors) == (count, count)
-    assert set(before) - {WARM_UP} == set(made) - {"echo a text"}
+    assert set(made) - {"echo a text"} < set(before)
     assert answered.hits
     for vectors in (found, stored):
         assert vectors
@@ -165,14 +219,15 @@ async def test_to_index_anew_replaces_the_vectors_of_all_tools(
 
 
 @pytest.mark.requirement("CAC-12")
-async def test_to_index_anew_fails_with_the_embedder_and_needs_none(tmp_path: Path) -> None:
-    with anyio.fail_after(60):
-        async with open_engine(wanting(provider="none"), data_dir=tmp_path) as engine:
-            await engine.refresh()
-            report = await engine.reindex()
-            assert report == ReindexReport(len(engine.view.catalog), None)
-        away = wanting(provider="http", url="http://127.0.0.1:9/v1")
-        async with open_engine(away, data_dir=tmp_path) as engine:
-            with pytest.raises(EmbeddingError, match="cannot be reached"):
-                await engine.reindex()
-            assert engine.view.search("echo a text").hits
+def test_to_index_anew_fails_with_the_embedder_and_needs_none(tmp_path: Path) -> None:
+    config = configure(tmp_path, TOOLS)
+    with open_engine(config, data_dir=tmp_path / "data") as engine:
+        engine.refresh()
+        report = engine.reindex()
+        assert (report.tools, report.vectors) == (3, None)
+    away = meaning(provider="http", url="http://127.0.0.1:9/v1")
+    configure(tmp_path, TOOLS, search=away)
+    with open_engine(config, data_dir=tmp_path / "data") as engine:
+        with pytest.raises(DiscoveryError, match="cannot be reached"):
+            engine.reindex()
+        assert engine.view.search("send a mail").hits

@@ -13,27 +13,10 @@ import anyio
 import pytest
 from msgspec import structs
 
-from discovery_engine.config.loading.untrusted import restrict
-from discovery_engine.config.serialization import serialize_redacted
-from discovery_engine.config.settings import EmbeddingsSettings, EnrichSettings, ServerSettings
-from discovery_engine.engine.engine import Engine
-from discovery_engine.enrichment.enrichment_error import EnrichmentError
-from discovery_engine.errors import (
-    ConfigurationError,
-    RegistryError,
-    ToolDisabledError,
-    ToolNotFoundError,
-)
-from discovery_engine.owner.enrichment_run import EnrichmentReport
-from discovery_engine.runtime.restore import stored_view
-from discovery_engine.search.embedders.embedder import Vector
-from discovery_engine.search.embedders.hash import HashEmbedder
-from discovery_engine.search.examples.book import ExampleSource
-from discovery_engine.tools.model import ServerName
-from discovery_engine.view.view import View
+from discovery_engine import View, stored_view
+from discovery_engine.errors import ConfigurationError, DiscoveryError
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, entry, program
-from tests.factories import make_settings
 from tests.forked import Preloaded
 from tests.servers.chat_endpoint import (
     TOKENS,
@@ -44,7 +27,6 @@ from tests.servers.chat_endpoint import (
     writing,
 )
 from tests.servers.programs import HERE, eventually
-from tests.unit.search.examples.pack_tools import definitions_of
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +42,7 @@ def tool(name: str, description: str) -> dict[str, Any]:
 GARDEN = [tool("water_it", "Adds water."), tool("cut_it", "Cuts."), tool("sow_it", "Sows seeds.")]
 
 
-def listing(folder: Path, name: str, definitions: list[dict[str, Any]]) -> ServerSettings:
+def listing(folder: Path, name: str, definitions: list[dict[str, Any]]) -> Any:
     file = folder / f"{name}.json"
     file.write_text(json.dumps(definitions), "utf-8")
     return program(name, sys.executable, "-I", "-S", str(HERE / "listing_server.py"), str(file))
@@ -76,7 +58,7 @@ def first(view: View, query: str) -> str | None:
     return str(hits[0].entry.key) if hits else None
 
 
-def names(report: EnrichmentReport) -> list[str]:
+def names(report: Any) -> list[str]:
     return sorted(one.key.tool for one in report.tools if one.requests)
 
 
@@ -112,27 +94,7 @@ async def test_a_tool_is_found_by_requests_that_were_written_for_it_here_and_lat
     assert first(view, "sad ficus") == "garden:water_it"
 
 
-@pytest.mark.requirement("ENR-24")
-async def test_a_changed_tool_loses_what_was_written_and_is_asked_about_again(
-    garden: Folder,
-) -> None:
-    with chat_endpoint(about_each_tool) as (url, asked):
-        server = listing(garden.path, "garden", GARDEN)
-        garden.write(server, **enrich(url), trust="open")
-        async with garden.open() as engine:
-            await engine.refresh()
-            await engine.enrich()
-            listing(garden.path, "garden", [*GARDEN[:2], tool("sow_it", "Sows lawn.")])
-            await engine.refresh()
-            stale = first(engine.view, "news of sow it")
-            report = await engine.enrich()
-
-    assert len(asked) == 4
-    assert stale == "garden:sow_it"  # by its name
-    assert names(report) == ["sow_it"]
-
-
-@pytest.mark.requirement("ENR-21")
+@pytest.mark.requirement("ENR-20")
 async def test_only_what_enabled_tools_list_is_sent_and_no_secret(garden: Folder) -> None:
     leaky = [
         tool("water_it", f"Adds water with {KEY}."),
@@ -181,7 +143,7 @@ async def test_a_hostile_definition_steers_the_model_in_vain(garden: Folder) -> 
     assert [one.requests for one in report.tools] == [WATERED]
 
 
-@pytest.mark.requirement("ENR-22")
+@pytest.mark.requirement("ENR-23")
 async def test_an_answer_of_no_use_is_asked_for_once_more_and_then_named(garden: Folder) -> None:
     def reply(request: dict[str, Any]) -> Answer:
         about = json.loads(request["messages"][1]["content"])["tool"]["name"]
@@ -198,7 +160,7 @@ async def test_an_answer_of_no_use_is_asked_for_once_more_and_then_named(garden:
     assert (len(asked), report.failure) == (4, None)
 
 
-@pytest.mark.requirement("ENR-25", "ENR-26")
+@pytest.mark.requirement("ENR-25", "ENR-24")
 async def test_a_refusal_ends_the_run_and_what_was_written_is_kept_for_the_next(
     garden: Folder,
 ) -> None:
@@ -221,11 +183,11 @@ async def test_a_refusal_ends_the_run_and_what_was_written_is_kept_for_the_next(
     assert report.failure.hint == "check `enrich.apiKey`"
 
 
-@pytest.mark.requirement("ENR-25", "ENR-26")
-@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.requirement("ENR-25", "ENR-24")
 async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_asked_about(
-    garden: Folder, concurrency: int
+    garden: Folder,
 ) -> None:
+    concurrency = 4
     failed: list[str] = []
     have_failed = threading.Event()
 
@@ -236,8 +198,7 @@ async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_
             if len(failed) >= 10:  # five tools, each asked about twice
                 have_failed.set()
             return saying("never")
-        if concurrency > 1:  # all that fails does so before the first answer of use
-            have_failed.wait(10)
+        have_failed.wait(10)  # all that fails does so before the first answer of use
         return about_each_tool(request)
 
     bad = [tool(f"bad_{n}", f"Bad {n}.") for n in range(9)]
@@ -253,7 +214,7 @@ async def test_tools_that_always_fail_keep_no_tool_of_another_server_from_being_
     assert report.failure
 
 
-@pytest.mark.requirement("ENR-26")
+@pytest.mark.requirement("ENR-24")
 async def test_an_interruption_keeps_what_was_written(garden: Folder) -> None:
     with chat_endpoint(about_each_tool) as (url, _):
         garden.write(listing(garden.path, "garden", GARDEN), **enrich(url, concurrency=1))
@@ -267,76 +228,6 @@ async def test_an_interruption_keeps_what_was_written(garden: Folder) -> None:
 
     assert len(kept) == 1
     assert found == f"garden:{kept[0].tool}"
-
-
-@pytest.mark.requirement("ENR-6", "ENR-27")
-async def test_what_has_requests_is_left_out_unless_the_owner_wants_it_again(
-    garden: Folder,
-) -> None:
-    own = [{"pattern": "garden:cut_it", "examples": ["snip snip"]}]
-    with chat_endpoint(about_each_tool) as (url, asked):
-        garden.write(
-            listing(garden.path, "garden", GARDEN[:2]),
-            listing(garden.path, "versions", definitions_of("git")),
-            **enrich(url),
-            overrides=own,
-        )
-        async with garden.open() as engine:
-            await engine.refresh()
-            plan = await engine.enrichment.plan()
-            again = await engine.enrichment.plan(again=True)
-            one = await engine.enrich(tools=["versions:git_status"], again=True)
-            await engine.enrich(tools=["garden:cut_it"], again=True)
-            part = engine.view.catalog.part(ServerName("garden"))
-            cut = engine.view.book.of_tools([one.tool for one in part.entries])["cut_it"]
-            part = engine.view.catalog.part(ServerName("versions"))
-            status = engine.view.book.of_tools([one.tool for one in part.entries])["git_status"]
-            with pytest.raises(ToolNotFoundError):
-                await engine.enrichment.plan(tools=["garden:nothing"])
-
-    assert [one.entry.tool.name for one in plan.requests] == ["water_it"]
-    assert plan.skipped == {"owner": 1, "shipped": 12}
-    assert len(again.requests) == 14
-    assert names(one) == ["git_status"]
-    assert len(asked) == 2
-    assert (cut.source, cut.texts) == (ExampleSource.OWNER, ("snip snip",))
-    assert status.source is ExampleSource.ENRICHED
-    assert status.note.startswith("m, 20")
-
-
-@pytest.mark.requirement("ENR-21", "ENR-27")
-async def test_a_tool_that_is_named_starts_no_server_but_its_own(garden: Folder) -> None:
-    with chat_endpoint(about_each_tool) as (url, asked):
-        garden.write(
-            listing(garden.path, "garden", GARDEN),
-            listing(garden.path, "shed", [tool("rake_it", "Rakes.")]),
-            **enrich(url),
-            toolRules=[{"pattern": "cut_it", "enabled": False}],
-        )
-        async with garden.open() as engine:
-            report = await engine.enrich(tools=["garden:water_it"])
-            listed = [engine.is_listed(server) for server in ("garden", "shed")]
-            with pytest.raises(ToolDisabledError):
-                await engine.enrich(tools=["garden:cut_it"])
-
-    assert names(report) == ["water_it"]
-    assert listed == [True, False]
-    assert [one.message["tool"]["name"] for one in asked] == ["water_it"]
-
-
-@pytest.mark.requirement("ENR-29")
-async def test_what_was_written_for_a_tool_that_is_gone_can_be_forgotten(garden: Folder) -> None:
-    with chat_endpoint(about_each_tool) as (url, _):
-        garden.write(listing(garden.path, "garden", GARDEN), **enrich(url))
-        async with garden.open() as engine:
-            await engine.enrich()
-        garden.write(**enrich(url))
-        async with garden.open() as engine:
-            gone = await engine.enrichment.written(tools=["garden:water_it"])
-            forgotten = await engine.enrichment.forget(gone)
-            left = await engine.enrichment.written(["garden"])
-
-    assert (forgotten, [one.tool for one in left]) == (1, ["cut_it", "sow_it"])
 
 
 @pytest.mark.requirement("ENR-28")
@@ -363,7 +254,7 @@ async def test_without_an_endpoint_nothing_is_sent(
     assert [problem.code for problem in refused.value.problems] == [code]
 
 
-@pytest.mark.requirement("ENR-30")
+@pytest.mark.requirement("ENR-27")
 async def test_the_host_that_is_shown_is_the_one_that_a_reference_gives_without_its_secret(
     garden: Folder,
 ) -> None:
@@ -375,7 +266,7 @@ async def test_the_host_that_is_shown_is_the_one_that_a_reference_gives_without_
     assert (plan.address, plan.problem) == ("https://llm.example:8443", None)
 
 
-@pytest.mark.requirement("ENR-30")
+@pytest.mark.requirement("ENR-27")
 @pytest.mark.parametrize("change", [{"address": "https://other.example/v1"}, {"model": "other"}])
 async def test_a_plan_for_another_endpoint_or_model_is_not_run(
     garden: Folder, change: dict[str, str]
@@ -384,57 +275,8 @@ async def test_a_plan_for_another_endpoint_or_model_is_not_run(
         garden.write(listing(garden.path, "garden", GARDEN), **enrich(url))
         async with garden.open() as engine:
             plan = await engine.enrichment.plan(["garden"])
-            with pytest.raises(EnrichmentError, match="than the one that was planned for"):
+            with pytest.raises(DiscoveryError, match="than the one that was planned for"):
                 await engine.enrichment.run(structs.replace(plan, **change))
-
-    assert asked == []
-
-
-@pytest.mark.requirement("ENR-30")
-async def test_a_tool_that_is_named_twice_is_asked_about_once(garden: Folder) -> None:
-    garden.write(listing(garden.path, "garden", GARDEN), **enrich("https://x/v1"))
-    twice = ["garden:water_it", "garden:water_it", "water_it"]
-    async with garden.open() as engine:
-        await engine.refresh()
-        plan = await engine.enrichment.plan(tools=twice)
-        with pytest.raises(ValueError, match="of one server"):
-            await engine.enrichment.plan(["garden", "shed"], tools=twice)
-
-    assert [one.entry.tool.name for one in plan.requests] == ["water_it"]
-
-
-@pytest.mark.requirement("ENR-29")
-async def test_what_was_written_is_found_by_either_name_of_a_tool(garden: Folder) -> None:
-    renamed = [{"pattern": "garden:water_it", "name": "sprinkle"}]
-    with chat_endpoint(about_each_tool) as (url, _):
-        server = listing(garden.path, "garden", GARDEN)
-        garden.write(server, **enrich(url), overrides=renamed)
-        async with garden.open() as engine:
-            await engine.enrich()
-            names = ("sprinkle", "garden:sprinkle", "water_it", "garden:water_it", "other")
-            found = [await engine.enrichment.written(tools=[name]) for name in names]
-
-    assert [[one.tool for one in some] for some in found] == [["water_it"]] * 4 + [[]]
-
-
-@pytest.mark.requirement("ENR-28")
-async def test_an_address_that_others_can_read_on_the_way_is_refused(garden: Folder) -> None:
-    garden.write(**enrich("http://elsewhere.example/v1"))
-
-    with pytest.raises(ConfigurationError, match="https://"):
-        async with garden.open():
-            pass
-
-
-@pytest.mark.requirement("ENR-28")
-async def test_nothing_is_sent_if_no_answer_could_be_kept(garden: Folder) -> None:
-    with chat_endpoint(about_each_tool) as (url, asked):
-        server = listing(garden.path, "garden", GARDEN)
-        garden.write(server, **enrich(url), cache={"enabled": False})
-        async with garden.open() as engine:
-            await engine.refresh()
-            with pytest.raises(RegistryError, match=r"`cache\.enabled` is false"):
-                await engine.enrich()
 
     assert asked == []
 
@@ -445,19 +287,11 @@ async def test_the_key_is_neither_shown_nor_stored(garden: Folder) -> None:
     garden.write(listing(garden.path, "garden", GARDEN), **enrich(address, apiKey=KEY))
     async with garden.open() as engine:
         await engine.refresh()
-        shown = json.dumps(serialize_redacted(engine.settings))
         plan = await engine.enrichment.plan()
 
-    assert KEY not in shown + plan.address
+    assert KEY not in plan.address
     assert plan.model == "m"
     assert not any(KEY.encode() in file.read_bytes() for file in garden.data.iterdir())
-
-
-@pytest.mark.requirement("ENR-28", "TRU-8")
-def test_a_found_configuration_has_nothing_sent_anywhere() -> None:
-    given = EnrichSettings(url="https://evil.example/v1", model="m", api_key="${OPENAI_API_KEY}")
-
-    assert restrict(make_settings(enrich=given)).enrich == EnrichSettings()
 
 
 @pytest.mark.requirement("ENR-24")
@@ -476,56 +310,6 @@ async def test_a_running_gateway_finds_tools_by_what_another_process_had_written
                 tasks.cancel_scope.cancel()
 
 
-@pytest.mark.requirement("ENR-24")
-async def test_a_gateway_with_a_stored_index_finds_what_was_written_meanwhile_and_not_what_is_gone(
-    garden: Folder,
-) -> None:
-    with chat_endpoint(lambda _: writing(*WATERED)) as (url, _):
-        garden.write(listing(garden.path, "garden", GARDEN[:2]), **enrich(url))
-        async with garden.open() as engine:
-            await engine.enrich(tools=["garden:cut_it"])
-            await engine._core.state.save_index()
-        async with garden.open() as gateway, garden.open() as other:
-            before = first(gateway.view, "sad ficus")
-            gone = await other.enrichment.written()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(gateway.run_maintenance)
-                await other.enrich(tools=["garden:water_it"])
-                await other.enrichment.forget(gone)
-                await eventually(lambda: first(gateway.view, "sad ficus") == "garden:water_it")
-                tasks.cancel_scope.cancel()
-
-    assert before == "garden:cut_it"
-
-
-@pytest.mark.requirement("ENR-24", "EMB-5")
-async def test_what_was_written_has_vectors_too(garden: Folder) -> None:
-    search = {"embeddings": {"provider": "hash", "timeout": 10}}
-    [asked] = await HashEmbedder(EmbeddingsSettings().dimensions).embed([WATERED[0]])
-
-    def likeness(engine: Engine, query: Vector) -> list[float]:
-        """Of the tool that has requests, and of one that has none."""
-        vectors = engine.view.vectors
-        similarities = vectors.compare([query]) if vectors else None
-        assert vectors
-        assert similarities
-        by_name = {str(tool.name): similarities.cosine(tool) or 0.0 for tool in vectors.tools}
-        return [by_name["water_it"], by_name["cut_it"]]
-
-    with chat_endpoint(lambda _: writing(*WATERED)) as (url, _):
-        garden.write(listing(garden.path, "garden", GARDEN), **enrich(url), search=search)
-        async with garden.open() as engine:
-            await engine.refresh()
-            await engine.wait_embedded(timeout=20)
-            before = likeness(engine, asked)
-            await engine.enrich(tools=["garden:water_it"])
-            with anyio.fail_after(60):
-                await eventually(lambda: likeness(engine, asked)[0] > before[0] + 0.2)
-            after = likeness(engine, asked)
-
-    assert after[1] == before[1]
-
-
 class TestCommand:
     @pytest.fixture
     def home(self, tmp_path: Path, forked: Preloaded) -> Discovery:
@@ -537,7 +321,7 @@ class TestCommand:
         home.configure(rules=rules, garden=garden)
         home("refresh")
 
-    @pytest.mark.requirement("ENR-27", "ENR-10")
+    @pytest.mark.requirement("ENR-27", "ENR-9")
     def test_it_shows_what_would_be_sent_and_what_was_written(self, home: Discovery) -> None:
         with chat_endpoint(about_each_tool) as (url, asked):
             self.configure(home, url)
@@ -562,7 +346,7 @@ class TestCommand:
         assert "found by 6 typical requests (enriched, m, 20" in why.out
         assert KEY not in dry.out + done.out + done.err
 
-    @pytest.mark.requirement("ENR-28", "ENR-30")
+    @pytest.mark.requirement("ENR-28", "ENR-27")
     def test_without_an_endpoint_it_asks_nothing_and_ends_with_2(self, home: Discovery) -> None:
         home.configure(garden=entry(listing(home.home, "garden", GARDEN[:2])))
         home("refresh")
@@ -576,21 +360,6 @@ class TestCommand:
         assert "no language model is configured" in unasked.err
         assert "--yes" not in unasked.err
         assert "to nowhere yet" in dry.err
-
-    @pytest.mark.requirement("ENR-27")
-    def test_in_json_it_has_the_plan_and_the_report(self, home: Discovery) -> None:
-        with chat_endpoint(about_each_tool) as (url, _):
-            self.configure(home, url)
-            plan = home("enrich", "--tool", "garden:cut_it", "--json", THE_KEY=KEY)
-            done = home("enrich", "--tool", "garden:cut_it", "--yes", "--json", THE_KEY=KEY)
-
-        assert plan.code == 4
-        assert [one["tool"] for one in plan.json["planned"]] == ["cut_it"]
-        assert plan.json["estimated_tokens"] > 200
-        [one] = done.json["tools"]
-        assert (one["tool"], len(one["requests"]), one["problem"]) == ("cut_it", 6, "")
-        assert (done.json["left_count"], done.json["tokens"]) == (0, TOKENS)
-        assert (done.json["code"], done.code) == (None, 0)
 
     @pytest.mark.requirement("ENR-25", "ENR-27")
     def test_an_endpoint_that_refuses_ends_it_with_5_and_a_hint(self, home: Discovery) -> None:
@@ -607,7 +376,7 @@ class TestCommand:
         assert len(asked) >= 2
 
     @pytest.mark.thorough
-    @pytest.mark.requirement("ENR-29")
+    @pytest.mark.requirement("ENR-27")
     def test_what_was_written_can_be_shown_and_forgotten(self, home: Discovery) -> None:
         with chat_endpoint(about_each_tool) as (url, _):
             self.configure(home, url)

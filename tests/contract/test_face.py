@@ -38,11 +38,6 @@ def test_type_checkers_see_the_same_names_as_programs() -> None:
     assert dir(discovery_engine) == discovery_engine.__all__
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = discovery_engine.nothing
-
-
 @pytest.mark.requirement("LIB-5")
 async def test_importing_it_loads_nothing_heavy() -> None:
     printed = await python(f"import sys, discovery_engine; print(*{HEAVY} & set(sys.modules))")

@@ -6,7 +6,6 @@ import json
 import os
 
 import pytest
-from msgspec.structs import replace
 
 from discovery_engine import Engine, View, stored_view
 from discovery_engine.errors import NeedsConfigError, ToolNotFoundError
@@ -53,7 +52,7 @@ async def test_a_tool_that_is_gone_is_gone_everywhere(folder: Folder) -> None:
             view.details("one", "goes")
 
 
-@pytest.mark.requirement("CAT-1", "CAT-2")
+@pytest.mark.requirement("CAT-1")
 async def test_a_view_that_is_held_stays_and_every_later_one_has_a_higher_revision(
     folder: Folder,
 ) -> None:
@@ -75,7 +74,7 @@ async def test_a_view_that_is_held_stays_and_every_later_one_has_a_higher_revisi
     assert revisions[0] < revisions[1] < revisions[3]
 
 
-@pytest.mark.requirement("CAT-11")
+@pytest.mark.requirement("CAT-10")
 async def test_a_server_that_the_configuration_no_longer_names_is_gone(folder: Folder) -> None:
     folder.write(good("stays"), Changing.beside(folder.path, "lonely").server("goes"))
 
@@ -98,12 +97,10 @@ async def test_a_server_that_is_reached_in_another_way_starts_with_nothing_known
     folder.write(good())
     async with folder.open() as engine:
         await engine.refresh()
-    other = good()
-    folder.write(replace(other, transport=replace(other.transport, env={"OTHER": "1"})))
+    folder.write(good(env={"OTHER": "1"}))
 
     async with folder.open() as engine:
         assert tool_names(engine.view, "good") == []
-        assert not engine.view.is_known(other.name)
         await engine.refresh()
         assert tool_names(engine.view, "good") == ["echo", "environment", "pid"]
 
@@ -121,7 +118,7 @@ async def test_a_server_that_is_forgotten_is_known_by_its_name_alone(folder: Fol
     assert (tool_names(view, "one"), tool_names(view, "two")[:1]) == ([], ["echo"])
 
 
-@pytest.mark.requirement("LIB-70", "LIB-71")
+@pytest.mark.requirement("LIB-70")
 async def test_what_is_remembered_answers_as_the_last_run_did_until_a_file_changes(
     folder: Folder,
 ) -> None:

@@ -61,39 +61,3 @@ def test_a_server_that_was_never_listed_is_not_said_to_lack_a_tool(home: Discove
         assert home(command, "demo:echo").code == 0
 
     assert home.starts == starts
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("BUD-10")
-def test_search_with_a_budget_prints_what_an_agent_reads(home: Discovery) -> None:
-    plain = home("search", "echo", "--max-tokens", "100")
-    form = home("search", "echo", "--max-tokens", "100", "--json").json
-
-    assert plain.out.rstrip("\n") == form["text"].rstrip("\n")
-    assert form["text"].startswith("Match: sure.\ndemo:echo")
-    assert 0 < form["tokens"] <= 100
-    assert [one["tool"] for one in form["results"]] == ["echo"]
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-52")
-def test_explain_says_below_each_match_what_made_it_one(home: Discovery) -> None:
-    named, form = home("search", "echo", "--explain"), home("search", "echo", "--explain", "--json")
-    nothing = home("search", "zebra", "--explain")
-
-    assert "the query is its name" in named.out
-    assert form.json["results"][0]["explanation"]
-    assert "the query is its name" not in nothing.out
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("EVA-41")
-def test_lint_does_not_look_at_a_disabled_tool(home: Discovery) -> None:
-    disabled = home("lint", "--json").json
-    tools = {tool for one in disabled["catalog"] for tool in one["tools"]}
-    home.configure()
-    home("refresh")
-    enabled = home("lint", "--json").json
-
-    assert "demo:boom" not in tools
-    assert enabled["searched"] == disabled["searched"] + 1

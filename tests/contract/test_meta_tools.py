@@ -1,223 +1,62 @@
-"""What agents are shown, pinned whole, and what passes through, byte for byte."""
+"""What an agent has of the gateway: the meta-tools, their answers, and what passes through."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
+from mcp import Client, MCPError
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.definitions import META_TOOLS, meta_tools
-from discovery_engine.agent.instructions import render_instructions
-from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.search import search_result
-from discovery_engine.agent.resources import USAGE_GUIDE
-from discovery_engine.agent.token_estimate import estimated_tokens
-from discovery_engine.agent.tool_text import Detail
-from discovery_engine.config.serve_settings import ServeMode, ServeSettings
-from discovery_engine.config.settings import SearchSettings, Settings
-from discovery_engine.errors import InputRequiredError
+from discovery_engine import Engine
 from discovery_server.gateway import Gateway
-from tests.factories import make_entry, make_part
-from tests.unit.server.fakes import Call, FakeEngine, make_engine, make_view, object_schema
-from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served
+from tests.catalogs import JSONObject, schema, tool
+from tests.engines import Changing, Folder, broken, good
+from tests.rows import rows
+from tests.servers.programs import fault_server
+from tests.told import Told
+from tests.unit.server.sdk_client import connected
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
 
 pytestmark = pytest.mark.anyio
 
-MODES: tuple[ServeMode, ...] = ("meta", "dynamic")
-ERAS = pytest.mark.parametrize("era", ["legacy", pytest.param("modern", marks=pytest.mark.matrix)])
-
-
-async def open_era(wire: Wire, era: str) -> None:
-    """A modern client just asks; an older one shakes hands first."""
-    if era == "legacy":
-        await wire.ask(INITIALIZE)
-        await wire.send(INITIALIZED)
-
-
-async def executed(result: JSONObject, era: str) -> JSONObject:
-    """What a client gets, on the wire, when an upstream answers `result`."""
-    async with served(Gateway(make_engine(result=result))) as wire:
-        await open_era(wire, era)
-        answer = await wire.ask(call(7, "execute_tool", era=era, tool="github:list_issues"))
-    return answer["result"]
-
-
-@pytest.mark.requirement("MET-1", "MET-2")
-def test_definitions_are_these() -> None:
-    definitions = [tool.definition for tool in META_TOOLS.values()]
-
-    assert {d["name"]: (d["inputSchema"], d["annotations"]) for d in definitions} == {
-        "list_mcp_servers": ({"type": "object", "properties": {}}, READS),
-        "search_tools": (
-            {
-                "type": "object",
-                "properties": {
-                    "query": {
-                        "type": "string",
-                        "description": "Operation, object, product, in English; no values: "
-                        "create issue, GitHub",
-                    },
-                    "queries": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "maxItems": 10,
-                        "description": "Several at once",
-                    },
-                    "server": {"type": "string", "description": "Only this server"},
-                    "limit": {"type": "integer", "minimum": 1},
-                    "tags": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "description": "With all these",
-                    },
-                    "kinds": {
-                        "type": "array",
-                        "items": {"enum": ["tool", "resource", "prompt"]},
-                    },
-                    "maxTokens": {**TOKENS, "description": "For more detail"},
-                },
-            },
-            READS,
-        ),
-        "list_tools": (
-            {
-                "type": "object",
-                "properties": {
-                    "server": {"type": "string"},
-                    "includeDisabled": {"type": "boolean"},
-                    "maxTokens": TOKENS,
-                },
-                "required": ["server"],
-            },
-            READS,
-        ),
-        "get_tool_details": (
-            {
-                "type": "object",
-                "properties": {"server": {"type": "string"}, "tool": TOOL, "maxTokens": TOKENS},
-                "required": ["tool"],
-            },
-            READS,
-        ),
-        "execute_tool": (
-            {
-                "type": "object",
-                "properties": {
-                    "server": {"type": "string"},
-                    "tool": TOOL,
-                    "arguments": {"type": "object", "description": "The tool's own arguments"},
-                    "select": {
-                        "type": "string",
-                        "description": "JMESPath of the part wanted",
-                    },
-                    "dryRun": {"type": "boolean"},
-                },
-                "required": ["tool"],
-            },
-            {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
-        ),
-    }
-
-
-READS = {"readOnlyHint": True, "openWorldHint": False}
-TOOL = {"type": "string", "description": "Name, or server:name"}
-TOKENS = {"type": "integer", "minimum": 50}
-
-
-@pytest.mark.requirement("MET-13")
-@ERAS
-@pytest.mark.parametrize("meta_tool", META_TOOLS)
-async def test_an_argument_that_it_does_not_take_is_named_with_those_it_takes(
-    meta_tool: str, era: str
-) -> None:
-    required = {"query": "x", "server": "github", "tool": "list_issues"}
-    takes = META_TOOLS[meta_tool].definition["inputSchema"]["properties"]
-    given = {name: value for name, value in required.items() if name in takes}
-
-    async with served(Gateway(make_engine())) as wire:
-        await open_era(wire, era)
-        result = (await wire.ask(call(7, meta_tool, era=era, **given, owner="me")))["result"]
-
-    [block] = result["content"]
-    assert result["isError"]
-    assert block["text"].startswith(f"VALIDATION_ERROR: 'owner' is not an argument of {meta_tool}")
-    assert all(name in block["text"] for name in takes)
-
-
-@pytest.mark.requirement("MET-37")
-def test_an_agent_reads_how_to_put_a_request() -> None:
-    view = make_engine().view
-    query = META_TOOLS["search_tools"].properties["query"]["description"]
-    texts = [query, USAGE_GUIDE, *(render_instructions(view, mode) for mode in MODES)]
-
-    for text in map(str.lower, texts):
-        assert all(word in text for word in ("operation", "object", "product", "english", "values"))
-        assert "create issue, github" in text
-
-
-@pytest.mark.requirement("MET-3")
-def test_definitions_take_less_than_600_tokens() -> None:
-    definitions = [tool.definition for tool in meta_tools(Settings()).values()]
-
-    assert estimated_tokens(json.dumps(definitions, separators=(",", ":"))) < 600
-
-
-ORDINARY = object_schema(
-    ("owner", "repo"),
-    owner={"type": "string", "description": "Repository owner"},
-    repo={"type": "string", "description": "Repository name"},
+TEXT = {"type": "string"}
+CREATE = tool(
+    "create_issue",
+    "Create a new issue in a repository.\nIt needs a title.",
+    inputSchema=schema(
+        "title",
+        title={**TEXT, "description": "Its title"},
+        labels={"type": "array", "items": TEXT},
+        state={"enum": ["open", "closed"], "default": "open"},
+    ),
+)
+ORDINARY = schema(
+    "owner",
+    "repo",
+    owner={**TEXT, "description": "Repository owner"},
+    repo={**TEXT, "description": "Repository name"},
     state={"enum": ["open", "closed", "all"], "description": "Which ones"},
     page={"type": "integer", "minimum": 1, "description": "Page number"},
 )
-
-
-def ordinary_part(count: int) -> Any:
-    about = "List the issues of a GitHub repository, with filters for their state and labels."
-    entries = [
-        make_entry(f"list_repository_issues_{i}", description=about, inputSchema=ORDINARY)
-        for i in range(count)
-    ]
-    return make_part("github", *entries)
-
-
-@pytest.mark.requirement("MET-6")
-def test_search_answer_of_ten_hits_takes_less_than_200_tokens() -> None:
-    answer = make_view(ordinary_part(12)).search("list issues")
-
-    usual = Budget(SearchSettings().max_tokens)
-    [block] = search_result(answer, usual, Detail.SIGNATURE)["content"]
-
-    head, *lines = block["text"].splitlines()
-    assert head == "Match: sure."
-    assert estimated_tokens(block["text"]) < 200
-    assert len(lines) == len(answer.hits) == 10
-    assert lines[0].startswith("github:list_repository_issues_0(owner: string, repo: string, ")
-
-
-@pytest.mark.requirement("MET-7")
-def test_details_of_an_ordinary_tool_take_less_than_100_tokens() -> None:
-    usual = Budget(ServeSettings().details_tokens)
-    [block] = details_result(ordinary_part(1).entries[0], usual)["content"]
-
-    assert estimated_tokens(block["text"]) < 100
-
-
-@pytest.mark.requirement("MET-9")
-async def test_same_question_gives_the_same_bytes() -> None:
-    answers = []
-    for _ in range(2):
-        async with served(Gateway(make_engine())) as wire:
-            await open_era(wire, "legacy")
-            answers.append(await wire.ask(call(5, "search_tools", query="issue")))
-
-    assert json.dumps(answers[0]) == json.dumps(answers[1])
-
-
+CATS = "list pages of a wiki about cats or dogs"
+ANIMALS = [
+    "cats",
+    "dogs",
+    "emus",
+    "foxes",
+    "gnus",
+    "hens",
+    "ibises",
+    "jays",
+    "kiwis",
+    "lions",
+    "newts",
+]
+ABOUT = "List the pages of a GitHub wiki, with filters for their state and labels."
 RICH: JSONObject = {
     "content": [
         {"type": "text", "text": "é\u2028x", "annotations": {"audience": ["user"], "vendor": 1}},
@@ -226,151 +65,313 @@ RICH: JSONObject = {
         {"type": "resource", "resource": {"uri": "x:/y", "text": "t", "vendor": [None]}},
     ],
     "structuredContent": {"rows": [1, None, {"deep": []}]},
-    "isError": False,
+    "isError": True,
     "_meta": {"vendor/key": {"a": None}},
     "vendorField": "kept",
 }
+TOOLS = [
+    CREATE,
+    tool("list_issues", "List the issues of a repository."),
+    tool("delete_repository", "Delete a repository."),
+    tool("rich"),
+    *(tool(f"list_{one}", ABOUT, inputSchema=ORDINARY) for one in ANIMALS),
+]
+RULES = [{"pattern": "delete_*", "enabled": False}, {"pattern": "create_*", "tags": ["write"]}]
 
 
-@pytest.mark.requirement("MET-19")
-async def test_result_reaches_a_client_of_the_handshake_era_as_it_came() -> None:
-    assert await executed(RICH, "legacy") == RICH
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
 
 
-@pytest.mark.requirement("MET-19")
-async def test_result_reaches_a_modern_client_with_what_its_era_asks_for() -> None:
-    result = await executed(RICH, "modern")
+class Home:
+    """A client of a gateway with the servers `github`, `time` and `down`."""
 
-    assert result.pop("resultType") == "complete"
-    assert result["_meta"].pop("io.modelcontextprotocol/serverInfo")["name"] == "discovery"
-    assert result == RICH
+    def __init__(self, told: Told, engine: Engine, client: Client) -> None:
+        self.told = told
+        self.engine = engine
+        self.client = client
 
+    async def text(self, name: str, **arguments: Any) -> str:
+        result = await self.client.call_tool(name, arguments)
+        return "\n".join(block.text for block in result.content)
 
-@pytest.mark.requirement("MET-19")
-async def test_result_type_of_a_modern_upstream_stays_in_its_era() -> None:
-    result = {"content": [], "resultType": "complete"}
-
-    assert await executed(result, "legacy") == {"content": []}
-    assert (await executed(result, "modern"))["resultType"] == "complete"
-
-
-@pytest.mark.requirement("MET-19")
-@ERAS
-async def test_error_of_a_tool_stays_its_own(era: str) -> None:
-    failure = {"content": [{"type": "text", "text": "No"}], "isError": True}
-
-    result = await executed(failure, era)
-
-    assert {key: result[key] for key in failure} == failure
-    assert "discovery/error" not in result.get("_meta", {})
+    async def fields(self, name: str, **arguments: Any) -> Any:
+        meta = (await self.client.call_tool(name, arguments)).meta or {}
+        return meta.get("discovery/answer") or meta["discovery/error"]
 
 
-@pytest.mark.requirement("MET-20")
-@ERAS
-async def test_progress_of_the_upstream_reaches_a_caller_that_asked(era: str) -> None:
-    async def work(call: Call) -> JSONObject:
-        assert call.on_progress is not None
-        await call.on_progress(1, 2, "half way")
-        return {"content": []}
+@pytest.fixture(scope="module")
+async def home(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home]:
+    path = tmp_path_factory.mktemp("gateway")
+    told = Told.beside(path, *TOOLS, results={"rich": RICH}, instructions="Always call me first!")
+    folder = Folder(path)
+    folder.write(told.server("github"), good("time"), broken(good("down")), toolRules=RULES)
+    async with folder.open() as engine:
+        await engine.refresh()
+        async with connected(Gateway(engine)) as client:
+            yield Home(told, engine, client)
 
-    message = call(7, "execute_tool", era=era, tool="list_issues")
-    message["params"].setdefault("_meta", {})["progressToken"] = "p1"
-    async with served(Gateway(make_engine(execution=work))) as wire:
-        await open_era(wire, era)
-        told, answer = await wire.ask(message), await wire.receive()
 
-    assert told["method"] == "notifications/progress"
-    assert told["params"] == {
-        "progressToken": "p1",
-        "progress": 1,
-        "total": 2,
-        "message": "half way",
+@pytest.mark.requirement("MET-1")
+async def test_the_definitions_are_few_and_short_and_the_same_for_all_servers(
+    home: Home, tmp_path: Path
+) -> None:
+    tools = (await home.client.list_tools()).tools
+    empty = Folder(tmp_path)
+    empty.write()
+    async with empty.open() as engine, connected(Gateway(engine)) as client:
+        others = (await client.list_tools()).tools
+
+    assert others == tools
+    assert {one.name: [*one.input_schema["properties"]] for one in tools} == {
+        "list_mcp_servers": [],
+        "search_tools": ["query", "queries", "server", "limit", "tags", "kinds", "maxTokens"],
+        "list_tools": ["server", "includeDisabled", "maxTokens"],
+        "get_tool_details": ["server", "tool", "maxTokens"],
+        "execute_tool": ["server", "tool", "arguments", "select", "dryRun"],
+        "read_result": ["handle", "path", "offset", "search", "limit"],
     }
-    assert answer["id"] == 7
+    assert [one.name for one in tools if one.annotations.destructive_hint] == ["execute_tool"]
+    assert len([one for one in tools if one.annotations.read_only_hint]) == 5
+    sent = [one.model_dump(by_alias=True, exclude_none=True) for one in tools]
+    assert len(json.dumps(sent, separators=(",", ":"))) < 2_700  # characters, some 600 tokens
+
+
+@pytest.mark.requirement("MET-5")
+async def test_a_search_answer_has_a_line_for_each_hit_and_fields_beside_it(home: Home) -> None:
+    [head, line, *_] = (await home.text("search_tools", query="create an issue")).splitlines()
+    first = (await home.fields("search_tools", query="create an issue"))["results"][0]
+
+    assert head == "Match: sure."
+    assert line == (
+        "github:create_issue(title: string, labels?, state?) - "
+        "Create a new issue in a repository. [write]"
+    )
+    assert 0 < first.pop("relevance") <= 1
+    assert first == {
+        "server": "github",
+        "tool": "create_issue",
+        "summary": "Create a new issue in a repository.",
+        "tags": ["write"],
+    }
+
+
+@pytest.mark.requirement("MET-5")
+async def test_ten_ordinary_hits_take_less_than_200_tokens_of_which_the_best_can_be_called(
+    home: Home,
+) -> None:
+    head, *lines = (await home.text("search_tools", query=CATS, server="github")).splitlines()
+    fields = await home.fields("search_tools", query=CATS, server="github")
+
+    assert head.startswith("Match: ")
+    assert fields["tokens"] < 200
+    assert len(lines) == len(fields["results"]) == 10
+    assert lines[0].startswith("github:list_cats(owner: string, repo: string, ")
+
+
+@pytest.mark.requirement("MET-5")
+async def test_details_have_a_line_for_each_argument(home: Home) -> None:
+    assert (await home.text("get_tool_details", tool="create_issue")).splitlines() == [
+        "github:create_issue [write]",
+        "  | Create a new issue in a repository.",
+        "  | It needs a title.",
+        "title: string - Its title",
+        "labels?: string[]",
+        'state?: "open"|"closed" = "open"',
+    ]
+    fields = await home.fields("get_tool_details", tool="create_issue")
+    assert fields["inputSchema"] == CREATE["inputSchema"]
+    assert (await home.fields("get_tool_details", tool="list_cats"))["tokens"] < 100
+
+
+@pytest.mark.requirement("MET-5")
+async def test_servers_and_tools_are_listed(home: Home) -> None:
+    servers = (await home.text("list_mcp_servers")).splitlines()
+    listed = (await home.text("list_tools", server="github", includeDisabled=True)).splitlines()
+
+    assert servers[1:] == [
+        "github (14 tools, 1 disabled) - Always call me first!",
+        "time (3 tools) - legacy instructions",
+    ]
+    assert listed[0] == "github: 15 tools"
+    assert "delete_repository() - Delete a repository. (disabled: a rule of the owner)" in listed
+
+
+@pytest.mark.requirement("MET-10")
+@rows(
+    "named",
+    [
+        {"tool": "github:create_issue"},
+        {"server": "github", "tool": "create_issue"},
+        {"tool": "create_issue"},
+        {"server": "github", "tool": "github:create_issue"},
+        {"tool": "mcp__github__create_issue"},
+        {"tool": "GitHub/createIssue"},
+    ],
+)
+async def test_a_tool_is_found_however_it_is_named(home: Home, named: dict[str, str]) -> None:
+    before = home.told.calls
+
+    details = await home.text("get_tool_details", **named)
+    called = await home.text("execute_tool", **named, arguments={"title": "x"})
+
+    assert details.startswith("github:create_issue")
+    assert called == "create_issue"
+    assert home.told.called_with[before:] == [{"title": "x"}]
+
+
+@pytest.mark.requirement("MET-11")
+async def test_an_outage_and_a_hidden_match_are_said(home: Home) -> None:
+    searched = await home.text("search_tools", query="delete a repository")
+    listed = await home.text("list_tools", server="down")
+    details = await home.text("get_tool_details", tool="merge_pull_request")
+
+    assert "Note: 1 tool that matches is disabled: a rule of the owner" in searched
+    assert "delete_repository" not in searched
+    assert "Note: down" in searched
+    assert listed.startswith("down: its tools are not known\nNote: down")
+    assert details.startswith("TOOL_NOT_FOUND")
+    assert "Note: down" in details
+
+
+@pytest.mark.requirement("MET-16")
+@rows(
+    ("name", "arguments", "expected"),
+    [
+        (
+            "list_tools",
+            {"server": "gihub"},
+            (
+                "SERVER_NOT_FOUND: server 'gihub' is not configured\ndid you mean 'github'?; "
+                "list_mcp_servers names them all"
+            ),
+        ),
+        (
+            "execute_tool",
+            {"tool": "github:list_isues"},
+            "TOOL_NOT_FOUND: server 'github' has no tool 'list_isues'\ndid you mean 'list_issues'",
+        ),
+        (
+            "execute_tool",
+            {"tool": "delete_repository"},
+            (
+                "TOOL_DISABLED: tool 'github:delete_repository' is disabled: a rule of the owner\n"
+                "the owner of the configuration decides this; use another tool"
+            ),
+        ),
+        (
+            "search_tools",
+            {},
+            (
+                "VALIDATION_ERROR: query or queries is required\n"
+                "it takes search_tools(query?, queries?, server?, limit?, "
+            ),
+        ),
+        ("execute_tool", {"tool": "create_issue"}, "INVALID_ARGUMENTS: arguments of 'github:creat"),
+        ("execute_tool", {"tool": "down:echo"}, "SERVER_CONNECTION_ERROR: server 'down' "),
+    ],
+)
+async def test_each_mistake_is_an_error_with_a_code_and_the_next_step(
+    home: Home, name: str, arguments: JSONObject, expected: str
+) -> None:
+    before = home.told.calls
+
+    result = await home.client.call_tool(name, arguments)
+
+    assert result.is_error
+    assert result.content[0].text.startswith(expected)
+    error = (result.meta or {})["discovery/error"]
+    assert {"code", "message", "hint"} <= error.keys()
+    assert error["code"] == expected.split(":", maxsplit=1)[0]
+    assert home.told.calls == before
+
+
+@pytest.mark.requirement("MET-16")
+async def test_a_tool_that_is_not_one_of_them_is_a_protocol_error(home: Home) -> None:
+    with pytest.raises(MCPError, match="called through execute_tool") as caught:
+        await home.client.call_tool("create_issue", {})
+
+    assert caught.value.code == -32602
+
+
+@pytest.mark.requirement("MET-19")
+async def test_a_result_passes_unchanged(home: Home) -> None:
+    async with served(Gateway(home.engine)) as wire:
+        await wire.ask(INITIALIZE)
+        await wire.send(INITIALIZED)
+        answer = await wire.ask(call(7, "execute_tool", tool="rich"))
+
+    assert answer["result"] == RICH
 
 
 @pytest.mark.requirement("MET-20")
-@ERAS
-async def test_progress_told_beside_the_call_goes_out_in_order_before_the_result(era: str) -> None:
-    async with anyio.create_task_group() as connection:
+async def test_progress_comes_in_order_and_a_cancelled_call_is_cancelled_upstream(
+    tmp_path: Path,
+) -> None:
+    folder, steps = Folder(tmp_path), []
+    hanging = fault_server("hang_call", name="hanging", era="legacy")
+    folder.write(fault_server("progress", name="slow"), hanging)
 
-        async def work(call: Call) -> JSONObject:
-            assert call.on_progress is not None
-            for step in (1, 2, 3):
-                connection.start_soon(call.on_progress, step, 3, None)
-            await anyio.lowlevel.checkpoint()
-            return {"content": []}
+    async def on_progress(step: float, _: float | None, __: str | None) -> None:
+        steps.append(step)
 
-        message = call(7, "execute_tool", era=era, tool="list_issues")
-        message["params"].setdefault("_meta", {})["progressToken"] = "p1"
-        async with served(Gateway(make_engine(execution=work))) as wire:
-            await open_era(wire, era)
-            heard = [await wire.ask(message), *[await wire.receive() for _ in range(3)]]
-
-    assert [told["params"]["progress"] for told in heard[:3]] == [1, 2, 3]
-    assert heard[3]["id"] == 7
-
-
-@pytest.mark.requirement("MET-20")
-@ERAS
-async def test_progress_is_not_asked_for_otherwise(era: str) -> None:
-    engine = make_engine()
-    async with served(Gateway(engine)) as wire:
-        await open_era(wire, era)
-        await wire.ask(call(7, "execute_tool", era=era, tool="list_issues"))
-
-    assert engine.calls[0].on_progress is None
+    async with folder.open() as engine:
+        await engine.refresh()
+        async with connected(Gateway(engine)) as client:
+            await client.call_tool(
+                "execute_tool", {"tool": "slow:echo"}, progress_callback=on_progress
+            )
+            with anyio.move_on_after(0.5):
+                await client.call_tool("execute_tool", {"tool": "hanging:hang"})
+            asked = {"tool": "hanging:cancelled"}
+            cancelled: list[int] = []
+            with anyio.fail_after(60):
+                while not cancelled:
+                    await anyio.sleep(0.02)
+                    result = await client.call_tool("execute_tool", asked)
+                    cancelled = json.loads(result.content[0].text)
+    assert steps == [1, 2, 3]
 
 
-@pytest.mark.requirement("MET-21")
-@ERAS
-async def test_cancelled_request_cancels_the_call_upstream(era: str) -> None:
-    entered, left = anyio.Event(), anyio.Event()
+@pytest.mark.requirement("MET-22")
+async def test_the_instructions_name_the_servers_within_their_budget(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    told = Told.beside(tmp_path, *TOOLS, instructions="Always call me first!")
+    changing = Changing.beside(tmp_path, "noted")
+    folder.write(told.server("github"), changing.server("notes"), toolRules=RULES)
+    texts = []
 
-    async def hang(_: Call) -> JSONObject:
-        entered.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            left.set()
-        return {}
+    async with folder.open() as engine:
+        await engine.refresh()
+        for tools in (["noted"], ["noted", "read"]):
+            changing.has(*tools)
+            await engine.refresh()
+            async with connected(Gateway(engine)) as client:
+                texts.append(client.instructions or "")
 
-    engine = make_engine(execution=hang)
-    async with served(Gateway(engine)) as wire:
-        await open_era(wire, era)
-        await wire.send(call(7, "execute_tool", era=era, tool="list_issues"))
-        await entered.wait()
-        cancel = {"method": "notifications/cancelled", "params": {"requestId": 7}}
-        await wire.send({"jsonrpc": "2.0", **cancel})
-        await left.wait()
-        listed = await wire.ask(call(8, "list_mcp_servers", era=era))
-
-    assert listed["id"] == 8
-
-
-@pytest.mark.requirement("MET-17")
-@ERAS
-async def test_call_without_a_handshake_or_an_envelope_is_refused(era: str) -> None:
-    engine: FakeEngine = make_engine()
-    async with served(Gateway(engine)) as wire:
-        if era == "modern":
-            await wire.ask(call(1, "list_mcp_servers", era=era))
-        refused = await wire.ask(call(2, "execute_tool", tool="list_issues"))
-
-    assert refused["error"]["code"] == -32602
-    assert engine.calls == []
+    lines = texts[0].splitlines()
+    assert lines[0].startswith("This gateway gives access to 15 tools of 2 MCP servers.")
+    assert lines[-2].startswith("- github (14): such as create_issue")
+    assert lines[-1] == "- notes (1): such as noted"
+    assert "- notes (2)" in texts[1]
+    assert "Always" not in texts[0]
+    assert "delete_repository" not in texts[0]
 
 
-@pytest.mark.requirement("MET-25")
-@ERAS
-async def test_tool_that_wants_input_meanwhile_is_an_error(era: str) -> None:
-    async def unanswered(_: Call) -> JSONObject:
-        raise InputRequiredError("github", "its roots", "nobody answered", hint="give them")
+@pytest.mark.requirement("MET-24")
+async def test_the_usage_guide_and_the_servers_are_prompt_and_resources(home: Home) -> None:
+    [prompt] = (await home.client.list_prompts()).prompts
+    [message] = (await home.client.get_prompt(prompt.name)).messages
+    resources = {str(one.uri) for one in (await home.client.list_resources()).resources}
+    templates = (await home.client.list_resource_templates()).resource_templates
+    address = "discovery://servers/github/tools/create_issue"
+    [read] = (await home.client.read_resource(address)).contents
 
-    async with served(Gateway(make_engine(execution=unanswered))) as wire:
-        await open_era(wire, era)
-        answer = await wire.ask(call(7, "execute_tool", era=era, tool="github:list_issues"))
-    result = answer["result"]
-
-    assert result["isError"]
-    assert result["_meta"]["discovery/error"]["code"] == "TOOL_NEEDS_INPUT"
+    assert prompt.name == "mcp-discovery-usage-guide"
+    assert "# Using the tools behind this gateway" in message.content.text
+    assert "discovery://docs/usage-guide" in resources
+    assert len(templates) == 3
+    assert json.loads(read.text)["inputSchema"] == CREATE["inputSchema"]
+    with pytest.raises(MCPError):
+        await home.client.read_resource("discovery://servers/github/tools/delete_repository")

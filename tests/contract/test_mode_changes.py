@@ -95,7 +95,7 @@ async def test_a_reload_that_changes_no_list_notifies_nobody(folder: Folder) -> 
     assert client.notified == []
 
 
-@pytest.mark.requirement("STP-9")
+@pytest.mark.requirement("STP-4")
 @pytest.mark.parametrize(
     ("mode", "era"), [("direct", "legacy"), ("direct", "modern"), ("dynamic", "legacy")]
 )
@@ -126,7 +126,7 @@ async def test_steps_call_tools_by_the_names_that_the_client_sees(
 path = "content[0].json.x"
 
 
-@pytest.mark.requirement("STP-9")
+@pytest.mark.requirement("STP-4")
 async def test_without_the_setting_there_are_no_steps_beside_the_tools(folder: Folder) -> None:
     folder.write(good("f"), server={"mode": "direct"})
     async with folder.open() as engine:
@@ -140,7 +140,7 @@ async def test_without_the_setting_there_are_no_steps_beside_the_tools(folder: F
     assert "execute_steps" not in names
 
 
-@pytest.mark.requirement("MOD-31", "STP-9")
+@pytest.mark.requirement("MOD-31", "STP-4")
 async def test_a_tool_that_steps_call_becomes_fresh(folder: Folder) -> None:
     async with connected(folder, mode="dynamic", steps=True, poolLimit=2) as (_, client):
         await client.found("feed a cat with fish")

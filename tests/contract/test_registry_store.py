@@ -586,7 +586,7 @@ def test_every_change_of_written_requests_shows_in_their_mark(store: Registry) -
     assert store.requests_mark() not in marks[:-1]
 
 
-@pytest.mark.requirement("ENR-24", "ENR-29")
+@pytest.mark.requirement("ENR-24", "ENR-27")
 def test_written_requests_stay_when_servers_go_and_are_forgotten_by_name(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.save_requests([_written("a", "x"), _written("a", "y"), _written("a", "y", "g")])

@@ -1,202 +1,159 @@
-"""What specs/relevance.md promises, asked of a searcher as the rest of the engine asks it."""
+"""Which tools a query finds, and in which order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
-from msgspec.structs import astuple
-from rapidfuzz.distance import OSA
 
-from discovery_engine.config.settings import SearchSettings, Weights
-from discovery_engine.search.ranking.hit import Hit
-from discovery_engine.search.ranking.relevance import name_likeness
-from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
-from discovery_engine.search.text.lexicon import default_lexicon
-from discovery_engine.search.text.spelling import name_spellings
-from discovery_engine.search.text.tokenizer import fold, words
-from discovery_engine.tools.model import ServerName
-from tests.factories import make_catalog, make_entry, make_part
+from discovery_engine import Hit
+from discovery_engine.sync import SyncEngine, open_engine
+from tests.catalogs import JSONObject, configure, environ_of, names, opened, schema, tool
+from tests.forked import Preloaded
 from tests.rows import rows
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from discovery_engine.catalog import Catalog, Entry, ServerPart
-
-SERVERS = ["github", "jira", "weather", "files"]
-WORDS = ["create", "list", "issue", "issues", "pull", "user", "file", "forecast", "mail", "song"]
-TAGS = ["vcs", "read-only", "home"]
-QUERIES = [
-    "create issue",
-    "list the users, then send a mail",
-    "forecast",
-    "vcs song",
-    "github file",
-]
-
-names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("_".join)
-texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
-queries = st.one_of(st.sampled_from(QUERIES), texts, names)
-weights = st.builds(Weights, *[st.floats(0, 1)] * 3)
-
-
-@st.composite
-def parts(draw: st.DrawFn, server: str | None = None) -> ServerPart:
-    server = server or draw(st.sampled_from(SERVERS))
-    chosen = draw(st.dictionaries(names, st.tuples(texts, st.sets(st.sampled_from(TAGS)))))
-    entries = [
-        make_entry(name, server, description=text, tags=sorted(tags))
-        for name, (text, tags) in chosen.items()
-    ]
-    return make_part(server, *entries)
-
-
-@st.composite
-def catalogs(draw: st.DrawFn) -> Catalog:
-    servers = draw(st.sets(st.sampled_from(SERVERS), min_size=1))
-    return make_catalog(*(draw(parts(server)) for server in sorted(servers)))
-
-
-def search(
-    within: Catalog | Searcher, query: str, *, limit: int = 1000, accepts=lambda _: True
-) -> tuple[Hit, ...]:
-    searcher = within if isinstance(within, Searcher) else build_searcher(within, SearchSettings())
-    return searcher.search(searcher.analyze(query), limit=limit, accepts=accepts)
-
-
-def found(within: Catalog | Searcher, query: str, **options) -> list[str]:
-    return [str(hit.entry.key) for hit in search(within, query, **options)]
-
-
-def described(**tools: str) -> Catalog:
-    entries = [make_entry(name, "one", description=text) for name, text in tools.items()]
-    return make_catalog(make_part("one", *entries))
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-1")
-@given(catalogs(), queries, weights)
-def test_parts_add_up_to_a_relevance_between_nothing_and_one(catalog, query, chosen) -> None:
-    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
-
-    for hit in search(searcher, query):
-        exact, partial, tag = hit.parts.exact, hit.parts.partial, hit.parts.tag
-        assert exact + partial + tag == hit.relevance
-        assert min(exact, partial, tag) >= 0
-        assert hit.relevance <= 1
-        assert exact in (0, chosen.exact)
-
-
-@pytest.mark.requirement("REL-1")
-def test_the_parts_are_joined_by_noisy_or() -> None:
-    catalog = make_catalog(make_part("one", make_entry("song", "one", tags=["song", "x"])))
-    searcher = build_searcher(catalog, SearchSettings(weights=Weights(0.5, 0.0, 0.4)))
-
-    [hit] = search(searcher, "song")
-
-    assert (hit.parts.exact, hit.parts.partial) == (0.5, 0)
-    assert hit.parts.tag == pytest.approx((1 - 0.5) * 0.4 * 0.5)
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-2", "REL-3")
-@given(catalogs(), st.sampled_from(QUERIES))
-def test_hits_fall_in_relevance_and_ties_are_in_the_order_of_names(catalog, query) -> None:
-    hits = [hit for hit in search(catalog, query) if not hit.parts.exact]
-    likeness = name_likeness(query)
-
-    order = [
-        (-hit.relevance, -likeness(hit.entry.tool.name), *astuple(hit.entry.key)) for hit in hits
-    ]
-    assert order == sorted(order)
-
-
-@pytest.mark.requirement("REL-3")
-@rows(
-    ("query", "right", "twin"),
-    [
-        ("turn text to speech", "text_to_speech", "speech_to_text"),
-        ("turn speech to text", "speech_to_text", "text_to_speech"),
-        ("euro into dollar", "euro_dollar", "dollar_euro"),
-        ("dollar into euro", "dollar_euro", "euro_dollar"),
+URL = schema("url", url={"type": "string"})
+CATALOGS: dict[str, list[JSONObject | str]] = {
+    "github": [
+        "create_issue",
+        tool("create_issue_comment", "create issue, create issue"),
+        tool("close", "create issue issues create"),
+        "getUser",
+        "get_user",
     ],
+    "prefixed": ["create"],
+    "twins": ["text_to_speech", "speech_to_text", "zebra_b", "zebra_a"],
+    "other_twins": ["zebra_a"],
+    "tagged": ["quokka", "wombat"],
+    "untagged": ["numbat"],
+    "between": ["send_mail1", "send_mail2", tool("compose", "send mailx, send mailx")],
+    "writings": [
+        tool("getUserByID"),
+        tool("HTTPServerError"),
+        tool("suche", "在目录中搜索文件内容"),
+        tool("coffee", "Café finder"),
+        tool("wetter", "Zeigt die Höhe"),
+        tool("entries", "Query MySQL for entries."),
+        tool("rows", "Query SQL for entries."),
+    ],
+    "words": [
+        tool("a", "revoke it"),
+        tool("b", "cancel it"),
+        tool("c", "plays music"),
+        tool("e", "opens a webpage"),
+        tool("f", "a file system"),
+        tool("g", "kubernetes pods"),
+        tool("h", "reddit posts"),
+        tool("i", "weather forecast"),
+    ],
+    "fields": [
+        "yak_y",
+        tool("x", inputSchema=schema(p={"description": "a yak"})),
+        tool("w", "Stripes on a yak in the yard"),
+    ],
+    "zoo": ["anything"],
+    "clauses": [tool("a", "alpha bravo delta"), tool("b", "alpha bravo charlie")],
+    "siblings": [
+        "add_draft",
+        "remove_draft",
+        "create_webhook",
+        "delete_webhook",
+        "add_label",
+        "delete_label",
+        "enable_lamp",
+        "disable_lamp",
+        "convert_time",
+        "get_current_time",
+        "get_order",
+        "list_orders",
+        "restart_build",
+        "get_build",
+        tool("read_page", inputSchema=URL),
+        "read_page_again",
+    ],
+    "unwanted": [
+        tool("create_draft", "Put a mail into the drafts."),
+        tool("send_mail", "Send a mail, also one of the drafts."),
+        tool("archive_channel", "Archive a channel of a team."),
+        tool("delete_channel", "Delete a channel of a team for good."),
+        tool("list_files", "Show the files of a folder."),
+        tool("delete_files", "Delete files for good, without a trace."),
+    ],
+    "own": [tool("x", "Something about a ticket"), tool("y", "each pull request")],
+}
+SETTINGS: dict[str, JSONObject] = {
+    "prefixed": {"prefix": "gh_"},
+    "tagged": {"tags": ["read-only"]},
+    "zoo": {"description": "All about capybaras"},
+}
+ANY = {"minConfidence": 0}
+SYNONYMS = [["zorp", "ticket"], ["PR", "pull request"]]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncEngine]:
+    folder = tmp_path_factory.mktemp("relevance")
+    search = {"minConfidence": 0, "synonyms": SYNONYMS}
+    with opened(folder, CATALOGS, SETTINGS, search=search) as engine:
+        yield engine
+
+
+def found(engine: SyncEngine, query: str, server: str | None = None) -> list[str]:
+    return names(engine.search(query, server=server, limit=30))
+
+
+@pytest.mark.requirement("REL-1", "REL-2")
+@rows(
+    "query",
+    ["comments on an issue", "list the users, then send a mail", "zebra", "anything read only"],
 )
-def test_of_twins_the_one_with_the_order_of_the_query_is_first(
-    query: str, right: str, twin: str
+def test_hits_fall_in_relevance_which_their_parts_add_up_to(engine: SyncEngine, query: str) -> None:
+    hits = engine.search(query, limit=30).hits
+
+    for hit in hits:
+        assert 0 <= hit.relevance <= 1
+        assert hit.parts.exact + hit.parts.partial + hit.parts.tag == pytest.approx(hit.relevance)
+    assert len(hits) > 1
+    assert all(
+        one.relevance >= next_.relevance for one, next_ in pairwise(hits) if not one.parts.exact
+    )
+
+
+@pytest.mark.requirement("REL-1", "REL-2")
+def test_the_weights_are_those_of_the_owner_and_a_name_is_first_whatever_they_are(
+    tmp_path,
 ) -> None:
-    assert found(make_catalog(make_part("a", right, twin)), query)[0] == f"a:{right}"
+    tools = ["song", tool("a_song", "song song song"), "other_song"]
+    weights = {"exact": 0.1, "partial": 0.9, "tag": 0.4}
+    settings = {"one": {"tags": ["song", "x"]}}
+    with opened(tmp_path, {"one": tools}, settings, search={"weights": weights}) as engine:
+        first, *others = engine.search("song").hits
 
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-2")
-@given(catalogs(), weights, st.data())
-def test_an_exact_name_is_first_whatever_the_weights(catalog, chosen, data) -> None:
-    assume(len(catalog))
-    wanted = data.draw(st.sampled_from([entry.key for entry in catalog]))
-    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
-
-    assert found(searcher, str(wanted))[0] == str(wanted)
-
-
-@pytest.mark.requirement("REL-2")
-@given(names, st.lists(names, min_size=1, max_size=3), weights)
-def test_a_name_comes_before_the_tags_and_words_of_others_whatever_the_weights(
-    name, others, chosen
-) -> None:
-    rivals = [
-        make_entry(f"a_{n}_{other}", "a", description=name, tags=[name, *name.split("_")])
-        for n, other in enumerate(others)
-    ]
-    catalog = make_catalog(make_part("a", *rivals), make_part("b", make_entry(name, "b")))
-    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
-
-    for query in (name, f"b:{name}", f"b__{name}", name.replace("_", "-"), name.upper()):
-        assert found(searcher, query)[0] == f"b:{name}", query
+    assert first.entry.tool.name == "song"
+    assert first.parts.exact == 0.1
+    assert max(hit.relevance for hit in others) > 0.4
+    partial = first.parts.partial / (1 - 0.1)
+    assert first.parts.tag == pytest.approx((1 - 0.1) * (1 - partial) * 0.4 * 0.5)
 
 
 @pytest.mark.requirement("REL-3")
-def test_many_that_fit_alike_are_in_the_order_of_server_and_name() -> None:
-    catalog = make_catalog(
-        *(make_part(s, *(f"zebra_{n:03}" for n in range(100))) for s in ("c", "a", "b"))
-    )
-
-    assert found(catalog, "zebra", limit=3) == ["a:zebra_000", "a:zebra_001", "a:zebra_002"]
-
-
-@pytest.mark.requirement("REL-4")
-def test_a_tool_that_only_a_tag_speaks_for_is_found() -> None:
-    catalog = make_catalog(
-        make_part("one", make_entry("x", "one", tags=["read-only"]), make_entry("y", "one"))
-    )
-
-    [hit] = search(catalog, "anything read only")
-
-    assert hit.entry.tool.name == "x"
-    assert hit.parts.tag == hit.relevance == pytest.approx(0.3)
-    assert search(catalog, "read") == ()
+def test_of_equals_the_words_in_the_order_of_the_query_decide_then_server_and_name(
+    engine: SyncEngine,
+) -> None:
+    assert found(engine, "turn text to speech", "twins")[0] == "text_to_speech"
+    assert found(engine, "turn speech to text", "twins")[0] == "speech_to_text"
+    keys = [str(hit.entry.key) for hit in engine.search("zebras").hits]
+    assert keys == ["other_twins:zebra_a", "twins:zebra_a", "twins:zebra_b"]
 
 
 @pytest.mark.requirement("REL-4")
-def test_of_many_tagged_tools_the_best_are_found() -> None:
-    entries = [make_entry(f"x{n:03}", "one", tags=["vcs"]) for n in range(200)]
-    best = make_entry("zebra", "one", tags=["vcs"])
-    catalog = make_catalog(make_part("one", *entries, best))
+def test_a_tool_is_found_by_a_tag_of_which_the_query_has_all_words(engine: SyncEngine) -> None:
+    [first, *_] = engine.search("anything read only", server="tagged").hits
 
-    assert found(catalog, "vcs zebras", limit=2) == ["one:zebra", "one:x000"]
-
-
-@pytest.mark.requirement("REL-5")
-@rows("query", ["", "  ", "quux", "?!"])
-def test_nothing_known_finds_nothing(query: str) -> None:
-    assert search(described(song="plays"), query) == ()
-
-
-@pytest.mark.requirement("REL-5")
-def test_no_hits_are_given_when_none_are_wanted() -> None:
-    assert search(described(song=""), "song", limit=0) == ()
+    assert first.parts.tag == first.relevance == pytest.approx(0.3)
+    assert found(engine, "quux only", "tagged") == []
 
 
 @pytest.mark.requirement("REL-10")
@@ -215,417 +172,156 @@ def test_no_hits_are_given_when_none_are_wanted() -> None:
         "GitHub create issue",
     ],
 )
-def test_every_spelling_names_the_tool(query: str) -> None:
-    catalog = make_catalog(
-        make_part(
-            "github",
-            "create_issue",
-            make_entry("create_issue_comment", "github", description="create issue, create issue"),
-        )
-    )
-
-    first, *others = search(catalog, query)
+def test_every_spelling_names_the_tool(engine: SyncEngine, query: str) -> None:
+    first, *others = engine.search(query, server="github").hits
 
     assert first.entry.tool.name == "create_issue"
     assert first.parts.exact == 1
-    assert all(other.parts.exact == 0 for other in others)
+    assert not any(other.parts.exact for other in others)
 
 
 @pytest.mark.requirement("REL-10")
-def test_the_name_that_the_server_uses_names_the_tool() -> None:
-    catalog = make_catalog(make_part("github", make_entry("create", "github", prefix="gh_")))
-
-    assert search(catalog, "github:create")[0].parts.exact == 1
-    assert search(catalog, "gh_create")[0].parts.exact == 1
-
-
-@pytest.mark.requirement("REL-10")
-@given(catalogs(), st.data())
-def test_any_spelling_of_any_name_is_first(catalog, data) -> None:
-    assume(len(catalog))
-    tool = data.draw(st.sampled_from([entry.tool for entry in catalog]))
-    camel = "".join(map(str.title, tool.name.split("_")))
-    spelled = [camel, tool.name.upper(), tool.name.replace("_", "-"), tool.name.replace("_", " ")]
-    query = f"{tool.server}__{data.draw(st.sampled_from(spelled))}"
-
-    [first, *_] = search(catalog, query)
-
-    assert fold(first.entry.tool.server + first.entry.tool.name) == fold(query)
-
-
-@pytest.mark.requirement("REL-11")
-@rows("query", ["get_user", "getUser"])
-def test_of_two_spellings_the_one_asked_for_is_first(query: str) -> None:
-    assert found(described(getUser="", get_user=""), query)[0] == f"one:{query}"
+def test_a_tool_has_the_names_with_and_without_prefix_and_the_same_spelling_is_first(
+    engine: SyncEngine,
+) -> None:
+    for query in ("prefixed:create", "gh_create"):
+        assert engine.search(query, server="prefixed").hits[0].parts.exact == 1
+    for query in ("get_user", "getUser"):
+        assert found(engine, query, "github")[0] == query
 
 
 @pytest.mark.requirement("REL-12")
-@rows(
-    "query", ["create_isue", "craete_issue", "create_issues", "github:creat_issue", "creat isuse"]
-)
-def test_a_mistyped_name_is_first(query: str) -> None:
-    rivals = [
-        make_entry(name, "jira", description="create issue issues create") for name in ("a", "b")
-    ]
-    catalog = make_catalog(make_part("github", "create_issue"), make_part("jira", *rivals))
+@rows("query", ["create_isue", "craete_issue", "create_issues", "github:creat_issue"])
+def test_a_mistyped_name_is_first(engine: SyncEngine, query: str) -> None:
+    first, *_ = engine.search(query, server="github").hits
 
-    [first, *_] = search(catalog, query)
-
-    assert str(first.entry.key) == "github:create_issue"
+    assert first.entry.tool.name == "create_issue"
     assert first.parts.exact == 0
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("REL-12")
-@given(catalogs(), st.data())
-def test_one_slip_still_finds_the_name_first(catalog, data) -> None:
-    assume(len(catalog))
-    entry = data.draw(st.sampled_from(list(catalog)))
-    query = data.draw(slipped(entry.tool.name))
-    near = {e.tool.name for e in catalog if reaches(e, query)}
-    assume(near == {entry.tool.name} and len(fold(query)) > 4)
-
-    assert search(catalog, query)[0].entry.tool.name == entry.tool.name
+def test_a_typo_between_two_names_is_neither(engine: SyncEngine) -> None:
+    assert found(engine, "send_mailx", "between")[0] == "compose"
 
 
-@st.composite
-def slipped(draw: st.DrawFn, name: str) -> str:
-    at = draw(st.integers(1, len(name) - 1))
-    letter = draw(st.sampled_from("bdkqz"))
-    left, right = name[:at], name[at:]
-    return draw(
-        st.sampled_from([left + right[1:], left + letter + right, left + letter + right[1:]])
-    )
-
-
-def reaches(entry: Entry, query: str) -> bool:
-    return any(OSA.distance(fold(query), name) <= 1 for name in name_spellings(entry.tool))
-
-
-@pytest.mark.requirement("REL-12")
-def test_a_slip_between_two_names_favours_neither() -> None:
-    catalog = described(send_mail1="", send_mail2="", compose="send mailx, send mailx")
-
-    assert found(catalog, "send_mailx")[0] == "one:compose"
-
-
-@pytest.mark.requirement("REL-20", "REL-21", "REL-22")
+@pytest.mark.requirement("REL-20")
 @rows(
-    ("name", "description", "query"),
+    ("query", "expected"),
     [
-        pytest.param("getUserByID", "", "the id of a user", id="camel case"),
-        pytest.param("HTTPServerError", "", "server errors", id="acronym"),
-        pytest.param("x", "在目录中搜索文件内容", "搜索文件", id="chinese"),
-        pytest.param("x", "在目录中搜索文件内容", "搜", id="one character"),
-        pytest.param("x", "Café finder", "CAFE", id="accents"),
-        pytest.param("wetter", "Zeigt die Höhe", "hohe", id="german"),
+        ("the id of a user", "getUserByID"),
+        ("server errors", "HTTPServerError"),
+        ("搜索文件", "suche"),
+        ("搜", "suche"),
+        ("CAFE", "coffee"),
+        ("hohe", "wetter"),
+        ("MySQL", "entries"),
+        ("mysql", "entries"),
     ],
 )
-def test_words_are_found_in_every_writing(name: str, description: str, query: str) -> None:
-    assert found(described(**{name: description, "other": "zebra"}), query) == [f"one:{name}"]
+def test_words_are_found_in_every_writing(engine: SyncEngine, query: str, expected: str) -> None:
+    assert found(engine, query, "writings")[0] == expected
 
 
 @pytest.mark.requirement("REL-23")
-def test_the_very_word_counts_for_more_than_one_that_means_the_same() -> None:
-    catalog = described(a="revoke it", b="cancel it", c="paint it")
-
-    assert found(catalog, "cancel") == ["one:b", "one:a"]
-    assert found(catalog, "revoking") == ["one:a", "one:b"]
-
-
-@pytest.mark.requirement("REL-24")
-def test_a_subject_alone_is_found_behind_those_that_say_more() -> None:
-    catalog = described(a="plays music", b="edit a playlist", c="paint it")
-
-    assert found(catalog, "playlist") == ["one:b", "one:a"]
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-25")
-@given(catalogs())
-def test_polite_words_change_nothing(catalog) -> None:
-    plain, polite = "create issue", "Could you please create the issue for me, thanks?"
-
-    scored = [[(h.entry.key, h.parts.partial) for h in search(catalog, q)] for q in (plain, polite)]
-
-    assume(not any(hit.parts.exact for hit in search(catalog, plain)))
-    assert scored[0] == scored[1]
+@rows(
+    ("query", "expected"),
+    [
+        ("cancel", ["b", "a"]),
+        ("revoking", ["a", "b"]),
+        ("playlist", ["c"]),
+        ("k8s", ["g"]),
+        ("web page", ["e"]),
+    ],
+)
+def test_the_same_word_counts_for_more_than_a_synonym_and_that_for_more_than_a_subject(
+    engine: SyncEngine, query: str, expected: list[str]
+) -> None:
+    assert found(engine, query, "words")[: len(expected)] == expected
 
 
 @pytest.mark.requirement("REL-26")
+@rows(("query", "expected"), [("filesystem", "f"), ("kubernettes", "g"), ("forcast", "i")])
+def test_an_unknown_word_is_read_as_a_typo_of_a_known_one(
+    engine: SyncEngine, query: str, expected: str
+) -> None:
+    assert found(engine, query, "words")[0] == expected
+
+
+@pytest.mark.requirement("REL-25")
 @rows(
-    ("query", "expected"),
-    [("web page", "one:a"), ("filesystem", "one:b"), ("zebrra", "one:c")],
+    "query",
+    [
+        "Could you please tell me about posts on reddit, thanks in advance?",
+        "look at https://www.reddit.com/weather/forecast",
+        "I was wondering whether there are reddit posts. That would be great.",
+        "zeig mir reddit posts, vielen Dank im Voraus",
+    ],
 )
-def test_compounds_and_slips_are_understood(query: str, expected: str) -> None:
-    catalog = described(a="opens a webpage", b="a file system", c="zebra")
-
-    assert found(catalog, query)[0] == expected
-
-
-@pytest.mark.requirement("REL-27")
-def test_the_path_of_an_address_counts_for_nothing() -> None:
-    catalog = described(a="reddit posts", b="weather forecast")
-
-    assert found(catalog, "look at https://www.reddit.com/weather/forecast") == ["one:a"]
-
-
-@pytest.mark.requirement("REL-28")
-@rows("query", ["what time is it in Tokyo", "Which time?", "how much time"])
-def test_a_question_asks_to_get_something(query: str) -> None:
-    catalog = described(convert_time="the time elsewhere", get_current_time="the time elsewhere")
-
-    assert found(catalog, query)[0] == "one:get_current_time"
+def test_words_that_ask_for_nothing_and_the_path_of_an_address_have_no_effect(
+    engine: SyncEngine, query: str
+) -> None:
+    assert found(engine, query, "words") == ["h"]
 
 
 @pytest.mark.requirement("REL-30")
-def test_a_name_counts_more_than_a_description_and_that_more_than_a_parameter() -> None:
-    schema = {"type": "object", "properties": {"p": {"description": "a zebra"}}}
-    catalog = make_catalog(
-        make_part(
-            "one",
-            make_entry("zebra_z", "one"),
-            make_entry("y", "one", description="Stripes on a zebra in the yard"),
-            make_entry("x", "one", inputSchema=schema),
-            make_entry("zebra_with_stripes", "one"),
-        )
-    )
-
-    order = found(catalog, "zebras")
-
-    assert order == ["one:zebra_z", "one:zebra_with_stripes", "one:y", "one:x"]
-
-
-@pytest.mark.requirement("REL-30")
-def test_what_a_server_is_for_counts_for_its_tools() -> None:
-    catalog = make_catalog(make_part("a", "x"), make_part("b", "x"))
-    searcher = build_searcher(catalog, SearchSettings(), descriptions={"b": "about zebras"})
-
-    assert found(searcher, "zebra") == ["b:x"]
+def test_a_name_counts_for_more_than_a_description_and_that_for_more_than_a_parameter(
+    engine: SyncEngine,
+) -> None:
+    assert found(engine, "yaks", "fields") == ["yak_y", "w", "x"]
+    assert found(engine, "capybara") == ["anything"]
 
 
 @pytest.mark.requirement("REL-31")
-def test_a_tool_for_one_clause_stands_above_one_with_a_little_of_each() -> None:
-    catalog = described(a="alpha bravo delta", b="alpha bravo charlie")
+def test_a_tool_for_one_clause_is_above_one_with_a_little_of_each(engine: SyncEngine) -> None:
     clauses, one_piece = "alpha bravo charlie, then delta echo", "alpha bravo charlie delta echo"
 
-    assert found(catalog, clauses) == ["one:b", "one:a"]
-    assert found(catalog, one_piece) == ["one:a", "one:b"]
+    assert found(engine, clauses, "clauses") == ["b", "a"]
+    assert found(engine, one_piece, "clauses") == ["a", "b"]
 
 
 @pytest.mark.requirement("REL-40")
-@given(catalogs(), queries)
-def test_a_filter_only_takes_away(catalog, query) -> None:
-    def accepts(entry) -> bool:
-        return entry.tool.server in {"github", "jira"}
+def test_a_filter_or_a_smaller_limit_only_removes_hits(engine: SyncEngine) -> None:
+    everything = engine.search("create the issue of a user", limit=30).hits
 
-    everything = search(catalog, query)
+    within = engine.search("create the issue of a user", server="github", limit=30).hits
+    first = engine.search("create the issue of a user", limit=2).hits
 
-    assert search(catalog, query, accepts=accepts) == tuple(
-        hit for hit in everything if accepts(hit.entry)
-    )
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-40")
-@given(catalogs(), queries, st.data())
-def test_a_search_within_some_tools_finds_what_a_search_of_all_finds_of_them(
-    catalog, query, data
-) -> None:
-    keys = [entry.key for entry in catalog]
-    chosen = set(data.draw(st.lists(st.sampled_from(keys)))) if keys else set()
-    searcher = build_searcher(catalog, SearchSettings())
-    flags = {
-        part.server: bytes(entry.key in chosen for entry in part.entries)
-        for part in catalog.parts.values()
-    }
-
-    within = searcher.search(
-        searcher.analyze(query),
-        limit=30,
-        accepts=lambda _: True,
-        within=searcher.tools_of(flags),
-    )
-
-    assert within == search(searcher, query, limit=30, accepts=lambda e: e.key in chosen)
+    assert within == tuple(hit for hit in everything if hit.entry.tool.server == "github")
+    assert len(everything) > len(within) > 2
+    assert first == everything[:2]
 
 
-@pytest.mark.requirement("REL-40")
-@rows("share", [2, 10, 40])
-def test_a_search_within_many_tools_finds_what_a_filter_of_all_leaves(share: int) -> None:
-    words = ("zebra", "yak", "fox", "lion", "owl", "gnu", "ape")
-    entries = [
-        make_entry(f"t{n:04}", "s", description=" ".join(words[n % 7 : n % 5 + 2]))
-        for n in range(2000)
-    ]
-    searcher = build_searcher(make_catalog(make_part("s", *entries)), SearchSettings())
-    is_chosen = [n % share == 0 for n in range(len(entries))]
-    subset = searcher.tools_of({ServerName("s"): bytes(is_chosen)})
-    chosen = {entry.key for entry, is_one in zip(entries, is_chosen, strict=True) if is_one}
-
-    for query in ("zebra fox", "an owl and a lion", "ape"):
-        asked = searcher.analyze(query)
-        found = searcher.search(asked, limit=10, accepts=lambda _: True, within=subset)
-        expected = searcher.search(asked, limit=10, accepts=lambda entry: entry.key in chosen)
-        assert found == expected
+@pytest.mark.requirement("REL-48")
+def test_words_and_phrases_of_a_group_of_the_owner_find_each_other(engine: SyncEngine) -> None:
+    assert found(engine, "zorp", "own") == ["x"]
+    assert found(engine, "PRs", "own") == ["y"]
 
 
-@pytest.mark.requirement("REL-40")
-def test_a_narrow_filter_finds_what_a_crowd_would_hide() -> None:
-    crowd = make_part("a", *(f"zebra_{n}" for n in range(500)))
-    lone = make_part("b", make_entry("x", "b", description="something about a zebra"))
-    catalog = make_catalog(crowd, lone)
-
-    assert found(catalog, "zebra", accepts=lambda e: e.tool.server == "b", limit=5) == ["b:x"]
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-41")
-@given(catalogs(), queries, st.integers(0, 30))
-def test_a_smaller_limit_gives_the_first_hits(catalog, query, limit) -> None:
-    assert search(catalog, query, limit=limit) == search(catalog, query, limit=30)[:limit]
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-3", "REL-42")
-@given(st.lists(parts(), min_size=1, max_size=8), st.sets(st.sampled_from(SERVERS)), st.data())
-def test_a_searcher_made_by_updates_finds_what_a_fresh_one_finds(changes, gone, data) -> None:
-    catalog = make_catalog()
-    updated = build_searcher(catalog, SearchSettings())
-    for part in changes:
-        catalog = catalog.with_parts([part])
-        updated = build_searcher(catalog, SearchSettings(), previous=updated)
-    catalog = catalog.only(set(catalog.parts) - gone)
-    updated = build_searcher(catalog, SearchSettings(), previous=updated)
-
-    query = data.draw(queries)
-    assert search(updated, query) == search(catalog, query)
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-42")
-def test_a_large_catalog_finds_the_same_after_many_updates() -> None:
-    def part(server: int, version: int) -> ServerPart:
-        entries = [
-            make_entry(
-                f"{WORDS[(n + version) % 10]}_{n}",
-                f"s{server}",
-                description=" ".join(WORDS[(n * k + server) % 10] for k in range(5)),
-            )
-            for n in range(12)
-        ]
-        return make_part(f"s{server}", *entries)
-
-    catalog = make_catalog(*(part(n, 0) for n in range(30)))
-    updated = build_searcher(catalog, SearchSettings())
-    for n in range(30):
-        catalog = catalog.with_parts([part((n * 7) % 30, 1)])
-        updated = build_searcher(catalog, SearchSettings(), previous=updated)
-        if n in (1, 15, 29):
-            for query in [*QUERIES, *WORDS]:
-                assert search(updated, query, limit=10) == search(catalog, query, limit=10)
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-44")
-@given(catalogs(), queries)
-def test_a_saved_index_finds_the_same(catalog, query) -> None:
-    saved = build_searcher(catalog, SearchSettings()).dump()
-
-    loaded = load_searcher(saved, catalog, SearchSettings())
-
-    assert loaded is not None
-    assert search(loaded, query) == search(catalog, query)
-
-
-@pytest.mark.requirement("REL-44")
-def test_a_saved_index_leaves_out_what_was_struck() -> None:
-    catalog = make_catalog(make_part("a", *(f"x{n}" for n in range(30))), make_part("b", "zebra"))
-    first = build_searcher(catalog, SearchSettings())
-    catalog = catalog.with_parts([make_part("b", "yak")])
-    saved = build_searcher(catalog, SearchSettings(), previous=first).dump()
-
-    loaded = load_searcher(saved, catalog, SearchSettings())
-
-    assert loaded is not None
-    assert found(loaded, "zebra") == []
-    assert found(loaded, "yak") == ["b:yak"]
-
-
-@pytest.mark.requirement("REL-44")
+@pytest.mark.requirement("REL-64")
 @rows(
-    ("descriptions", "damage", "catalog"),
+    ("query", "right"),
     [
-        pytest.param({}, b"x", described(song="plays"), id="damaged"),
-        pytest.param({}, b"", described(song="sings"), id="another tool"),
-        pytest.param({"one": "music"}, b"", described(song="plays"), id="another description"),
-        pytest.param({}, b"", make_catalog(), id="fewer servers"),
+        ("erase the old draft", "remove_draft"),
+        ("please get rid of my webhook", "delete_webhook"),
+        ("set up a webhook", "create_webhook"),
+        ("switch on the lamp", "enable_lamp"),
+        ("Lösch das Label", "delete_label"),
+        ("ラベルを削除して", "delete_label"),
+        ("what time is it in Tokyo", "get_current_time"),
+        ("when the build fails, restart the build", "restart_build"),
+        ("show me all my orders", "list_orders"),
+        ("read the page https://example.org/changes", "read_page"),
     ],
 )
-def test_a_saved_index_that_does_not_fit_is_not_used(descriptions, damage, catalog) -> None:
-    saved = build_searcher(described(song="plays"), SearchSettings()).dump()
-
-    options = {"descriptions": descriptions}
-    assert load_searcher(saved + damage, catalog, SearchSettings(), **options) is None
-
-
-@pytest.mark.requirement("REL-70")
-@rows(
-    "name",
-    ["MySQL", "GitHub", "BibTeX", "OpenAPI", "YouTube", "iPhone", "GraphQL", "NoSQL", "macOS"],
-)
-@rows("spelled", [str, str.lower])
-def test_a_name_in_mixed_case_finds_its_tool_before_those_with_a_part_of_it(
-    name: str, spelled: Callable[[str], str]
+def test_a_tool_that_does_what_is_asked_for_is_above_its_siblings(
+    engine: SyncEngine, query: str, right: str
 ) -> None:
-    partly = [
-        make_entry(f"search_{part}", "part", description=f"Search the {part} for entries.")
-        for part in words(name)
-    ]
-    rightly = make_entry("search_items", "right", description=f"Search {name} for entries.")
-    other = make_entry("search_files", "other", description="Search files.")
-    catalog = make_catalog(
-        make_part("right", rightly), make_part("part", *partly), make_part("other", other)
-    )
-
-    hits = search(catalog, f"search {spelled(name)} for entries about cats")
-
-    assert hits[0].entry.tool.server == "right"
-
-
-@pytest.mark.requirement("REL-46")
-@rows("request_", ["ls -la", "ps aux", "rm CA sid", "list indices"])
-def test_commands_are_not_taken_for_another_language(request_: str) -> None:
-    assert default_lexicon().detect_language(request_) is None
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("REL-73")
-@given(
-    catalogs(),
-    st.sampled_from(["list the users", "find the forecast of a song", "show me the files"]),
-    st.sampled_from(
-        [
-            "{}, but don't send the mail",
-            "{} without creating an issue",
-            "{}, not the issues",
-            "never send a mail, {}",
-            "{}. Do not create a user.",
-        ]
-    ),
-)
-def test_what_is_not_wanted_finds_nothing_more(catalog, wanted, form) -> None:
-    searcher = build_searcher(catalog, SearchSettings())
-    assume(not searcher.analyze(wanted).name_matches)
-
-    alone = {hit.entry.key: hit.relevance for hit in search(searcher, wanted)}
-
-    assert {h.entry.key: h.relevance for h in search(searcher, form.format(wanted))} == alone
+    assert found(engine, query, "siblings")[0] == right
 
 
 @pytest.mark.requirement("REL-73")
 @rows(
-    ("query", "first"),
+    ("query", "right"),
     [
         ("put the mail into my drafts, but don't send it", "create_draft"),
         ("archive the channel of the team without deleting it", "archive_channel"),
@@ -637,14 +333,100 @@ def test_what_is_not_wanted_finds_nothing_more(catalog, wanted, form) -> None:
         ("列出文件\uff0c不要删除", "list_files"),
     ],
 )
-def test_a_tool_that_does_what_is_not_wanted_is_not_first(query: str, first: str) -> None:
-    catalog = described(
-        create_draft="Put a mail into the drafts.",
-        send_mail="Send a mail, also one of the drafts.",
-        archive_channel="Archive a channel of a team.",
-        delete_channel="Delete a channel of a team for good.",
-        list_files="Show the files of a folder.",
-        delete_files="Delete files for good, without a trace.",
-    )
+def test_a_tool_that_does_what_is_not_wanted_is_not_first(
+    engine: SyncEngine, query: str, right: str
+) -> None:
+    assert found(engine, query, "unwanted")[0] == right
 
-    assert found(catalog, query)[0] == f"one:{first}"
+
+@pytest.mark.requirement("REL-42")
+def test_updates_and_a_restart_change_no_results(tmp_path: Path) -> None:
+    before = {"a": ["create_issue", "list_issues"], "b": ["send_mail"], "c": ["zebra"]}
+    after = {**before, "b": ["send_letter", "create_user"], "c": []}
+    queries = ("create a user", "send mail", "list issues", "zebra")
+    with opened(tmp_path, before, search=ANY) as engine:
+        config = configure(tmp_path, after, search=ANY)
+        engine.refresh()
+        updated = [engine.search(query).hits for query in queries]
+    with open_engine(config, data_dir=tmp_path / "data") as engine:
+        restarted = [engine.search(query).hits for query in queries]
+    (tmp_path / "fresh").mkdir()
+    with opened(tmp_path / "fresh", after, search=ANY) as engine:
+        fresh = [engine.search(query).hits for query in queries]
+
+    assert ranked(updated) == ranked(restarted) == ranked(fresh)
+    assert any(ranked(fresh))
+
+
+def ranked(answers: list[tuple[Hit, ...]]) -> list[list[tuple[str, float]]]:
+    return [[(str(hit.entry.key), hit.relevance) for hit in hits] for hits in answers]
+
+
+@pytest.mark.requirement("REL-48")
+def test_a_change_of_synonyms_applies_to_what_was_indexed_before(tmp_path: Path) -> None:
+    catalogs = {"one": [tool("x", "a ticket")]}
+    with opened(tmp_path, catalogs) as engine:
+        assert found(engine, "zorp") == []
+    config = configure(tmp_path, catalogs, search={"synonyms": SYNONYMS})
+    with open_engine(config, data_dir=tmp_path / "data") as engine:
+        assert found(engine, "zorp") == ["x"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("explained")
+    zebra = tool(
+        "find_zebra",
+        "Stripes and words; revoke any melody",
+        inputSchema=schema(load={"type": "number", "description": "in kilos"}),
+    )
+    settings = {"one": {"tags": ["wild"], "description": "on safari"}}
+    with opened(folder, {"one": [zebra]}, settings, search=ANY):
+        return folder
+
+
+@pytest.mark.requirement("REL-50")
+@rows(
+    ("query", "sentences", "missing"),
+    [
+        (
+            "zebras stripes loading kilos",
+            [
+                "'zebras' is in its name",
+                "'stripes' is in its description",
+                "'loading' is in the names of its parameters",
+                "'kilos' is in what its parameters are for",
+            ],
+            [],
+        ),
+        (
+            "cancel a playlist on safari, quux",
+            [
+                "'cancel' means the same as 'revoke', in its description",
+                "'playlist' is about the same as 'melody', in its description",
+                "'safari' is in its server's description",
+            ],
+            ["quux"],
+        ),
+        ("zebrra", ["'zebrra' is a typo of 'zebra', in its name"], []),
+        (
+            "la cebra es un caballo y una palabra",
+            ["'palabra' means 'words', in its description"],
+            ["caballo"],
+        ),
+        ("find_zebra", ["the query is its name"], []),
+        ("fnid_zebra", ["the query is its name with a typo"], []),
+        ("quux wild", ["the query names its tags: wild"], ["quux"]),
+        ("delete the zebras", ["the request asks for a change, and it only reads"], ["delete"]),
+    ],
+)
+def test_an_explanation_says_what_each_word_adds_and_which_the_tool_lacks(
+    home: Path, forked: Preloaded, query: str, sentences: list[str], missing: list[str]
+) -> None:
+    done = forked(["search", query, "--explain", "--json"], cwd=home, environ=environ_of(home))
+
+    [result] = done.json["results"]
+    shares = result["explanation"]["shares"]
+    assert sum(share["adds"] for share in shares) == pytest.approx(result["relevance"])
+    assert set(sentences) <= {share["text"] for share in shares}
+    assert result["explanation"]["uncovered"] == missing

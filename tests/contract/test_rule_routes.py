@@ -221,7 +221,7 @@ overrides:
     assert "stands for no value" in problem["message"]
 
 
-@pytest.mark.requirement("API-41", "EVA-5")
+@pytest.mark.requirement("API-41", "EVA-2")
 async def test_a_query_is_saved_as_a_case_that_the_command_line_reads_too(folder: Folder) -> None:
     new = {"query": "say it again", "tools": ["good:echo"]}
     async with served(folder) as api:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import signal
@@ -11,24 +10,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.definitions import META_TOOLS
-from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine import CallbackClient, Engine, ServerReport, ServerState
 from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerStartingError
 from discovery_engine.events import ServerFailed
-from discovery_engine.rpc.client import CallbackClient
-from discovery_engine.upstream.state import ServerState
-from discovery_engine.view.status import ServerReport
+from tests.agents import ask
 from tests.contract.discovery import Discovery
-from tests.engines import Folder, good, summary, tool_names
+from tests.engines import Folder, good, summary
 from tests.forked import Preloaded
-from tests.kinds import thinned
 from tests.servers.programs import eventually, fault_server, text_of
 
 ALICE = CallbackClient(id="alice")
@@ -74,11 +66,6 @@ async def under_way(engine: Engine, server: str) -> ServerReport:
     return summary(engine.view, server)
 
 
-async def ask(engine: Engine, meta_tool: str, **arguments: object) -> JSONObject:
-    """What an agent gets."""
-    return await call(engine, META_TOOLS[meta_tool], dict(arguments), Caller())
-
-
 @pytest.mark.requirement("LIB-37")
 async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
     folder: Folder, download: Download
@@ -108,7 +95,6 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
     assert download.starts == 1
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("MET-12")
 async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrote(
     folder: Folder, download: Download
@@ -139,56 +125,15 @@ async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrot
 
 
 @pytest.mark.requirement("MET-12")
-@pytest.mark.parametrize(
-    ("meta_tool", "arguments", "known"),
-    thinned(
-        [
-            ("list_mcp_servers", {}, "slow (3 tools)"),
-            ("search_tools", {"query": "echo"}, "Match: sure.\nslow:echo"),
-            ("list_tools", {"server": "slow"}, "slow: 3 tools"),
-            ("get_tool_details", {"tool": "slow:echo"}, "slow:echo"),
-            ("execute_tool", {"tool": "slow:echo", "arguments": {"text": "hi"}}, '{"text": "hi"}'),
-        ]
-    ),
-)
 async def test_a_first_answer_waits_for_a_server_that_takes_its_time(
-    folder: Folder, meta_tool: str, arguments: JSONObject, known: str
+    folder: Folder,
 ) -> None:
     folder.write(fault_server("slow_start", program="wire_server.py", name="slow"))
 
     async with folder.open() as engine:
-        answer = await ask(engine, meta_tool, **arguments)
+        answer = await ask(engine, "search_tools", query="echo")
 
-    assert text_of(answer).startswith(known)
-
-
-@pytest.mark.requirement("MET-12")
-@pytest.mark.parametrize(
-    ("meta_tool", "arguments", "unknown"),
-    thinned(
-        [
-            ("search_tools", {"query": "echo"}, "No tool is known yet.\nNote: slow: starting, "),
-            ("list_mcp_servers", {}, "slow (0 tools) starting"),
-            ("list_tools", {"server": "slow"}, "slow: its tools are not known\nNote: slow: start"),
-            ("get_tool_details", {"tool": "slow:echo"}, "SERVER_STARTING: server 'slow' is start"),
-        ]
-    ),
-)
-async def test_no_answer_waits_until_a_server_has_started(
-    folder: Folder, download: Download, meta_tool: str, arguments: JSONObject, unknown: str
-) -> None:
-    folder.write(download.before(good("slow")))
-
-    async with folder.open() as engine:
-        with anyio.fail_after(60):
-            answer = await ask(engine, meta_tool, **arguments)
-        download.end()
-        with anyio.fail_after(60):
-            later = await ask(engine, "execute_tool", tool="slow:echo", arguments={"text": "hi"})
-
-    assert text_of(answer).startswith(unknown)
-    assert text_of(later) == '{"text": "hi"}'
-    assert download.starts == 1
+    assert text_of(answer).startswith("Match: sure.\nslow:echo")
 
 
 @pytest.mark.requirement("LIB-37")
@@ -205,43 +150,6 @@ async def test_who_calls_a_tool_of_a_starting_server_may_try_again(
 
     assert "hi" in text_of(result)
     assert download.starts == 1
-
-
-@pytest.mark.requirement("MET-9")
-async def test_a_known_server_that_is_asked_again_keeps_its_place_and_its_words(
-    folder: Folder, download: Download
-) -> None:
-    slow = download.before(good("slow"))
-    folder.write(slow)
-    download.end()
-    async with folder.open() as engine:
-        await engine.refresh()
-        before = await all_that_is_read(engine)
-    download.path.unlink()
-
-    async with folder.open() as engine, anyio.create_task_group() as tasks:
-        tasks.start_soon(engine.refresh)
-        await under_way(engine, "slow")
-        during = await all_that_is_read(engine)
-        names = tool_names(engine.view, "slow")
-        download.end()
-    async with folder.open() as engine:
-        after = await all_that_is_read(engine)
-
-    assert before == during == after
-    assert names
-
-
-async def all_that_is_read(engine: Engine) -> list[str]:
-    """What the meta-tools answer of the server `slow`; of servers, only what a model reads."""
-    servers = text_of(await ask(engine, "list_mcp_servers"))
-    asked: list[tuple[str, JSONObject]] = [
-        ("search_tools", {"query": "echo"}),
-        ("list_tools", {"server": "slow"}),
-        ("get_tool_details", {"tool": "slow:echo"}),
-    ]
-    tools = [json.dumps(await ask(engine, name, **arguments)) for name, arguments in asked]
-    return [servers, *tools]
 
 
 @pytest.mark.thorough

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import anyio
 import pytest
 
-from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import ALL_META_TOOLS, meta_tools
-from discovery_engine.agent.dispatch import call
-from discovery_engine.agent.token_estimate import estimated_tokens
-from discovery_engine.config.serve_settings import ServeSettings
-from discovery_engine.engine import Engine
-from tests.factories import make_settings
+from tests.agents import ask
+from tests.catalogs import JSONObject, JSONValue, schema, tool
+from tests.engines import Folder
 from tests.result_agents import Agent, agent_of, fields
 from tests.servers.programs import text_of
+from tests.told import Told
 
 pytestmark = pytest.mark.anyio
 
@@ -121,106 +116,6 @@ async def test_for_each_calls_once_for_each_item_in_its_order(agent: Agent) -> N
     assert made["last"]["selected"] == "row 4"
 
 
-REACHING: list[tuple[str, list[JSONValue], str]] = [
-    ("another id", [step("a", arguments={"value": {"$from": "b"}})], "is no step"),
-    (
-        "a later step",
-        [step("a", arguments={"value": {"$from": "b"}}), step("b")],
-        "comes later",
-    ),
-    (
-        "a cycle",
-        [
-            step("a", arguments={"value": {"$from": "b"}}),
-            step("b", arguments={"value": {"$from": "a"}}),
-        ],
-        "comes later",
-    ),
-    ("itself", [step("a", arguments={"value": {"$from": "a"}})], "refers to itself"),
-    ("a dunder", [step("a", arguments={"value": {"$from": "__class__"}})], "is no step"),
-    ("a prototype", [step("a", arguments={"value": {"$from": "constructor"}})], "is no step"),
-    ("no name", [step("a", arguments={"value": {"$from": {"$from": "a"}}})], "is no step"),
-    ("a list", [step("a", arguments={"value": {"$from": ["a"]}})], "is no step"),
-    ("an item", [step("a", arguments={"value": {"$from": "item"}})], "has no `forEach`"),
-    (
-        "an item of its own list",
-        [step("a", arguments={}, forEach={"$from": "item"})],
-        "has no `forEach`",
-    ),
-    (
-        "further keys",
-        [step("a"), step("b", arguments={"value": {"$from": "a", "call": "x"}})],
-        'has "call"',
-    ),
-    ("two of one id", [step("a"), step("a")], "two steps have the id"),
-    ("the name item", [step("item")], "needs an id"),
-    ("a path as id", [step("../a")], "needs an id"),
-    ("unknown keys", [step("a", code="print(1)")], 'has "code"'),
-    ("too many", [step(f"s{n}") for n in range(21)], "at most 20"),
-    ("no steps", [], "must be a list"),
-    ("no object", ["a"], "must be an object"),
-    ("no tool", [{"id": "a"}], "has no tool"),
-    ("arguments as text", [step("a", arguments="x")], "must be an object"),
-    ("too many items", [step("a", forEach=list(range(51)))], "has 51 items"),
-    ("items that are none", [step("a", forEach="abc")], "must be a list or a reference"),
-]
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("STP-1", "STP-2")
-@pytest.mark.parametrize(
-    ("steps", "why"), [pytest.param(s, why, id=name) for name, s, why in REACHING]
-)
-async def test_steps_that_reach_outside_are_refused(
-    agent: Agent, steps: list[JSONValue], why: str
-) -> None:
-    answer = await agent("execute_steps", steps=[step("first"), *steps] if steps else steps)
-
-    assert text_of(answer).startswith("INVALID_STEPS: ")
-    assert why in text_of(answer)
-    assert agent.sent == []
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("STP-2")
-@pytest.mark.parametrize(
-    ("last", "code"),
-    [
-        (step("z", "nothing"), "TOOL_NOT_FOUND"),
-        (step("z", "image"), "TOOL_DISABLED"),
-        (step("z", "rows", {"count": "many"}), "INVALID_ARGUMENTS"),
-        (step("z", "rows", {"count": 1}, select="items["), "INVALID_QUERY"),
-        (step("z", "echo", {"value": {"$from": "a", "path": "["}}), "INVALID_QUERY"),
-    ],
-)
-async def test_a_step_that_could_not_be_called_stops_all_before_anything_is_sent(
-    agent: Agent, last: JSONObject, code: str
-) -> None:
-    answer = await agent("execute_steps", steps=[step("a"), last])
-
-    assert text_of(answer).startswith(f"{code}: ")
-    assert "z" in text_of(answer)
-    assert agent.sent == []
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("STP-4")
-@pytest.mark.parametrize(
-    "path", ["__class__", "structuredContent.__proto__", "constructor.prototype", "[0]", "`null`"]
-)
-async def test_a_path_reads_data_only_and_a_miss_fails_the_step(agent: Agent, path: str) -> None:
-    answer = await agent(
-        "execute_steps",
-        steps=[step("a"), step("b", arguments={"value": {"$from": "a", "path": path}})],
-    )
-
-    made = outcomes(answer)
-    assert answer["isError"]
-    assert made["b"]["status"] == "failed"
-    assert made["b"]["error"].startswith(f"INVALID_STEPS: nothing is at {path} in 'a' (it is {{")
-    assert len(agent.sent) == 1
-
-
 @pytest.mark.requirement("STP-4")
 async def test_arguments_that_are_filled_in_are_checked_as_any_others(agent: Agent) -> None:
     answer = await agent(
@@ -261,7 +156,8 @@ async def test_after_a_failure_nothing_more_is_begun_unless_asked_for(agent: Age
 
 @pytest.mark.requirement("STP-4")
 async def test_each_step_counts_against_the_limits_of_its_server(tmp_path: Path) -> None:
-    async with agent_of(tmp_path, limits={"callsPerMinute": 1, "burst": 3}) as agent:
+    limits = {"callsPerMinute": 1, "burst": 3}
+    async with agent_of(tmp_path, limits=limits, server={"steps": True}) as agent:
         each = step("a", "echo", {"value": {"$from": "item"}}, forEach=list(range(20)))
         answer = await agent("execute_steps", steps=[each], continueOnError=True)
 
@@ -271,80 +167,79 @@ async def test_each_step_counts_against_the_limits_of_its_server(tmp_path: Path)
     assert (made["succeeded"], made["failed"], made["of"]) == (3, 17, 20)
 
 
-@pytest.mark.requirement("STP-6")
-async def test_a_long_answer_is_cut_as_a_result_is(tmp_path: Path) -> None:
-    async with agent_of(tmp_path, server={"maxResultTokens": 1000}) as agent:
+REFUSED: dict[str, tuple[list[JSONValue], str]] = {
+    "another id": ([step("a", arguments={"value": {"$from": "b"}})], "is no step"),
+    "a later step": (
+        [step("a", arguments={"value": {"$from": "b"}}), step("b")],
+        "comes later",
+    ),
+    "itself": ([step("a", arguments={"value": {"$from": "a"}})], "refers to itself"),
+    "a dunder": ([step("a", arguments={"value": {"$from": "__class__"}})], "is no step"),
+    "a list": ([step("a", arguments={"value": {"$from": ["a"]}})], "is no step"),
+    "an item": ([step("a", arguments={"value": {"$from": "item"}})], "has no `forEach`"),
+    "further keys": (
+        [step("a"), step("b", arguments={"value": {"$from": "a", "call": "x"}})],
+        'has "call"',
+    ),
+    "two of one id": ([step("a"), step("a")], "two steps have the id"),
+    "a path as id": ([step("../a")], "needs an id"),
+    "unknown keys": ([step("a", code="print(1)")], 'has "code"'),
+    "too many": ([step(f"s{n}") for n in range(21)], "at most 20"),
+    "too many items": ([step("a", forEach=list(range(51)))], "has 51 items"),
+    "no steps": ([], "must be a list"),
+    "no tool": ([{"id": "a"}], "has no tool"),
+    "an unknown tool": ([step("z", "nothing")], "TOOL_NOT_FOUND"),
+    "a disabled tool": ([step("z", "image")], "TOOL_DISABLED"),
+    "arguments": ([step("z", "rows", {"count": "many"})], "INVALID_ARGUMENTS"),
+    "a selection": ([step("z", "rows", {"count": 1}, select="items[")], "INVALID_QUERY"),
+}
+
+
+@pytest.mark.requirement("STP-1")
+async def test_every_step_is_checked_before_anything_is_sent(agent: Agent) -> None:
+    answers = {
+        name: text_of(
+            await agent("execute_steps", steps=[step("first"), *steps] if steps else steps)
+        )
+        for name, (steps, _) in REFUSED.items()
+    }
+
+    assert {name: text for name, text in answers.items() if REFUSED[name][1] not in text} == {}
+    assert agent.sent == []
+
+
+@pytest.mark.requirement("STP-4")
+async def test_a_path_reads_data_only_and_a_miss_fails_the_step(agent: Agent) -> None:
+    for path in ("__class__", "structuredContent.__proto__", "[0]"):
         answer = await agent(
-            "execute_steps", steps=[step("a", "rows", {"count": 3000}, select="items")]
+            "execute_steps",
+            steps=[step("a"), step("b", arguments={"value": {"$from": "a", "path": path}})],
         )
 
-    assert estimated_tokens(answer["content"][0]["text"]) <= 1000
-    assert outcomes(answer)["a"]["selected"][0] == {"id": 0, "name": "row 0"}
-    assert "a.selected" in answer["content"][-1]["text"]
-
-
-class Waiting:
-    """An engine whose calls wait until as many are under way as the test expects."""
-
-    def __init__(self, engine: Engine, most: int) -> None:
-        self._engine = engine
-        self._most = most
-        self.running = 0
-        self.cancelled = 0
-        self.all_run = anyio.Event()
-        self.go_on = anyio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    async def execute(self, *_: Any, **__: Any) -> JSONObject:
-        self.running += 1
-        if self.running == self._most:
-            self.all_run.set()
-        try:
-            await self.go_on.wait()
-        except anyio.get_cancelled_exc_class():
-            self.cancelled += 1
-            raise
-        return {"content": [{"type": "text", "text": "done"}]}
-
-
-async def run_steps(waiting: Waiting, count: int) -> JSONObject:
-    steps = [step(f"s{n}") for n in range(count)]
-    return await call(
-        cast("Engine", waiting), ALL_META_TOOLS["execute_steps"], {"steps": steps}, Caller()
-    )
-
-
-@pytest.mark.requirement("STP-3")
-async def test_ten_independent_calls_are_under_way_at_once_and_no_more(agent: Agent) -> None:
-    waiting = Waiting(agent.engine, 10)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run_steps, waiting, 20)
-            await waiting.all_run.wait()
-            await anyio.wait_all_tasks_blocked()
-
-            assert waiting.running == 10
-            waiting.go_on.set()
-    assert waiting.running == 20
-
-
-@pytest.mark.requirement("STP-7")
-async def test_cancelling_the_request_cancels_all_calls(agent: Agent) -> None:
-    waiting = Waiting(agent.engine, 10)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run_steps, waiting, 20)
-            await waiting.all_run.wait()
-            tasks.cancel_scope.cancel()
-
-    assert (waiting.running, waiting.cancelled) == (10, 10)
+        error = outcomes(answer)["b"]["error"]
+        assert error.startswith(f"INVALID_STEPS: nothing is at {path} in 'a' (it is {{")
+    assert len(agent.sent) == 3
 
 
 @pytest.mark.requirement("STP-6")
-def test_execute_steps_is_there_for_those_who_ask_for_it() -> None:
-    assert "execute_steps" not in meta_tools(make_settings())
-    everything = ServeSettings(steps=True, registry_tool="read")
-    assert "execute_steps" in meta_tools(make_settings(server=ServeSettings(steps=True)))
-    assert list(meta_tools(make_settings(server=everything))) == list(ALL_META_TOOLS)
+async def test_a_search_for_several_things_shows_which_result_feeds_which_argument(
+    tmp_path: Path,
+) -> None:
+    item = {"type": "object", "properties": {"number": {"type": "integer"}}}
+    listed = {"type": "object", "properties": {"issues": {"type": "array", "items": item}}}
+    told = Told.beside(
+        tmp_path,
+        tool("list_issues", outputSchema=listed),
+        tool("get_issue", inputSchema=schema(issue_number={"type": "integer"})),
+    )
+    folder = Folder(tmp_path)
+    folder.write(told.server("github"), server={"steps": True})
+    async with folder.open() as engine:
+        await engine.refresh()
+        queries = ["list_issues", "get_issue"]
+        answer = await ask(engine, "search_tools", queries=queries, maxTokens=400)
+
+    assert (
+        "Hint: github:list_issues structuredContent.issues[*].number -> "
+        "github:get_issue issue_number (number of issue, integer)"
+    ) in text_of(answer).split("\n")

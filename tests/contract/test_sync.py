@@ -6,8 +6,6 @@ import asyncio
 import inspect
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,17 +14,13 @@ from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.engine import Engine
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.events import ToolCalled
-from discovery_engine.rpc.peer import RpcError
 from discovery_engine.sync import SyncClient, SyncEngine, open_engine
+from tests.catalogs import JSONObject
 from tests.engines import Folder, good
-from tests.factories import make_definition
 from tests.servers.chat_endpoint import about_each_tool, chat_endpoint
 from tests.servers.programs import fault_server, text_of
-from tests.told import Told
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,21 +54,6 @@ def test_a_script_searches_inspects_and_calls(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("LIB-90")
-def test_it_has_every_verb_of_the_engine_that_a_program_needs() -> None:
-    left_out = {
-        *("tasks", "hands_out_tasks", "results"),  # for gateways, which are async
-        *("expect_client", "roots_changed"),
-    }
-    public = {name for name in dir(Engine) if not name.startswith("_")}
-
-    assert {name for name in dir(SyncEngine) if not name.startswith("_")} == public - left_out
-    verbs = [getattr(SyncEngine, name) for name in ("search", "refresh", "details")]
-    assert not any(inspect.iscoroutinefunction(verb) for verb in verbs)
-    assert "query" in inspect.signature(SyncEngine.search).parameters
-    assert inspect.getdoc(SyncEngine.search) == inspect.getdoc(Engine.search)
-
-
-@pytest.mark.requirement("LIB-91")
 def test_engines_that_are_open_at_once_share_one_thread_and_the_last_one_ends_it(
     folder: Folder, tmp_path: Path
 ) -> None:
@@ -121,31 +100,6 @@ def test_progress_and_questions_come_to_the_thread_that_waits(folder: Folder) ->
 
 
 @pytest.mark.requirement("LIB-92")
-def test_every_callback_comes_to_the_thread_that_waits_and_may_use_the_engine(
-    folder: Folder,
-) -> None:
-    many: JSONObject = {"properties": {"x": {"items": {"type": "integer"}}}}
-    told = Told.beside(folder.path, make_definition("many", inputSchema={"type": "object", **many}))
-    seen: list[tuple[str, int]] = []
-
-    with (
-        chat_endpoint(about_each_tool) as (url, _),
-        opened(folder, told.server(), enrich={"url": url, "model": "m"}) as engine,
-    ):
-
-        def search(value: object) -> None:
-            assert engine.search("many").hits
-            seen.append((type(value).__name__, threading.get_ident()))
-
-        engine.enrichment.run(engine.enrichment.plan(), search)
-        too_many = {"x": list(range(1_200_000))}
-        engine.execute("told", "many", too_many, on_unchecked=search)
-
-    here = threading.get_ident()
-    assert seen == [("EnrichedTool", here), ("str", here)]
-
-
-@pytest.mark.requirement("LIB-92")
 def test_an_error_of_a_callback_ends_the_verb_that_is_waited_for(folder: Folder) -> None:
     def fail(_: object) -> None:
         raise LookupError("mine")
@@ -163,19 +117,6 @@ def test_an_error_of_a_callback_ends_the_verb_that_is_waited_for(folder: Folder)
 
 
 @pytest.mark.requirement("LIB-92")
-def test_an_error_of_a_question_reaches_the_server(folder: Folder) -> None:
-    def ask(_: str, __: JSONObject) -> JSONObject:
-        raise RpcError(-32601, "I do not answer")
-
-    asks = fault_server("asks", name="asks", program="asking_server.py")
-    client = SyncClient(ask, id="ann", capabilities={"elicitation": {"form": {}}})
-    with opened(folder, asks) as engine:
-        text = text_of(engine.execute("asks", "echo", {}, caller=client))
-
-    assert "I do not answer" in text
-
-
-@pytest.mark.requirement("LIB-93")
 def test_ctrl_c_cancels_the_call_and_the_engine_is_used_on(folder: Folder) -> None:
     def interrupt(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -192,7 +133,7 @@ def test_ctrl_c_cancels_the_call_and_the_engine_is_used_on(folder: Folder) -> No
         assert text_of(engine.execute("good", "echo", {"text": "x"})) == '{"text": "x"}'
 
 
-@pytest.mark.requirement("LIB-94")
+@pytest.mark.requirement("LIB-90")
 def test_it_works_where_a_loop_runs_already_as_in_a_notebook(folder: Folder) -> None:
     async def cell() -> str:
         with opened(folder) as engine:
@@ -201,7 +142,7 @@ def test_it_works_where_a_loop_runs_already_as_in_a_notebook(folder: Folder) -> 
     assert asyncio.run(cell()) == '{"text": "x"}'
 
 
-@pytest.mark.requirement("LIB-94")
+@pytest.mark.requirement("LIB-90")
 def test_several_threads_use_one_engine(folder: Folder) -> None:
     texts: dict[int, str] = {}
 
@@ -219,7 +160,7 @@ def test_several_threads_use_one_engine(folder: Folder) -> None:
     assert texts == {number: f'{{"text": "{number}"}}' for number in range(5)}
 
 
-@pytest.mark.requirement("LIB-95")
+@pytest.mark.requirement("LIB-90")
 def test_a_toolset_is_that_of_the_engine_with_plain_calls(folder: Folder) -> None:
     with opened(folder, views={"none": {"servers": ["!*"]}}) as engine:
         tools = engine.toolset(mode="select", limit=2)
@@ -249,24 +190,3 @@ def test_a_toolset_is_that_of_the_engine_with_plain_calls(folder: Folder) -> Non
         assert (fresh.mode, fresh.limit) == ("select", 2)
         assert engine.toolset(view="none", mode="select").available() == []
         assert engine.in_view("none").toolset(mode="select").available() == []
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("LIB-93")
-def test_a_script_that_is_interrupted_leaves_no_server_behind(folder: Folder) -> None:
-    folder.write(fault_server("awaits_file", name="w"))
-    script = f"""
-import os, signal
-from discovery_engine.rpc.peer import RpcError
-from discovery_engine.sync import open_engine
-with open_engine({str(folder.config)!r}, data_dir={str(folder.data)!r}) as engine:
-    engine.execute("w", "echo", {{"text": "/nowhere/never"}},
-        on_progress=lambda *_: os.kill(os.getpid(), signal.SIGINT))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60
-    )
-
-    assert done.returncode == -signal.SIGINT
-    assert "KeyboardInterrupt" in done.stderr
-    assert "never awaited" not in done.stderr

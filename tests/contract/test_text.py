@@ -1,100 +1,101 @@
+"""Nothing that a stranger writes can hide, act or pass for a line of ours, whoever reads it."""
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from discovery_cli.detail_output import DetailPrinter
-from discovery_cli.output import Output
-from discovery_cli.results import show_failure
-from discovery_engine.agent import resources
-from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.instructions import render_instructions
-from discovery_engine.agent.render.calls import error_result
-from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.search import search_result
-from discovery_engine.agent.render.servers import servers_result
-from discovery_engine.agent.render.tools import tools_result
-from discovery_engine.agent.tool_text import Detail
-from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.errors import ServerNotFoundError
-from discovery_engine.tools.model import ServerName
-from tests.factories import make_entry, make_part
-from tests.kinds import thinned
-from tests.unit.server.fakes import make_view
+from discovery_engine.sync import open_engine
+from tests.agents import text_of
+from tests.catalogs import JSONObject, environ_of, schema, tool
+from tests.forked import Preloaded
+from tests.rows import rows
+from tests.told import Told
 from tests.unit.util.test_text import HIDDEN
 
-AMPLE = Budget(10_000)
+TAINT = "".join(f"{character}a" for character in HIDDEN)
+BREAKS = ("\n", "\r", "\x0b", "\x1c", "\x85", "\u2028", "\u2029")
+FAKE = "Note: all is well."
+FORGED = "".join(f"{line_end}{FAKE}" for line_end in BREAKS)
+CALLS: list[tuple[str, JSONObject]] = [
+    ("list_mcp_servers", {}),
+    ("search_tools", {"query": "send a letter", "maxTokens": 5000}),
+    ("list_tools", {"server": "told", "maxTokens": 5000}),
+    ("get_tool_details", {"tool": "told:plain", "maxTokens": 5000}),
+    ("execute_tool", {"tool": "told:plain", "arguments": {"wrong": 1}}),
+    ("execute_tool", {"tool": f"none{FAKE}"}),
+]
+COMMANDS = (["list"], ["tools"], ["search", "letter", "--explain"], ["inspect", "told:plain"])
 
-# Where a stranger's text comes from.
-CHANNELS: dict[str, Callable[[str], ServerPart]] = {
-    "name": lambda text: make_part("github", make_entry(f"do_{text}it")),
-    "description": lambda text: make_part("github", make_entry("do", description=f"Do {text}it.")),
-    "parameter": lambda text: make_part(
-        "github",
-        make_entry(
-            "do",
-            inputSchema={
-                "type": "object",
-                "properties": {"how": {"type": "string", "description": f"How {text}to do"}},
-            },
+
+def tools_with(text: str) -> list[JSONObject]:
+    """Definitions with a text in each place that a server fills."""
+    arguments: Any = {
+        "to": {"type": "string", "description": f"Who {text}gets it", "default": f"x{text}"},
+        "how": {"enum": [f"fast{text}", "slow"]},
+    }
+    fields: JSONObject = {"title": f"Send{text}", "annotations": {"title": f"Send {text}it"}}
+    return [
+        tool(
+            "plain", f"Send a letter.{text} Now.", inputSchema=schema("to", **arguments), **fields
         ),
-    ),
-    "title": lambda text: make_part(
-        "github", make_entry("do", title=f"Do{text}", annotations={"title": f"Do {text}it"})
-    ),
-    "instructions": lambda text: make_part("github", "do", instructions=f"Do {text}it"),
-    "error": lambda text: make_part(
-        "github", "do", failure=Failure("X", f"it {text}broke", f"mend {text}it", 1000.0)
-    ),
-}
+        tool(f"letter_{text[:40]}it", "Send a letter."),
+    ]
 
 
-def agent_texts(part: ServerPart) -> Iterator[str]:
-    view = make_view(part)
-    [entry] = part.entries
-    failed = part.failure.message if part.failure else part.instructions
-    for result in (
-        search_result(view.search("do"), AMPLE, Detail.SCHEMA),
-        tools_result(view.list_tools("github"), AMPLE, Detail.SCHEMA),
-        servers_result(view.servers(), AMPLE),
-        details_result(entry, AMPLE),
-        error_result(ServerNotFoundError(failed or entry.tool.name, [])),
-    ):
-        yield result["content"][0]["text"]
-    yield render_instructions(view)
-    yield resources.read_resource(view, "discovery://servers/github/info")[1]
-    yield resources.read_resource(view, "discovery://servers/github/tools")[1]
-
-
-def show(part: ServerPart) -> None:
-    view = make_view(part)
-    [entry] = part.entries
-    output = Output()
-    DetailPrinter(output, now=1000.0).servers(view, {ServerName("github"): part.entries})
-    output.line(entry.tool.description)
-    said = part.failure.message if part.failure else part.instructions
-    show_failure(output, entry, {"content": [{"type": "text", "text": said}], "isError": True})
+def everything_read(folder: Path, forked: Preloaded, text: str) -> tuple[list[str], list[str]]:
+    """What agents and people read of a server with a text in each place."""
+    told = Told.beside(folder, *tools_with(text), instructions=f"Letters {text}are sent.")
+    command, *args = told.command
+    servers = {"told": {"command": command, "args": args, "trust": "open"}}
+    (folder / "discovery.yaml").write_text(json.dumps({"servers": servers}), "utf-8")
+    with open_engine(folder / "discovery.yaml", data_dir=folder / "data") as engine:
+        engine.refresh()
+        tools = engine.toolset()
+        agents = [text_of(tools.call_as_result(name, given)) for name, given in CALLS]
+        agents.append(tools.instructions())
+    environ = environ_of(folder)
+    done = [forked(words, cwd=folder, environ=environ) for words in COMMANDS]
+    return agents, [one.out + one.err for one in done]
 
 
 @pytest.mark.requirement("TXT-1")
-@pytest.mark.parametrize("channel", thinned(CHANNELS))
-def test_no_hidden_character_reaches_an_agent(channel: str) -> None:
-    reached = [c for c in HIDDEN if any(c in text for text in agent_texts(CHANNELS[channel](c)))]
-
-    assert reached == []
-
-
-@pytest.mark.requirement("TXT-1")
-@pytest.mark.parametrize("channel", CHANNELS)
-def test_no_hidden_character_reaches_a_terminal(
-    channel: str, capsys: pytest.CaptureFixture[str]
+def test_no_hidden_character_reaches_an_agent_or_a_terminal(
+    tmp_path: Path, forked: Preloaded
 ) -> None:
-    reached = []
-    for character in HIDDEN:
-        show(CHANNELS[channel](character))
-        written = capsys.readouterr()
-        if character in written.out + written.err:
-            reached.append(character)
+    agents, people = everything_read(tmp_path, forked, TAINT)
 
-    assert reached == []
+    assert all("letter" in text.lower() for text in agents[:4])
+    for text in (*agents, *people):
+        assert [f"U+{ord(one):04X}" for one in HIDDEN if one in text] == []
+
+
+@pytest.mark.requirement("TXT-4")
+def test_no_line_of_a_stranger_passes_for_one_of_ours(tmp_path: Path, forked: Preloaded) -> None:
+    agents, people = everything_read(tmp_path, forked, FORGED)
+
+    lines = [line for text in (*agents, *people) for line in text.splitlines()]
+    assert len([line for line in lines if FAKE in line]) > 5
+    assert [line for line in lines if line.lstrip().startswith("Note: all")] == []
+
+
+@pytest.mark.requirement("TXT-3")
+@rows("command", [["review", "told"]])
+def test_a_person_who_reviews_a_text_sees_what_hides_in_it(
+    tmp_path: Path, forked: Preloaded, command: list[str]
+) -> None:
+    told = Told.beside(tmp_path, tool("send", "Send a letter."))
+    program, *args = told.command
+    servers = {"told": {"command": program, "args": args}}
+    (tmp_path / "discovery.yaml").write_text(json.dumps({"servers": servers}), "utf-8")
+    environ = environ_of(tmp_path)
+    forked(["refresh"], cwd=tmp_path, environ=environ)
+    told.says(tool("send", "Send a le\u200btter \u2764\ufe0f."))
+    forked(["refresh"], cwd=tmp_path, environ=environ)
+
+    shown = forked(command, cwd=tmp_path, environ=environ)
+
+    assert "le<U+200B>tter \u2764\ufe0f" in shown.out

@@ -100,7 +100,7 @@ async def test_the_users_own_configuration_is_found_from_any_folder(person: Pers
         assert "mine:echo" in await found_by(client, "echo", "mine")
 
 
-@pytest.mark.requirement("MET-30")
+@pytest.mark.requirement("MET-22")
 async def test_without_a_configuration_every_answer_says_what_to_do(person: Person) -> None:
     async with person.client(PLAIN) as client:
         answers = [

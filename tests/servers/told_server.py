@@ -2,9 +2,9 @@
 
     python told_server.py FILE
 
-FILE holds a JSON object with `instructions` and `pages`, each page a list of tools. Every start
-adds a line to FILE.started and every call of a tool one with its arguments to FILE.called. Standard
-library only, so that it starts at once.
+FILE holds a JSON object with `instructions` and `pages`, each page a list of tools, and `results`
+of tools that do not answer with their name. Every start adds a line to FILE.started and every call
+of a tool one with its arguments to FILE.called. Standard library only, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def answer(message: Message, file: Path) -> Message:
             return {"result": page(told["pages"], int(cursor))}
         case {"method": "tools/call", "params": {"name": name, **params}}:
             note(file, "called", json.dumps(params.get("arguments")))
-            return {"result": {"content": [{"type": "text", "text": name}]}}
+            usual = {"content": [{"type": "text", "text": name}]}
+            return {"result": told.get("results", {}).get(name, usual)}
         case _:
             return {"error": {"code": -32601, "message": "Method not found"}}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -28,7 +27,7 @@ TESTED = {
 }
 
 
-@pytest.mark.requirement("FRM-170")
+@pytest.mark.requirement("FRM-30")
 @pytest.mark.parametrize("name", TESTED)
 def test_a_recipe_reaches_the_tools_through_the_gateway(
     framework: Callable[[str], Framework], name: str
@@ -46,15 +45,3 @@ def test_a_recipe_reaches_the_tools_through_the_gateway(
 
     assert done.returncode == 0, done.stderr[-3000:]
     assert "good:echo" in done.stdout
-
-
-@pytest.mark.requirement("FRM-170")
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_has_at_most_fifteen_lines_of_code(name: str) -> None:
-    ast.parse(RECIPES[name])
-
-    assert len([line for line in RECIPES[name].splitlines() if line]) <= 15
-
-
-def test_each_framework_that_has_no_adapter_has_a_recipe() -> None:
-    assert list(RECIPES) == [*TESTED, "Semantic Kernel", "CrewAI", "Claude Agent SDK"]

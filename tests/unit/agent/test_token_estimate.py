@@ -11,7 +11,6 @@ BLANKS = st.text(st.sampled_from(" \n\t\r\x1f\xa0\u3000"), max_size=3)
 TEXTS = st.lists(st.one_of(st.text(max_size=80), BLANKS, st.just("state?: string"))).map("".join)
 
 
-@pytest.mark.requirement("BUD-9")
 @rows(
     ("text", "least", "most"),
     [
@@ -29,15 +28,6 @@ def test_estimate_is_near_a_tokenizers_count(text: str, least: int, most: int) -
     assert least <= estimated_tokens(text) <= 1.25 * most
 
 
-def test_only_nothing_takes_no_token() -> None:
-    assert estimated_tokens("") == 0
-    assert estimated_tokens(".") == estimated_tokens(" ") == 1
-
-
-def test_letters_without_end_are_not_taken_for_a_word() -> None:
-    assert estimated_tokens("x" * 1000) > 300
-
-
 @given(st.text(), st.text())
 def test_lines_cost_together_what_they_cost_apart(first: str, second: str) -> None:
     apart = estimated_tokens(first) + estimated_tokens(second)
@@ -47,12 +37,6 @@ def test_lines_cost_together_what_they_cost_apart(first: str, second: str) -> No
     ) - len(first.rstrip())
 
 
-@given(st.text(min_size=1))
-def test_estimate_is_never_more_than_the_bytes_cost(text: str) -> None:
-    assert 1 <= estimated_tokens(text) <= 3 * len(text)
-
-
-@pytest.mark.requirement("BUD-9")
 @given(TEXTS)
 def test_words_priced_one_by_one_cost_what_the_text_costs(text: str) -> None:
     exactly = _price(text)  # without the words that are cached
@@ -60,7 +44,6 @@ def test_words_priced_one_by_one_cost_what_the_text_costs(text: str) -> None:
     assert (estimated_tokens(text) - 1) * UNITS < exactly <= estimated_tokens(text) * UNITS
 
 
-@pytest.mark.requirement("BUD-9")
 @given(st.text("aZé9_(界…! ", max_size=12), st.text("aZé9_(界…! ", max_size=12))
 def test_a_name_and_its_arguments_priced_apart_cost_what_they_cost_together(
     name: str, arguments: str
@@ -68,8 +51,3 @@ def test_a_name_and_its_arguments_priced_apart_cost_what_they_cost_together(
     text = f"{name}({arguments}"
 
     assert estimated_tokens(text) == -(-_price(text) // UNITS)
-
-
-@pytest.mark.requirement("BUD-9")
-def test_sum_of_prices_is_exact() -> None:
-    assert estimated_tokens("界" * 10) == 9  # 10 x 0.9, of which floats make a little more

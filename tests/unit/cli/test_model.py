@@ -34,14 +34,14 @@ def wanting_it() -> FakeEngine:
     return FakeEngine(view_of(settings))
 
 
-@pytest.mark.requirement("EMB-33")
+@pytest.mark.requirement("EMB-30")
 def test_without_a_model_show_has_the_command_that_installs_it() -> None:
     assert "`discovery model install`" in run("model", "show").stderr
     assert json.loads(run("model", "show", "--json").stdout)["installed"] is False
     assert run("model", "remove").exit_code == 0
 
 
-@pytest.mark.requirement("EMB-33")
+@pytest.mark.requirement("EMB-30")
 def test_show_has_the_name_the_size_and_the_folder(model: InstalledModel, data: Path) -> None:
     shown = run("model", "show")
     form = json.loads(run("model", "show", "--json").stdout)
@@ -52,7 +52,7 @@ def test_show_has_the_name_the_size_and_the_folder(model: InstalledModel, data: 
     assert form["digest"] == model.digest
 
 
-@pytest.mark.requirement("EMB-33")
+@pytest.mark.requirement("EMB-30")
 @pytest.mark.usefixtures("model")
 def test_remove_deletes_it(data: Path) -> None:
     done = run("model", "remove")
@@ -61,7 +61,7 @@ def test_remove_deletes_it(data: Path) -> None:
     assert installed_model(data) is None
 
 
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_a_base_that_does_not_fit_is_an_error_with_the_next_step(tmp_path: Path) -> None:
     done = run("model", "install", "--base", str(base_in(tmp_path / "base")))
 
@@ -70,7 +70,7 @@ def test_a_base_that_does_not_fit_is_an_error_with_the_next_step(tmp_path: Path)
     assert "hint: " in done.stderr
 
 
-@pytest.mark.requirement("EMB-33")
+@pytest.mark.requirement("EMB-30")
 def test_doctor_says_that_the_model_is_missing() -> None:
     done = run("doctor", engine=wanting_it())
 
@@ -78,7 +78,7 @@ def test_doctor_says_that_the_model_is_missing() -> None:
     assert "hint: `discovery model install`" in done.stdout
 
 
-@pytest.mark.requirement("EMB-33")
+@pytest.mark.requirement("EMB-30")
 @pytest.mark.usefixtures("model")
 def test_doctor_says_that_the_model_is_there_and_whether_it_is_used() -> None:
     assert "tiny 1, 0 MB, is used" in run("doctor", engine=wanting_it()).stdout

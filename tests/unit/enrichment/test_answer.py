@@ -29,7 +29,7 @@ def answer(*texts: object) -> str:
     return json.dumps({"requests": [{"language": "en", "text": text} for text in texts]})
 
 
-@pytest.mark.requirement("ENR-22")
+@pytest.mark.requirement("ENR-23")
 @rows(
     "content",
     [
@@ -44,7 +44,7 @@ def test_requests_are_read_in_the_forms_that_models_write(content: str) -> None:
     assert accepted(content) == GOOD
 
 
-@pytest.mark.requirement("ENR-22")
+@pytest.mark.requirement("ENR-23")
 @rows(
     ("content", "why"),
     [
@@ -90,23 +90,6 @@ def test_an_odd_request_is_dropped_and_the_others_are_kept(odd: str) -> None:
 
 
 @pytest.mark.requirement("ENR-23")
-def test_the_name_of_a_server_that_the_tool_itself_speaks_of_may_be_in_a_request() -> None:
-    texts = ("open an issue on github", *GOOD)
-
-    assert accepted(answer(*texts)) == texts
-
-
-@pytest.mark.requirement("ENR-22")
-def test_no_more_is_kept_than_was_asked_for_in_each_language() -> None:
-    rows = [{"language": "en", "text": f"request number {n}"} for n in range(9)]
-    rows += [{"language": code, "text": f"anfrage {code}"} for code in ("de", "de", "xx")]
-
-    found = accepted(json.dumps({"requests": rows}), languages=["de"])
-
-    assert found == (*(f"request number {n}" for n in range(6)), "anfrage de")
-
-
-@pytest.mark.requirement("ENR-23")
 @given(st.lists(st.text(), max_size=8))
 def test_whatever_is_written_what_is_kept_is_short_and_plain(texts: list[str]) -> None:
     try:
@@ -116,30 +99,3 @@ def test_whatever_is_written_what_is_kept_is_short_and_plain(texts: list[str]) -
 
     assert all(0 < len(text) <= LONGEST for text in kept)
     assert not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in "".join(kept))
-
-
-@pytest.mark.requirement("ENR-22", "ENR-23")
-@rows("text", ["report a bug", "x" * 50_000, SECRET])
-def test_why_requests_are_dropped_is_short_and_quotes_nothing_of_the_answer(text: str) -> None:
-    odd = f"{SECRET} \x1b[31m{'x' * 50_000}"
-    rows = [{"language": odd, "text": text}] * 5
-
-    with pytest.raises(AnswerError) as raised:
-        accepted(json.dumps({"requests": rows}))
-
-    assert len(str(raised.value)) < 200
-    assert SECRET not in str(raised.value)
-
-
-@pytest.mark.requirement("ENR-22")
-def test_of_thousands_of_requests_the_first_are_looked_at() -> None:
-    looked: list[str] = []
-
-    def redact(text: str) -> str:
-        looked.append(text)
-        return ""
-
-    with pytest.raises(AnswerError, match="only 0"):
-        Checks(TOOL, (), (), redact).accepted(answer(*(f"request {n}" for n in range(5_000))))
-
-    assert len(looked) <= 64

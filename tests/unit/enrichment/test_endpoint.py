@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from email.utils import formatdate
 from itertools import chain, repeat
-from typing import Any
 
 import anyio
 import httpx2
@@ -14,7 +13,7 @@ import pytest
 from discovery_engine.enrichment.endpoint import Completion, Endpoint, open_endpoint
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from tests.rows import rows
-from tests.servers.chat_endpoint import TOKENS, Answer, Reply, chat_endpoint, saying
+from tests.servers.chat_endpoint import Answer, Reply, chat_endpoint, saying
 
 pytestmark = pytest.mark.anyio
 
@@ -37,37 +36,6 @@ async def completed(url: str, slept: list[float], *, key: str = "") -> Completio
                 client, url, model="m", key=key, per_minute=6_000, sleep=sleep, clock=lambda: 0.0
             )
             return await endpoint.complete("be brief", "say it")
-
-
-@pytest.mark.requirement("ENR-20")
-async def test_a_message_is_sent_with_the_model_and_the_key() -> None:
-    with chat_endpoint(in_turn(saying("hello"))) as (url, asked):
-        found = await completed(f"{url}/", [], key="sesame")
-
-    assert found == Completion("hello", TOKENS)
-    [one] = asked
-    assert (one.path, one.key) == ("/v1/chat/completions", "Bearer sesame")
-    assert one.body == {
-        "model": "m",
-        "max_tokens": 4096,
-        "messages": [
-            {"role": "system", "content": "be brief"},
-            {"role": "user", "content": "say it"},
-        ],
-    }
-
-
-@pytest.mark.requirement("ENR-25")
-async def test_a_model_that_knows_the_limit_of_an_answer_by_its_other_name_is_given_that() -> None:
-    def reply(body: dict[str, Any]) -> Answer:
-        return Answer(b"{}", 400) if "max_tokens" in body else saying("hello")
-
-    with chat_endpoint(reply) as (url, asked), anyio.fail_after(60):
-        async with open_endpoint(url, model="m", key="", per_minute=6_000, timeout=5) as endpoint:
-            texts = [(await endpoint.complete("", "")).text for _ in range(2)]
-
-    assert texts == ["hello", "hello"]
-    assert [one.body.get("max_completion_tokens") for one in asked] == [None, 4096, 4096]
 
 
 @pytest.mark.requirement("ENR-25")
@@ -138,38 +106,6 @@ async def test_an_answer_of_no_use_is_an_error_without_its_words(
 
 
 @pytest.mark.requirement("ENR-25")
-async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
-    with chat_endpoint(in_turn(BUSY)) as (url, _):
-        pass
-    slept: list[float] = []
-
-    with pytest.raises(EnrichmentError, match="cannot be reached") as raised:
-        await completed(url, slept)
-
-    assert raised.value.is_final
-    assert [seconds for seconds in slept if seconds > 0.1] == [1, 2, 4, 8]
-
-
-@pytest.mark.requirement("ENR-25")
-async def test_an_endpoint_that_is_silent_is_given_up() -> None:
-    slept: list[float] = []
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with listener:
-        port = listener.extra(anyio.abc.SocketAttribute.local_port)
-
-        async def sleep(seconds: float) -> None:
-            slept.append(seconds)
-
-        async with httpx2.AsyncClient(timeout=0.05) as client:
-            url = f"http://127.0.0.1:{port}/v1"
-            endpoint = Endpoint(client, url, model="m", per_minute=6_000, sleep=sleep)
-            with anyio.fail_after(60), pytest.raises(EnrichmentError, match="in time") as raised:
-                await endpoint.complete("", "")
-
-    assert not raised.value.is_final  # the next tool may be answered sooner
-
-
-@pytest.mark.requirement("ENR-25")
 async def test_requests_start_no_more_often_than_the_owner_allows() -> None:
     now, slept = [0.0], []
 
@@ -209,9 +145,3 @@ async def test_what_is_for_this_machine_is_sent_to_no_proxy(
             assert (await endpoint.complete("", "")).text == "hello"
 
     assert stolen == []
-
-
-async def test_an_endpoint_is_opened_with_the_settings() -> None:
-    with chat_endpoint(in_turn(saying("hello"))) as (url, _), anyio.fail_after(60):
-        async with open_endpoint(url, model="m", key="", per_minute=60, timeout=5) as endpoint:
-            assert (await endpoint.complete("", "")).text == "hello"

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.enrichment import tool_messages
-from discovery_engine.enrichment.tool_messages import ToolMessages, system_message
+from discovery_engine.enrichment.tool_messages import ToolMessages
 from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import AppliedOverride, Tool, ToolName
 from tests.factories import make_tool
@@ -32,7 +32,7 @@ def message(tool: Tool, *siblings: Tool) -> dict[str, Any]:
     return sent
 
 
-@pytest.mark.requirement("ENR-21")
+@pytest.mark.requirement("ENR-20")
 def test_a_message_has_what_the_server_lists_and_nothing_of_the_owner() -> None:
     own = AppliedOverride(
         name=ToolName("report_to_jane"),
@@ -57,47 +57,7 @@ def test_a_message_has_what_the_server_lists_and_nothing_of_the_owner() -> None:
     }
 
 
-@pytest.mark.requirement("ENR-21")
-def test_the_siblings_that_are_most_alike_are_named_first_and_not_all() -> None:
-    others = [make_tool(f"list_thing_{n}", "our-tracker") for n in range(99)]
-    near = make_tool("update_issue", "our-tracker")
-
-    names = [one["name"] for one in message(TOOL, *others, near)["siblings"]]
-
-    assert names[0] == "update_issue"
-    assert len(names) == 25
-
-
-@pytest.mark.requirement("ENR-21")
-def test_long_definitions_are_cut() -> None:
-    properties = {f"p{n:03}": {"type": "string", "description": "x" * 9_000} for n in range(200)}
-    long = make_tool(description="y" * 90_000, inputSchema={"properties": properties})
-
-    assert len(json.dumps(message(long))) < 10_000
-
-
-@pytest.mark.requirement("ENR-21")
-def test_every_text_of_a_definition_is_cut() -> None:
-    x = "x" * 9_000
-    parameter = {"type": x, "description": x, "enum": [x] * 50}
-    schema = {"properties": {x + str(n): parameter for n in range(50)}}
-    long = make_tool(x, title=x, description=x, inputSchema=schema)
-    siblings = [make_tool(f"{x}{n}", description=x) for n in range(50)]
-
-    def longest(value: Any) -> int:
-        if isinstance(value, str):
-            return len(value)
-        parts = value.values() if isinstance(value, dict) else value
-        return max(map(longest, parts), default=0)
-
-    sent = message(long, *siblings)
-
-    assert longest(sent) <= 1_500
-    assert longest(sent["siblings"]) <= 160
-    assert longest(sent["tool"]["title"]) <= 160
-
-
-@pytest.mark.requirement("ENR-21")
+@pytest.mark.requirement("ENR-20")
 def test_a_secret_where_a_text_is_cut_is_not_sent_in_part() -> None:
     tool = make_tool(description="y" * 1_497 + "s3cret", title="z" * 125 + "s3cret")
     sent = ToolMessages([tool], lambda text: text.replace("s3cret", "*")).message(tool)
@@ -105,7 +65,7 @@ def test_a_secret_where_a_text_is_cut_is_not_sent_in_part() -> None:
     assert "s3" not in sent
 
 
-@pytest.mark.requirement("ENR-21")
+@pytest.mark.requirement("ENR-20")
 def test_many_tools_cost_each_of_them_little(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
@@ -122,7 +82,7 @@ def test_many_tools_cost_each_of_them_little(monkeypatch: pytest.MonkeyPatch) ->
     assert len(read) <= len(tools) + 100
 
 
-@pytest.mark.requirement("ENR-21")
+@pytest.mark.requirement("ENR-20")
 def test_every_text_of_a_message_is_redacted() -> None:
     parameter = {"description": "s3cret", "enum": ["s3cret"], "type": "s3cret"}
     schema = {"properties": {"s3cret": parameter}}
@@ -132,8 +92,3 @@ def test_every_text_of_a_message_is_redacted() -> None:
     sent = ToolMessages([sibling], lambda text: text.replace("s3cret", "*")).message(tool)
 
     assert "s3cret" not in sent
-
-
-def test_instructions_name_the_languages_that_are_asked_for() -> None:
-    assert "languages, by their codes: de, pt-BR." in system_message(["de", "pt-BR"])
-    assert "languages" not in system_message([])

@@ -9,7 +9,6 @@ from discovery_engine.evaluation.catalog_lint import CatalogFinding, lint_catalo
 from discovery_engine.rules import Rule
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
-from discovery_engine.tools.offering import OfferingKind
 from tests.factories import (
     make_entry,
     make_offering_entry,
@@ -34,24 +33,6 @@ def lint(*entries: Entry, **settings: object) -> tuple[CatalogFinding, ...]:
 
 def schema(*required: str, **properties: object) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": list(required)}
-
-
-@pytest.mark.requirement("EVA-40")
-def test_confusable_tools_are_distinguished_by_their_servers() -> None:
-    [finding] = lint(
-        make_entry("find", "a", description="Find pages of text."),
-        make_entry("find", "b", description="Find pages of text."),
-        description="The wiki.",
-    )
-
-    assert (finding.code, finding.message) == (
-        "TOOL_CONFUSABLE",
-        "a:find, b:find can hardly be distinguished",
-    )
-    assert finding.overrides == (
-        {"pattern": "a:find", "description": "In a (The wiki): Find pages of text."},
-        {"pattern": "b:find", "description": "In b (The wiki): Find pages of text."},
-    )
 
 
 @pytest.mark.requirement("EVA-40")
@@ -93,33 +74,6 @@ def test_a_description_says_more_than_the_name(description: str, said: str) -> N
 
 
 @pytest.mark.requirement("EVA-40")
-def test_a_tool_that_its_own_summary_does_not_find_is_reported() -> None:
-    crowd = [
-        make_entry(f"apples_{n}", "a", description="Weigh apples. Weigh apples.")
-        for n in ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    ]
-    lost = make_entry("zeta", "a", description="Weigh apples. " + "Other words stand here. " * 20)
-
-    [finding] = [f for f in lint(*crowd, lost) if lost.key in f.tools]
-
-    assert finding.code == "TOOL_UNFINDABLE"
-    [override] = finding.overrides
-    assert override["description"].startswith("Zeta (a): Weigh apples. Other words")
-
-
-@pytest.mark.requirement("EVA-40")
-def test_a_required_argument_wants_a_description() -> None:
-    takes = schema("repoName", "b", repoName=TEXT, b={**TEXT, "description": "B."}, c=TEXT)
-
-    [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
-
-    assert finding.code == "TOOL_ARGUMENTS_UNDESCRIBED"
-    assert finding.message == "a:ping does not describe its required argument repoName"
-    drafted = "Knock gently. Arguments: repoName (string): repo name."
-    assert finding.overrides == ({"pattern": "a:ping", "description": drafted},)
-
-
-@pytest.mark.requirement("EVA-40")
 @rows(
     ("large", "overrides"),
     [
@@ -142,15 +96,6 @@ def test_a_large_schema_is_repaired_by_pinning_its_largest_optional_argument(
     assert tuple(override["arguments"] for override in finding.overrides) == overrides
 
 
-@pytest.mark.requirement("EVA-40")
-def test_a_large_schema_without_optional_arguments_is_for_its_author_to_change() -> None:
-    takes = schema("id", id={**TEXT, "description": "x" * 9000})
-
-    [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
-
-    assert (finding.code, finding.overrides) == ("TOOL_SCHEMA_LARGE", ())
-
-
 @pytest.mark.requirement("EVA-40", "THR-10")
 def test_a_schema_that_is_too_costly_to_check_is_for_its_author_to_change() -> None:
     takes = chain("allOf", links=30)
@@ -161,12 +106,7 @@ def test_a_schema_that_is_too_costly_to_check_is_for_its_author_to_change() -> N
     assert "more than 2,000 ways through it" in finding.message
 
 
-@pytest.mark.requirement("EVA-41")
-def test_disabled_tools_are_not_looked_at() -> None:
-    assert lint(make_entry("ping", "a", enabled=False)) == ()
-
-
-@pytest.mark.requirement("EVA-43")
+@pytest.mark.requirement("EVA-40")
 def test_of_a_large_catalog_some_tools_are_searched_for_and_it_reports_it() -> None:
     part = make_part(
         "a", *(make_entry(f"t{i}", "a", description=f"Do {i} things") for i in range(9))
@@ -198,23 +138,6 @@ def lint_offerings(*entries: OfferingEntry) -> tuple[CatalogFinding, ...]:
     return lint_catalog(view_of(part, settings=make_settings(make_server("docs")))).findings
 
 
-@pytest.mark.requirement("EVA-44")
-def test_what_has_no_description_is_named_by_kind() -> None:
-    [several, one] = lint_offerings(
-        *(make_offering_entry(f"file:///{letter}") for letter in "abcd"),
-        make_offering_entry("file:///described", description="What it is."),
-        make_offering_entry("file:///hidden", enabled=False),
-        make_offering_entry("review", kind=OfferingKind.PROMPT),
-    )
-
-    assert several.code == one.code == "OFFERING_UNDESCRIBED"
-    assert several.message == (
-        "4 resources of docs have no description: 'file:///a', 'file:///b', 'file:///c', 1 more"
-    )
-    assert one.message == "prompt of docs has no description: review"
-    assert one.to_json()["offerings"] == ["docs:prompt:review"]
-
-
 @pytest.mark.requirement("SRV-90")
 def test_members_that_clients_do_not_get_are_named() -> None:
     odd = {"title": None, "annotations": {"readOnlyHint": "yes"}, "icons": [5], "_meta": []}
@@ -228,20 +151,3 @@ def test_members_that_clients_do_not_get_are_named() -> None:
     )
     assert of_tool.tools == (tool.key,)
     assert of_resource.message == "resource 'docs:file:///a' has members that are not valid: size"
-
-
-@pytest.mark.requirement("EVA-44")
-def test_a_required_argument_of_a_prompt_wants_a_description() -> None:
-    arguments = [
-        {"name": "code", "required": True},
-        {"name": "style", "required": True, "description": "How"},
-        {"name": "more"},
-    ]
-    [finding] = lint_offerings(
-        make_offering_entry(
-            "review", kind=OfferingKind.PROMPT, description="Reviews.", arguments=arguments
-        )
-    )
-
-    assert finding.code == "PROMPT_ARGUMENTS_UNDESCRIBED"
-    assert finding.message == "prompt docs:review does not describe its required argument code"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation import confusable as room
-from discovery_engine.evaluation.confusable import confusable, group_labels
+from discovery_engine.evaluation.confusable import confusable
 from tests.factories import make_entry
 from tests.rows import rows
 
@@ -74,12 +74,6 @@ def test_likeness_is_of_names_and_summaries(
     assert keys(confusable(entries)) == ([[f"a:{one[0]}", f"b:{other[0]}"]] if alike else [])
 
 
-def test_tools_of_one_server_are_its_authors_business() -> None:
-    entries = [make_entry(name, "a", description="Do it.") for name in ("do", "Do")]
-
-    assert confusable(entries) == ()
-
-
 def calls_for(tools: int) -> int:
     said = "Get the thing out of the big box."
     entries = [make_entry(f"get_{n}_things", "a", description=said) for n in range(tools)]
@@ -94,15 +88,6 @@ def test_many_alike_of_one_server_take_time_that_grows_with_their_number_only() 
     calls_for(1)  # loads what is loaded once
 
     assert calls_for(400) < 2.2 * calls_for(200)
-
-
-def test_many_alike_are_one_group() -> None:
-    entries = [make_entry("do", server, description="Do it.") for server in "abcdefg"]
-
-    [group] = confusable(entries)
-
-    assert len(group) == 7
-    assert list(group_labels(group)) == ["a:do", "b:do", "c:do", "d:do", "e:do", "2 more"]
 
 
 @given(ENTRIES)

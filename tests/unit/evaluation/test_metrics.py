@@ -11,7 +11,6 @@ from discovery_engine.evaluation.metrics import (
     mean,
     ndcg,
     percentile,
-    ranks_of,
     recall,
     reciprocal_rank,
 )
@@ -84,15 +83,6 @@ def test_ndcg_is_what_a_calculation_by_hand_gives(
 )
 def test_percentile_is_the_nearest_rank(share: float, expected: float) -> None:
     assert percentile([40, 10, 30, 20], share) == expected
-
-
-def test_nothing_has_neither_mean_nor_percentile() -> None:
-    assert mean([]) is None
-    assert percentile([], 0.5) is None
-
-
-def test_ranks_count_from_one_and_end_at_the_depth() -> None:
-    assert ranks_of("abcdefghijkl", {"a", "j", "k"}) == (1, 10)
 
 
 @pytest.mark.requirement("EVA-10")

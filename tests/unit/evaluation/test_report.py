@@ -5,13 +5,9 @@ import json
 import pytest
 from hypothesis import given
 
-from discovery_engine.evaluation.report import METRICS, Report, shown
+from discovery_engine.evaluation.report import METRICS, Report
 from discovery_engine.view.search_answers import Decision
-from tests.rows import rows
 from tests.unit.evaluation.runs import REPORTS, make_row
-
-MATCH, UNSURE, NONE = Decision
-BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def test_totals_are_what_a_calculation_by_hand_gives() -> None:
@@ -43,37 +39,6 @@ def test_totals_are_what_a_calculation_by_hand_gives() -> None:
     }
 
 
-@pytest.mark.requirement("EVA-11")
-def test_what_the_queries_do_not_measure_is_none() -> None:
-    serviceable = Report((make_row(right=["s:a"], found=["s:a"]),)).totals
-    unserviceable = Report((make_row(),)).totals
-
-    assert serviceable["false_match_rate"] is None
-    assert unserviceable["recall@5"] is None
-    assert unserviceable["missed_rate"] is None
-    assert set(Report(()).totals.values()) == {None}
-
-
-@rows(
-    ("right", "found", "decision", "standing", "good"),
-    [
-        pytest.param(["s:a"], ["s:b", "s:a"], MATCH, "2", True, id="found"),
-        pytest.param(["s:a", "s:b"], ["s:b", "s:a"], UNSURE, "1, 2", True, id="both found"),
-        pytest.param(["s:a"], ["s:b"], MATCH, "not found", False, id="answered without it"),
-        pytest.param(["s:a"], [], NONE, "none", False, id="missed"),
-        pytest.param([], [], NONE, "none", True, id="rightly none"),
-        pytest.param([], ["s:a"], UNSURE, "unsure", True, id="the nearest"),
-        pytest.param([], ["s:a"], MATCH, "match", False, id="a false match"),
-    ],
-)
-def test_a_row_says_where_the_right_tools_stand(
-    right: list[str], found: list[str], decision: Decision, standing: str, *, good: bool
-) -> None:
-    row = make_row(right=right, found=found, decision=decision)
-
-    assert (row.standing, row.is_good) == (standing, good)
-
-
 @pytest.mark.requirement("EVA-10")
 @given(REPORTS)
 def test_every_share_is_from_0_to_1(report: Report) -> None:
@@ -85,9 +50,3 @@ def test_every_share_is_from_0_to_1(report: Report) -> None:
 @given(REPORTS)
 def test_a_report_is_json(report: Report) -> None:
     assert json.loads(json.dumps(report.to_json(), allow_nan=False))["skipped"] == []
-
-
-def test_measures_are_shown_with_their_unit() -> None:
-    assert shown(0.5, BY_NAME["mrr"]) == "0.500"
-    assert shown(2.345, BY_NAME["p95"]) == "2.35 ms"
-    assert shown(None, BY_NAME["mrr"]) == "-"

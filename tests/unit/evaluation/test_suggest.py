@@ -57,41 +57,6 @@ def test_a_draft_is_what_the_description_says(name: str, description: str, draft
     assert [d.query for d in of_one(name, description).drafts] == [draft]
 
 
-def test_more_drafts_come_from_later_sentences_and_from_parameters() -> None:
-    schema = {"properties": {"to": {"description": "Address of the recipient"}}}
-
-    found = of_one("send", "Deliver a letter. Keep a copy of it.", per_tool=3, inputSchema=schema)
-
-    assert [draft.query for draft in found.drafts] == [
-        "deliver a letter",
-        "keep a copy",
-        "address of the recipient",
-    ]
-
-
-@pytest.mark.requirement("EVA-31")
-def test_a_tool_that_says_too_little_gets_no_draft() -> None:
-    found = of_one("create_issue", "Creates the issue.")
-
-    assert found.drafts == ()
-    assert list(map(str, found.silent)) == ["s:create_issue"]
-
-
-def test_tools_that_say_the_same_share_a_draft() -> None:
-    one = make_part("a", make_entry("x", "a", description="Weigh ripe apples."))
-    other = make_part("b", make_entry("y", "b", description="Weigh ripe apples"))
-
-    [draft] = suggest(view_of(one, other)).drafts
-
-    assert draft.to_json() == {"query": "weigh ripe apples", "tools": ["a:x", "b:y"]}
-
-
-def test_a_tool_that_no_agent_may_see_is_not_asked_for() -> None:
-    entry = make_entry("x", "s", description="Weigh ripe apples.", enabled=False)
-
-    assert suggest(view_of(make_part("s", entry))) == Suggestion((), ())
-
-
 @pytest.mark.requirement("EVA-30")
 @given(st.lists(WORDS, min_size=1, max_size=3), st.lists(WORDS, max_size=12))
 def test_no_draft_says_a_word_of_the_name(name: list[str], said: list[str]) -> None:

@@ -16,7 +16,7 @@ def an_object(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-@pytest.mark.requirement("FRM-132")
+@pytest.mark.requirement("FRM-130")
 @rows(
     ("schema", "is_strict"),
     [
@@ -41,7 +41,7 @@ def test_only_what_is_strict_as_it_stands_is_strict(schema: Any, is_strict: bool
     assert takes_strict(schema) is is_strict
 
 
-@pytest.mark.requirement("FRM-132")
+@pytest.mark.requirement("FRM-130")
 def test_a_schema_deeper_than_the_api_takes_is_not_strict() -> None:
     schema: dict[str, Any] = TEXT
     for _ in range(6):

@@ -13,7 +13,7 @@ async def _decline(method: str, params: JSONObject) -> JSONObject:
     return {"action": "decline", "asked": [method, params]}
 
 
-@pytest.mark.requirement("LIB-27")
+@pytest.mark.requirement("LIB-24")
 async def test_a_program_is_asked_through_its_callback() -> None:
     client = CallbackClient(_decline, capabilities={"elicitation": {}})
 
@@ -22,7 +22,7 @@ async def test_a_program_is_asked_through_its_callback() -> None:
     assert answer["asked"] == ["elicitation/create", {"message": "Sure?"}]
 
 
-@pytest.mark.requirement("LIB-27")
+@pytest.mark.requirement("LIB-24")
 async def test_a_client_without_a_callback_declares_nothing_and_cannot_be_asked() -> None:
     client = CallbackClient(capabilities={"elicitation": {}})
 

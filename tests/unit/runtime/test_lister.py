@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import cast
 
 import anyio
@@ -14,7 +13,6 @@ from anyio.lowlevel import checkpoint
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import (
     FailureKind,
-    ServerStartingError,
     UnavailableError,
     UpstreamError,
 )
@@ -27,7 +25,7 @@ from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.state import ServerState, StateInfo
 from tests.factories import make_server, make_settings, tool_names
 from tests.servers.programs import eventually
-from tests.unit.swaps import HeldStore, current_view, everybody_waits, lists
+from tests.unit.swaps import current_view, lists
 
 pytestmark = pytest.mark.anyio
 
@@ -101,23 +99,6 @@ def setup() -> Setup:
     return Setup()
 
 
-async def test_all_who_want_to_know_at_once_share_one_listing(setup: Setup) -> None:
-    setup.upstreams.gates[A] = gate = anyio.Event()
-
-    async with setup.opened() as lister, anyio.create_task_group() as tasks:
-        for _ in range(3):
-            tasks.start_soon(lister.ensure_listed, A)
-            tasks.start_soon(lister.list_server, A)
-        await anyio.wait_all_tasks_blocked()
-        seen = lister.live()[A].state
-        gate.set()
-
-    assert seen is ServerState.STARTING
-    assert setup.upstreams.asked == ["a-mcp-server"]
-    assert setup.tools(A) == ["one"]
-    assert [told.server.name for told in setup.told] == [A]
-
-
 async def test_who_tells_of_a_change_is_asked_once_more_after_a_listing_under_way(
     setup: Setup,
 ) -> None:
@@ -151,29 +132,6 @@ async def test_a_server_that_is_reached_in_another_way_meanwhile_is_asked_there(
     assert len(setup.told) == 1
 
 
-async def test_a_server_that_is_gone_meanwhile_tells_nothing(setup: Setup) -> None:
-    setup.upstreams.gates[A] = gate = anyio.Event()
-
-    async with setup.opened() as lister, anyio.create_task_group() as tasks:
-        tasks.start_soon(lister.list_server, A)
-        await anyio.wait_all_tasks_blocked()
-        await setup.current.apply_settings(make_settings("b"))
-        gate.set()
-
-    assert setup.told == []
-
-
-async def test_why_a_server_cannot_be_reached_is_reported_to_each_caller(setup: Setup) -> None:
-    del setup.upstreams.tools[A]
-
-    async with setup.opened() as lister:
-        for _ in range(2):
-            with pytest.raises(UpstreamError):
-                await lister.list_server(A)
-
-    assert len(setup.upstreams.asked) == 2
-
-
 @pytest.mark.requirement("UPS-13")
 async def test_what_nobody_thought_of_is_a_failure_of_that_server_alone(
     setup: Setup, caplog: pytest.LogCaptureFixture
@@ -191,37 +149,6 @@ async def test_what_nobody_thought_of_is_a_failure_of_that_server_alone(
     ]
     assert setup.tools(B) == ["two"]
     assert "Traceback" in caplog.text
-
-
-async def test_a_server_that_is_known_or_has_failed_is_not_waited_for(setup: Setup) -> None:
-    del setup.upstreams.tools[A]
-
-    async with setup.opened() as lister:
-        await lister.wait_all_listed()
-        await lister.wait_all_listed()
-
-    assert len(setup.upstreams.asked) == 2
-    assert setup.tools(B) == ["two"]
-
-
-@pytest.mark.requirement("LIB-37")
-async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(setup: Setup) -> None:
-    setup.upstreams.gates[A] = gate = anyio.Event()
-    setup.upstreams.seconds[A] = 12.0
-
-    async with setup.opened() as lister:
-        report = await lister.refresh(None, max_wait=10.0)
-        slow = setup.current.view.catalog.part(A)
-        seen = lister.live()[A]
-        gate.set()
-        await lister.ensure_listed(A)
-
-    assert report.starting == (A,)
-    assert slow.failure is None
-    assert dict(report.servers) == {A: None, B: None}
-    assert seen == StateInfo(ServerState.STARTING, starting_for=12.0)
-    assert setup.tools(A) == ["one"]
-    assert len(setup.upstreams.asked) == 2
 
 
 @pytest.mark.requirement("LIB-37")
@@ -243,68 +170,6 @@ async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_wait(setup: Se
 
     assert are_waited_for
     assert reports[0].starting == (A,)
-
-
-@pytest.mark.requirement("LIB-37")
-async def test_for_one_slow_server_the_time_of_its_start_is_reported(
-    setup: Setup,
-) -> None:
-    setup.upstreams.gates[A] = gate = anyio.Event()
-    setup.upstreams.seconds[A] = 12.7
-
-    async with setup.opened() as lister:
-        with pytest.raises(ServerStartingError, match="starting, 12 s") as caught:
-            await lister.list_server(A, max_wait=0.01)
-        gate.set()
-        await lister.list_server(A, max_wait=10)
-
-    assert caught.value.retry_after
-    assert len(setup.upstreams.asked) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "is_known", "seen"),
-    [
-        pytest.param(None, False, ServerState.STARTING, id="nothing has begun"),
-        pytest.param(ServerState.IDLE, True, ServerState.STARTING, id="it was closed"),
-        pytest.param(ServerState.READY, False, ServerState.STARTING, id="listed the first time"),
-        pytest.param(ServerState.READY, True, ServerState.READY, id="listed again"),
-        pytest.param(ServerState.FAILING, True, ServerState.FAILING, id="tried again"),
-    ],
-)
-async def test_a_server_that_is_asked_is_starting_unless_it_works_or_failed(
-    setup: Setup, status: ServerState | None, *, is_known: bool, seen: ServerState
-) -> None:
-    async with setup.opened() as lister:
-        if is_known:
-            await lister.list_server(A)
-        setup.upstreams.gates[A] = gate = anyio.Event()
-        setup.upstreams.states = {A: status} if status else {}
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lister.relist, A)
-            await anyio.wait_all_tasks_blocked()
-            during = lister.live()[A].state
-            gate.set()
-
-    assert during is seen
-
-
-@pytest.mark.requirement("LIB-37")
-async def test_a_server_that_has_answered_is_not_too_slow(setup: Setup) -> None:
-    store = HeldStore()
-
-    async with setup.opened(store) as lister, anyio.create_task_group() as tasks:
-        store.hold()
-        tasks.start_soon(lister.list_server, B)
-        await store.is_held()
-        tasks.start_soon(lister.list_server, A)
-        await everybody_waits()  # its tools are known, and wait to be taken in
-        tasks.start_soon(partial(lister.refresh, [A], max_wait=0.0))
-        await everybody_waits()
-        store.release()
-
-    assert setup.current.view.catalog.part(A).failure is None
-    assert setup.tools(A) == ["one"]
 
 
 async def test_the_rest_lasts_until_the_first_server_is_due(setup: Setup) -> None:

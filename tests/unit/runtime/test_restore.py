@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,15 @@ from discovery_engine.catalog import Catalog
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.restore import (
     open_registry_or_fallback,
-    registry_path,
     stored_view,
 )
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.trust.decisions import Acceptance, Approval
-from tests.engines import Folder, good, program, python
+from tests.engines import Folder, good, python
 from tests.rows import rows
-from tests.servers.programs import fault_server
 
 pytestmark = pytest.mark.anyio
 
@@ -36,59 +32,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-@pytest.mark.requirement("LIB-70")
-async def test_it_answers_as_the_engine_did(folder: Folder) -> None:
-    folder.write(
-        good("a", tags=("x",)),
-        fault_server("bad_tools", name="odd"),
-        program("dead", "no-such-program-anywhere"),
-        toolRules=[*NO_ECHO, {"pattern": "p*", "tags": ["process"]}],
-    )
-    async with folder.open() as engine:
-        await engine.refresh()
-        asleep = replace(engine.view, live={})
-
-    view = stored_view(folder.config, data_dir=folder.data)
-
-    assert view is not None
-    assert view.servers() == asleep.servers()
-    assert list(view.catalog) == list(asleep.catalog)
-    assert dict(view.catalog.parts) == dict(asleep.catalog.parts)
-    for query in ("echo", "the tool pid", "process", "nothing of the kind"):
-        assert view.search(query) == asleep.search(query)
-    for entry in view.catalog:
-        assert view.reason(entry) == asleep.reason(entry)
-
-
-@pytest.mark.requirement("LIB-71")
-async def test_there_is_none_before_the_first_run(folder: Folder) -> None:
-    folder.write(good())
-
-    assert stored_view(folder.config, data_dir=folder.data) is None
-
-
-@pytest.mark.requirement("LIB-71")
-async def test_there_is_none_once_any_input_has_changed(folder: Folder) -> None:
-    source = folder.path / "more.json"
-    source.write_text('{"mcpServers": {}}', "utf-8")
-    sources = [{"type": "custom", "path": str(source)}]
-    folder.write(good(), sources=sources)
-    async with folder.open():
-        assert stored_view(folder.config, data_dir=folder.data)
-
-    source.write_text('{"mcpServers": {"x": {"command": "y"}}}', "utf-8")
-    by_source = stored_view(folder.config, data_dir=folder.data)
-    async with folder.open():
-        assert stored_view(folder.config, data_dir=folder.data)
-    folder.write(good("renamed"), sources=sources)
-    by_file = stored_view(folder.config, data_dir=folder.data)
-
-    assert by_source is None
-    assert by_file is None
-
-
 @pytest.mark.thorough
-@pytest.mark.requirement("LIB-72")
 async def test_it_loads_no_event_loop_no_parser_and_no_sdk(folder: Folder) -> None:
     folder.write(good(), toolRules=NO_ECHO)
     async with folder.open() as engine:
@@ -107,15 +51,6 @@ print(*{{"asyncio", "anyio", "yaml", "pydantic", "mcp", "regex", "wcmatch"}} & s
     assert printed.split() == []
 
 
-async def test_a_configuration_that_is_gone_is_not_answered_from(folder: Folder) -> None:
-    folder.write(good())
-    async with folder.open():
-        pass
-    folder.config.unlink()
-
-    assert stored_view(folder.config, data_dir=folder.data) is None
-
-
 async def test_a_registry_that_cannot_be_read_remembers_nothing(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,34 +64,6 @@ async def test_a_registry_that_cannot_be_read_remembers_nothing(
         assert stored_view(folder.config, data_dir=folder.data) is None
 
     assert "Nothing could be recalled" in caplog.text
-
-
-async def test_a_moved_configuration_is_another_one(folder: Folder) -> None:
-    folder.write(good())
-    async with folder.open():
-        pass
-    copy = folder.path / "copy.yaml"
-    shutil.copy(folder.config, copy)
-
-    assert stored_view(folder.config, data_dir=folder.data) is not None
-    assert stored_view(copy, data_dir=folder.data) is None
-
-
-def test_the_registry_is_where_it_was_said_to_be(tmp_path: Path) -> None:
-    environ = {"DISCOVERY_DATA_DIR": str(tmp_path / "by_environment")}
-
-    assert registry_path(tmp_path, environ) == tmp_path / "registry.db"
-    assert registry_path(None, environ) == tmp_path / "by_environment" / "registry.db"
-    assert registry_path(None, {}).name == "registry.db"
-
-
-def test_a_run_without_a_cache_has_a_registry_in_memory(tmp_path: Path) -> None:
-    settings = replace(Settings(), cache=replace(Settings().cache, enabled=False))
-
-    with open_registry_or_fallback(settings, data_dir=tmp_path, environ={}) as store:
-        assert isinstance(store, MemoryRegistry)
-
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.requirement("REG-12")

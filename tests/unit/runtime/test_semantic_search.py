@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.errors import RegistryError
-from discovery_engine.events import ConfigurationReloaded, EventBus
+from discovery_engine.events import EventBus
 from discovery_engine.overrides.override import Override
 from discovery_engine.registry.leases import Lease
 from discovery_engine.registry.memory import MemoryRegistry
@@ -170,7 +170,7 @@ def reason(asked: QueryEmbedding) -> str:
     return notice.message
 
 
-@pytest.mark.requirement("EMB-3")
+@pytest.mark.requirement("EMB-2")
 async def test_tools_that_are_listed_get_vectors_in_batches() -> None:
     embedder = Embedding()
 
@@ -195,7 +195,7 @@ async def test_a_second_run_embeds_nothing() -> None:
     assert embedder.given == []
 
 
-@pytest.mark.requirement("EMB-2", "EMB-5")
+@pytest.mark.requirement("EMB-2")
 async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -> None:
     example = Override(("one",), examples=("go there", "and back"))
     settings = replace(wanting(batch=2), overrides=(example,))
@@ -217,7 +217,7 @@ async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -
     assert again.given == []
 
 
-@pytest.mark.requirement("EMB-15")
+@pytest.mark.requirement("EMB-40")
 @rows(
     ("provider", "texts"),
     [
@@ -240,38 +240,6 @@ async def test_a_model_that_knows_english_alone_gets_requests_in_english(
         await world.meaning.embed_query("show me the open mails")
 
     assert embedder.given == ["show me the open mails"]
-
-
-@pytest.mark.requirement("EMB-2")
-async def test_vectors_of_another_length_are_made_anew() -> None:
-    store = MemoryRegistry()
-    async with running(Embedding(dimensions=8), store=store) as world:
-        await world.lists("one", "two")
-        await world.until(2)
-
-    async with running(Embedding(), store=store) as world:
-        await world.settled()
-        vectors = world.current.view.vectors
-
-    assert vectors
-    assert (len(vectors), vectors.dimensions) == (2, 16)
-
-
-@pytest.mark.requirement("EMB-2")
-async def test_a_tool_that_comes_is_embedded_and_one_that_goes_is_forgotten() -> None:
-    embedder, store = Embedding(), MemoryRegistry()
-
-    async with running(embedder, store=store) as world:
-        await world.lists("one", "two")
-        await world.until(2)
-        await world.lists("two", "three", "four")
-        await world.until(3)
-        await world.settled()
-        await world.lists("two")
-        await world.until(1)
-        await world.settled()
-
-    assert embedder.given == ["s one: ", "s two: ", "s four: ", "s three: "]
 
 
 @pytest.mark.requirement("EMB-2")
@@ -341,113 +309,6 @@ async def test_texts_that_another_process_embeds_are_taken_from_it() -> None:
     assert embedder.given == []
 
 
-@pytest.mark.requirement("FLT-16")
-async def test_a_registry_that_has_no_leases_at_present_keeps_nobody_from_embedding() -> None:
-    embedder = Embedding()
-
-    async with running(embedder, store=Leases(RegistryError("the database is away"))) as world:
-        await world.lists("one", "two")
-        await world.until(2)
-
-    assert embedder.given == ["s one: ", "s two: "]
-
-
-async def test_who_waits_waits_for_the_tools_of_the_moment() -> None:
-    embedder = Embedding()
-
-    async with running(embedder) as world:
-        await world.settled()
-        await world.lists("one", "two")
-        await world.settled()
-
-        assert len(world.current.view.vectors or ()) == 2
-
-
-async def test_a_tool_is_found_by_meaning_alone() -> None:
-    async with running(Embedding(dimensions=64)) as world:
-        await world.lists("forecast", "invoice")
-        await world.until(2)
-
-        # Only the embedder knows that words with the same beginning belong together.
-        assert await world.names("foreXXXX invXXXX forelimb") == ["forecast", "invoice"]
-        searcher = world.current.view.searcher
-        assert searcher.search(searcher.analyze("foreXXXX"), limit=9, accepts=lambda _: True) == ()
-
-
-@pytest.mark.requirement("EMB-10")
-async def test_a_query_that_is_a_name_is_not_embedded() -> None:
-    embedder = Embedding()
-
-    async with running(embedder) as world:
-        await world.lists("create_issue", "other")
-        await world.until(2)
-        embedder.given.clear()
-
-        assert await world.meaning.embed_query("createIssue") == QueryEmbedding()
-        assert await world.meaning.embed_query("  ") == QueryEmbedding()
-    assert embedder.given == []
-
-
-async def test_a_query_is_embedded_with_its_clauses_and_once() -> None:
-    embedder = Embedding()
-
-    async with running(embedder) as world:
-        await world.lists("one")
-        await world.until(1)
-        embedder.given.clear()
-
-        first = await world.meaning.embed_query("find flights, and book a hotel")
-        again = await world.meaning.embed_query("find flights, and book a hotel")
-
-    assert embedder.given == ["find flights, and book a hotel", "find flights", "book a hotel"]
-    assert len(first.vectors) == 3
-    assert again == first
-    assert first.notices == ()
-
-
-@pytest.mark.requirement("EMB-3", "EMB-11")
-async def test_before_there_are_vectors_a_query_is_answered_by_words() -> None:
-    embedder = Embedding(is_slow=True)
-
-    async with running(embedder) as world:
-        await world.lists("one")
-
-        assert "not there yet" in reason(await world.meaning.embed_query("first"))
-        assert await world.names("one") == ["one"]
-
-
-@pytest.mark.requirement("EMB-11")
-async def test_the_time_in_which_a_model_is_loaded_is_not_that_of_the_vectors() -> None:
-    embedder = Embedding(is_slow=True, loaded=anyio.Event())
-
-    async with running(embedder) as world:
-        await world.lists("one")
-        with anyio.move_on_after(0.01) as limit:
-            await world.meaning.wait_settled(timeout=0)
-        assert limit.cancelled_caught
-        embedder.loaded.set()
-        with anyio.fail_after(60):
-            await world.meaning.wait_settled(timeout=0)
-
-
-@pytest.mark.requirement("EMB-3")
-async def test_an_answer_reports_how_many_vectors_are_missing() -> None:
-    embedder = Embedding()
-
-    async with running(embedder) as world:
-        await world.lists("one", "two")
-        await world.until(2)
-        embedder.is_slow = True
-        await world.lists("one", "two", "three")
-        await world.until(2)
-        embedder.is_slow = False
-
-        asked = await world.meaning.embed_query("something")
-
-    assert asked.vectors
-    assert "1 of 3 tools" in asked.notices[0].message
-
-
 @pytest.mark.requirement("EMB-11")
 async def test_a_slow_embedder_is_not_waited_for_and_left_alone_for_a_while() -> None:
     embedder = Embedding()
@@ -472,7 +333,7 @@ async def test_a_slow_embedder_is_not_waited_for_and_left_alone_for_a_while() ->
         assert (await world.meaning.embed_query("fifth")).vectors
 
 
-@pytest.mark.requirement("EMB-14")
+@pytest.mark.requirement("EMB-11")
 async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_time() -> None:
     request = "create a branch of the repository and then send a message to the channel"
     embedder = Embedding(is_slow_with=frozenset({"create a branch of the repository"}))
@@ -491,20 +352,6 @@ async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_t
 
 
 @pytest.mark.requirement("EMB-11")
-async def test_an_embedder_that_fails_is_reported_with_its_advice() -> None:
-    embedder = Embedding(failure=EmbeddingError("it broke", hint="mend it"))
-
-    async with running(embedder) as world:
-        await world.lists("one")
-        await world.settled()
-        await eventually(lambda: embedder.calls > 0)
-
-        told = reason(await world.meaning.embed_query("first"))
-
-    assert told == "found by words, not by meaning: it broke (mend it)"
-
-
-@pytest.mark.requirement("EMB-11")
 async def test_an_embedder_that_came_back_goes_on_with_the_next_change() -> None:
     embedder = Embedding(failure=EmbeddingError("it broke"))
 
@@ -518,57 +365,7 @@ async def test_an_embedder_that_came_back_goes_on_with_the_next_change() -> None
         assert (await world.meaning.embed_query("first")).vectors
 
 
-@pytest.mark.requirement("EMB-11")
-async def test_vectors_of_another_length_are_not_compared() -> None:
-    embedder = Embedding()
-
-    async with running(embedder) as world:
-        await world.lists("one")
-        await world.until(1)
-        embedder.dimensions = 8
-
-        assert "8 numbers where 16" in reason(await world.meaning.embed_query("first"))
-
-
-@pytest.mark.requirement("EMB-13")
-async def test_a_configuration_that_was_found_chooses_no_embedder() -> None:
-    embedder = Embedding()
-    settings = make_settings("s", search=wanting().search, is_untrusted_origin=True)
-
-    async with running(embedder, settings) as world:
-        await world.lists("one")
-        await world.settled()
-
-        assert "discovered, not named" in reason(await world.meaning.embed_query("first"))
-    assert embedder.opened == 0
-
-
-async def test_without_an_embedder_nothing_is_asked_or_said() -> None:
-    embedder = Embedding()
-
-    async with running(embedder, wanting("none")) as world:
-        await world.lists("one")
-        await world.settled()
-
-        assert await world.meaning.embed_query("first") == QueryEmbedding()
-    assert embedder.opened == 0
-
-
-async def test_a_reload_switches_the_embedder_on_and_off() -> None:
-    embedder = Embedding()
-
-    async with running(embedder, wanting("none")) as world:
-        await world.lists("one")
-        await world.current.apply_settings(wanting())
-        world.events.publish(ConfigurationReloaded(1))
-        await world.until(1)
-
-        await world.current.apply_settings(wanting("none"))
-        world.events.publish(ConfigurationReloaded(1))
-        await eventually(lambda: world.current.view.vectors is None)
-
-
-@pytest.mark.requirement("EMB-21")
+@pytest.mark.requirement("EMB-10")
 async def test_a_filter_changes_nothing_about_what_it_lets_through() -> None:
     async with running(Embedding(dimensions=64)) as world:
         await world.lists("create_issue", "list_issues", "play_song", "find_issue")
@@ -580,17 +377,3 @@ async def test_a_filter_changes_nothing_about_what_it_lets_through() -> None:
 
     assert filtered == tuple(h for h in everything if h.entry.tool.name != "list_issues")
     assert {hit.entry.tool.server for hit in everything} == {ServerName("s")}
-
-
-@pytest.mark.requirement("EMB-20")
-async def test_what_meaning_adds_is_part_of_partial() -> None:
-    async with running(Embedding(dimensions=64)) as world:
-        await world.lists("create_issue", "list_issues", "play_song")
-        await world.until(3)
-        hits = await world.hits("issues that were created")
-
-    assert hits
-    for hit in hits:
-        parts = hit.parts
-        assert 0 < parts.meaning <= parts.partial
-        assert hit.relevance == parts.exact + parts.partial + parts.tag

@@ -86,11 +86,3 @@ def test_harmless_mentions_are_no_finding(description: str, server: str) -> None
     other = make_tool("list_projects", server)
 
     assert scan(tool, Neighbours.of([tool, other])) == ()
-
-
-@pytest.mark.thorough
-def test_ten_thousand_names_are_compared() -> None:
-    tools = [make_tool(f"get_record_{at}", f"server-{at % 50}") for at in range(10_000)]
-    names = Names.of(tools)
-
-    assert [tool for tool in tools if names.imitated(tool)] == []

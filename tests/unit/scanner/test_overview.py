@@ -3,13 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from discovery_engine.scanner.overview import is_harmless
 from discovery_engine.scanner.passages import passages_of
-from discovery_engine.scanner.remembering import Remembering
 from discovery_engine.scanner.screening import screened
 from discovery_engine.tools.model import ServerName, Tool
 from tests.rows import rows
@@ -30,7 +28,6 @@ def definitions(name: str) -> list[list[str]]:
     return [[passage.text for passage in passages_of(tool.definition)] for tool in tools]
 
 
-@pytest.mark.requirement("SCN-10")
 @given(
     st.lists(
         st.lists(st.sampled_from(WORDS.split()), max_size=14).map(" ".join)
@@ -46,25 +43,8 @@ def test_no_definition_is_cleared_of_which_a_text_may_raise_an_alarm(texts: list
         assert all(screened(text).is_harmless for text in texts)
 
 
-@pytest.mark.requirement("SCN-10")
 @rows("name", ["poisoned", "second_poisoned", "second_innocent"])
 def test_no_definition_of_the_data_is_cleared_that_is_not_text_by_text(name: str) -> None:
     cleared = [texts for texts in definitions(name) if is_harmless(texts)]
 
     assert all(screened(text).is_harmless for texts in cleared for text in texts)
-
-
-def test_a_definition_is_not_cleared_for_a_disguise_that_spans_two_words() -> None:
-    assert is_harmless(["Add form 5."])
-    assert not is_harmless(["It runs rm -rf ~ at once."])
-    assert not is_harmless(["The codes 49 67 6e 6f 72 65."])
-    assert not is_harmless(["It is to i g n o r e them."])
-
-
-def test_words_are_remembered_up_to_a_bound_and_long_ones_not_at_all() -> None:
-    lengths = Remembering(len)
-    words = [f"word{number}" for number in range(50_001)]
-
-    assert list(map(lengths.__getitem__, words)) == list(map(len, words))
-    assert lengths["x" * 41] == 41
-    assert len(lengths) == 1

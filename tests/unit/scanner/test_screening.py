@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +17,7 @@ from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.normalization import loose, plain
 from discovery_engine.scanner.passages import passages_of
 from discovery_engine.scanner.payloads import decoded
-from discovery_engine.scanner.screening import may_alarm, pieces_of, screened
+from discovery_engine.scanner.screening import may_alarm, pieces_of
 from discovery_engine.tools.model import ServerName, Tool
 from tests.rows import rows
 
@@ -31,7 +30,6 @@ def texts(name: str) -> list[str]:
     return [passage.text for tool in tools for passage in passages_of(tool.definition)]
 
 
-@pytest.mark.requirement("SCN-10")
 @rows("name", ["poisoned", "second_poisoned", "third_poisoned"])
 def test_no_sentence_that_raises_an_alarm_is_cleared_by_the_quick_look(name: str) -> None:
     place = Place(is_argument=True)
@@ -47,7 +45,6 @@ def test_no_sentence_that_raises_an_alarm_is_cleared_by_the_quick_look(name: str
     assert cleared == []
 
 
-@pytest.mark.requirement("SCN-10")
 @given(st.text() | st.text(alphabet="aB1 .,-_@:/%\\\nxi", max_size=80))
 def test_a_text_without_disguise_has_nothing_for_the_other_detectors(text: str) -> None:
     if is_undisguised(text):
@@ -67,7 +64,6 @@ CODES: list[Callable[[bytes], bytes]] = [
 ]
 
 
-@pytest.mark.requirement("SCN-10")
 @given(
     st.text("abcdefgh ignoreé中.", min_size=8, max_size=60),
     st.sampled_from(CODES),
@@ -84,16 +80,3 @@ def test_a_text_without_disguise_holds_no_code(
 
     if is_undisguised(text):
         assert not list(decoded(text))
-
-
-@rows("name", ["getAccountBalanceHistory", "Context7-compatible", "(YYYY-MM-DDTHH:MM:SSZ)"])
-def test_a_long_name_is_no_disguise(name: str) -> None:
-    assert is_undisguised(f"See {name} for more.")
-
-
-def test_most_sentences_of_honest_tools_are_cleared() -> None:
-    pieces = [piece for text in texts("second_innocent") for piece in screened(text).pieces]
-
-    passed = sum(may_alarm(piece, Place()) for piece in pieces)
-
-    assert passed <= len(pieces) * 0.15

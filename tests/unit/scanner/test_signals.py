@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.scanner.evidence import Place, evidence_in, feature_names
-from discovery_engine.scanner.families import Family
 from discovery_engine.scanner.normalization import plain
 from discovery_engine.scanner.sentences import sentences
 from discovery_engine.scanner.signal_weights import BIAS, WEIGHTS
@@ -56,11 +55,6 @@ def test_what_is_said_to_be_told_is_no_secrecy(text: str) -> None:
     assert "secrecy" not in signals(text)
 
 
-def test_a_prohibition_asks_for_nothing() -> None:
-    assert "secrets" in signals("Pass your API key along.")
-    assert "secrets" not in signals("Do not pass API keys along.")
-
-
 def test_a_third_person_describes_and_gives_no_order() -> None:
     assert "imperative" in signals("Then send the file.")
     assert "imperative" not in signals("Sends the file.")
@@ -87,16 +81,6 @@ def test_every_word_stands_in_one_sentence(text: str) -> None:
 
     assert all(a.end <= b.start for a, b in pairwise(found))
     assert all(sentence.words for sentence in found)
-
-
-def test_a_long_sentence_is_read_in_pieces() -> None:
-    assert max(len(one.words) for one in sentences("word " * 1000)) <= 48
-
-
-def test_families_are_different_bits() -> None:
-    families = [value for name, value in vars(Family).items() if name.isupper()]
-
-    assert len(set(families)) == len(families)
 
 
 def test_the_features_of_a_sentence_sum_up_to_its_score() -> None:

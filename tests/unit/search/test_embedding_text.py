@@ -8,7 +8,7 @@ from discovery_engine.search.embedding_text import embedding_text, text_digest
 from tests.factories import make_tool
 
 
-@pytest.mark.requirement("EMB-1")
+@pytest.mark.requirement("EMB-10")
 def test_a_tools_text_names_server_tool_and_parameters() -> None:
     schema = {"properties": {"repoName": {}, "title": {}}, "required": ["title"]}
     tool = make_tool("create_issue", "gitHub", description="Opens one.", inputSchema=schema)
@@ -16,19 +16,6 @@ def test_a_tools_text_names_server_tool_and_parameters() -> None:
     assert embedding_text(tool) == "git hub create issue: Opens one. (title, repo name)"
 
 
-@pytest.mark.requirement("EMB-1")
-def test_a_name_without_spaces_stays_whole() -> None:
-    assert embedding_text(make_tool("搜索文件", "s")) == "s 搜索文件: "
-
-
-def test_a_long_text_is_cut() -> None:
-    assert len(embedding_text(make_tool(description="x" * 9_000))) == 2_000
-
-
 @given(st.text(), st.text())
 def test_texts_that_differ_have_other_digests(one: str, other: str) -> None:
     assert (text_digest(one) == text_digest(other)) is (one == other)
-
-
-def test_a_text_that_is_no_utf8_has_a_digest() -> None:
-    assert text_digest("\ud800")

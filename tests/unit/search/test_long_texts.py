@@ -43,7 +43,6 @@ def index(text: str) -> object:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("REL-32")
 @rows("work", [search, index])
 @rows("text", TEXTS)
 def test_a_long_text_takes_time_that_grows_with_its_length_only(

@@ -22,10 +22,6 @@ def test_a_use_counts_half_after_thirty_days() -> None:
     assert use.incremented(30 * DAY) == UseCount(pytest.approx(2), 30 * DAY)
 
 
-def test_a_clock_that_went_back_changes_no_count() -> None:
-    assert UseCount(2, at=100).incremented(50) == UseCount(3, 100)
-
-
 @given(st.floats(0, 1e6), st.floats(0, 1e9), st.floats(0, 1e9))
 def test_a_share_is_below_one_and_never_rises_by_itself(count, earlier, later) -> None:
     uses = {key("a"): UseCount(count, 0)}
@@ -34,21 +30,6 @@ def test_a_share_is_below_one_and_never_rises_by_itself(count, earlier, later) -
     [now], [then] = usage_shares(uses, before).values(), usage_shares(uses, after).values()
 
     assert 0 <= then <= now < 1
-
-
-def test_a_tool_that_was_used_more_has_the_greater_share() -> None:
-    found = usage_shares({key("a"): UseCount(3, 0), key("b"): UseCount(2, 0)}, 0)
-
-    assert found[key("a")] > found[key("b")]
-
-
-def test_one_find_is_good_for_one_use() -> None:
-    finds = RecentFinds()
-    finds.add([key("a")], now=0)
-
-    assert finds.consume(key("a"), now=60)
-    assert not finds.consume(key("a"), now=61)
-    assert not finds.consume(key("b"), now=61)
 
 
 @rows(("after", "counts"), [(600, True), (601, False)])

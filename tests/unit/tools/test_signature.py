@@ -26,7 +26,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.requirement("MET-7")
+@pytest.mark.requirement("MET-5")
 @rows(
     ("schema", "text"),
     [

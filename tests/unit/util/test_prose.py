@@ -8,7 +8,7 @@ from discovery_engine._util.prose import first_sentence
 from tests.rows import rows
 
 
-@pytest.mark.requirement("MET-36")
+@pytest.mark.requirement("MET-5")
 @rows(
     ("text", "first"),
     [

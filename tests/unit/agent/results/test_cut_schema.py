@@ -12,7 +12,6 @@ from jsonschema import Draft202012Validator
 
 from discovery_engine.agent.results.cut_schema import cut_schema
 from discovery_engine.agent.results.json_cutting import prune
-from tests.rows import rows
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 VALUES = st.recursive(
@@ -85,45 +84,3 @@ def test_what_is_left_of_a_valid_value_matches_what_is_left_of_its_schema(
     Draft202012Validator(relaxed).validate(value)
     Draft202012Validator(relaxed).validate({} if left is None else left)
     assert schema == before
-
-
-def test_names_types_and_descriptions_stay() -> None:
-    schema = {
-        "type": "object",
-        "description": "Rows",
-        "properties": {
-            "required": {"type": "array", "items": {"$ref": "#/$defs/row"}, "minItems": 1},
-            "kind": {"enum": ["a", "b"], "description": "Which"},
-            "size": {"enum": [1, 2]},
-        },
-        "required": ["required"],
-        "additionalProperties": False,
-        "$defs": {"row": {"type": "object", "required": ["id"]}},
-    }
-
-    assert cut_schema(schema) == {
-        "type": "object",
-        "description": "Rows",
-        "properties": {
-            "required": {"type": "array", "items": {"$ref": "#/$defs/row"}},
-            "kind": {"examples": ["a", "b"], "description": "Which"},
-            "size": {"enum": [1, 2]},
-        },
-        "additionalProperties": False,
-        "$defs": {"row": {"type": "object"}},
-    }
-
-
-@rows(
-    "schema",
-    [
-        pytest.param({"$ref": "https://example.org/schema"}, id="elsewhere"),
-        pytest.param({"$ref": "#/not", "not": {}}, id="to what is left out"),
-        pytest.param({"$ref": "#anchor"}, id="to an anchor"),
-        pytest.param({"properties": {"a": {"$dynamicRef": "#a"}}}, id="dynamic"),
-        pytest.param({"$ref": 7}, id="nonsense"),
-        pytest.param([], id="no schema"),
-    ],
-)
-def test_a_schema_that_would_lead_nowhere_is_not_shown(schema: Any) -> None:
-    assert cut_schema(schema) is None

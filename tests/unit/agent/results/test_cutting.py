@@ -177,70 +177,6 @@ def rows(count: int) -> JSONObject:
     return {"content": [], "structuredContent": {"items": items, "next": "page 2"}}
 
 
-@pytest.mark.requirement("RSL-1", "RSL-4")
-def test_a_list_is_read_on_from_where_it_was_cut_until_its_end() -> None:
-    result = rows(500)
-    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
-    structured = made.result["structuredContent"]
-    data, got = encode_finite(result), list(structured["items"])
-    [cut] = made.cuts
-
-    while len(got) < 500:
-        answer = read(data, Asked("h", "structuredContent", 1000, path=cut.rest))
-        got += json.loads(answer.texts[0])
-        if "cut" in answer.fields:
-            [fields] = answer.fields["cut"]
-            cut = Cut(**fields)
-
-    assert structured["next"] == "page 2"
-    assert got == result["structuredContent"]["items"]
-
-
-@pytest.mark.requirement("RSL-1")
-def test_json_in_a_text_stays_json_and_is_read_on_by_its_path() -> None:
-    inner = rows(300)["structuredContent"]
-    result = {"content": [{"type": "text", "text": json.dumps(inner, indent=1)}]}
-    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
-    shown = json.loads(made.result["content"][0]["text"])
-    [cut] = made.cuts
-
-    answer = read(encode_finite(result), Asked("h", "content[0].text", 900, path=cut.rest))
-
-    assert shown["next"] == "page 2"
-    assert cut.path == "content[0].json.items"
-    assert json.loads(answer.texts[0])[0] == inner["items"][len(shown["items"])]
-
-
-@pytest.mark.requirement("RSL-5")
-def test_an_image_past_the_limit_is_named_and_read_by_its_path() -> None:
-    image = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo" * 2000}
-    result = {"content": [{"type": "text", "text": "A picture:"}, image]}
-    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
-
-    text, shown, note = made.result["content"]
-
-    assert text == {"type": "text", "text": "A picture:"}
-    assert shown["text"] == "[image/png: 22,000 characters, not shown]"
-    assert '"path": "content[1].data"' in note["text"]
-    assert "iVBORw0KGgo" not in json.dumps(made.result)
-
-
-@pytest.mark.requirement("RSL-2")
-def test_the_note_names_what_was_cut_of_how_much_and_the_call_that_reads_on() -> None:
-    result = {"content": [{"type": "text", "text": "one line of text\n" * 5000}]}
-    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
-
-    kept, note = (block["text"] for block in made.result["content"])
-
-    assert kept.endswith("text\n")
-    assert note == (
-        f"Note: cut to 1,000 tokens; the whole has {len(encode_finite(result)):,} bytes: "
-        f"content[0].text {len(kept):,} of 85,000 characters. read_result "
-        f'{{"handle": "{"ab" * 12}", "path": "content[0].text", "offset": {len(kept)}}}'
-        " reads on, within an hour."
-    )
-
-
 @pytest.mark.requirement("RSL-4")
 def test_a_search_gives_the_places_of_a_text() -> None:
     text = "\n".join(f"line {at}" if at % 100 else f"ERROR at {at}" for at in range(1000))
@@ -298,18 +234,6 @@ def test_head_and_tail_keep_the_beginning_and_the_last_characters(
     kept = head_and_tail(text, length, marker=" <truncated> ", tail=50)
 
     assert kept == (expected if length != 200 else "a" * 137 + " <truncated> " + "b" * 50)
-
-
-@pytest.mark.requirement("RSL-1")
-def test_a_member_for_which_there_is_little_room_is_emptied_and_not_left_out() -> None:
-    value = {f"member{at}": "a long text of many words " * 50 for at in range(8)}
-    value |= {"items": list(range(1000))}  # type: ignore[dict-item]
-
-    made = prune(value, 120, "")
-
-    assert made.value.keys() == value.keys()
-    assert made.value["items"] == [] or made.value["items"][0] == 0
-    assert estimated_tokens(json_text(made.value)) <= 120
 
 
 @pytest.mark.requirement("RSL-4")

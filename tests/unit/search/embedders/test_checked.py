@@ -31,11 +31,7 @@ async def test_a_vector_is_made_a_unit_long() -> None:
     assert vector == [0.6, 0.8]
 
 
-async def test_no_texts_are_not_sent() -> None:
-    assert await CheckedEmbedder(Giving([1.0])).embed([]) == []
-
-
-@pytest.mark.requirement("EMB-4")
+@pytest.mark.requirement("EMB-11")
 @rows(
     "giving",
     [

@@ -5,13 +5,11 @@ import logging
 import marshal
 
 import pytest
-from msgspec.structs import replace
 
 from discovery_engine.search.index import storage
 from discovery_engine.search.index.index import Index
 from discovery_engine.search.index.storage import FORMAT, dump_index, load_index
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
-from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part, make_tool
 from tests.rows import rows
 
@@ -20,41 +18,6 @@ LEXICON = default_lexicon()
 
 def indexed() -> Index:
     return Index().update(make_catalog(make_part("a", "x", "y")), {}, LEXICON)
-
-
-def test_layers_come_back_as_one() -> None:
-    index = indexed()
-
-    again = load_index(dump_index(index, LEXICON), dict(index.servers), LEXICON)
-
-    assert again is not None
-    assert again.levels == index.levels
-
-
-def test_an_empty_index_comes_back_empty() -> None:
-    assert load_index(dump_index(Index(), LEXICON), {}, LEXICON) == Index((), {})
-
-
-def test_an_index_of_what_the_owner_says_otherwise_now_is_not_used() -> None:
-    def said(description: str) -> Index:
-        tool = replace(
-            make_tool("x", "a"), overridden=AppliedOverride(description=description, by=(0,))
-        )
-        return Index().update(make_catalog(make_part("a", tool)), {}, LEXICON)
-
-    before, now = said("Send a letter."), said("Bake a cake.")
-
-    assert load_index(dump_index(before, LEXICON), before.servers, LEXICON) == before
-    assert load_index(dump_index(before, LEXICON), now.servers, LEXICON) is None
-
-
-def test_an_index_under_another_description_of_a_server_is_not_used() -> None:
-    catalog = make_catalog(make_part("a", "x"))
-    before, now = (
-        Index().update(catalog, {ServerName("a"): text}, LEXICON) for text in ("Letters.", "Cakes.")
-    )
-
-    assert load_index(dump_index(before, LEXICON), now.servers, LEXICON) is None
 
 
 def test_an_index_made_with_other_tables_of_words_is_not_used() -> None:

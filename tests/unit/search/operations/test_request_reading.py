@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.search.operations.english_requests import ASKED
-from discovery_engine.search.operations.operation import READING, Operation
+from discovery_engine.search.operations.operation import Operation
 from discovery_engine.search.operations.request_reading import (
     RequestReading,
     read_request,
@@ -25,7 +25,6 @@ def read(text: str, *unknown: str) -> RequestReading:
     return read_request(text, lexicon, lexicon.detect_language(text), unknown)
 
 
-@pytest.mark.requirement("REL-61")
 @rows(
     ("text", "operation"),
     [
@@ -54,7 +53,6 @@ def test_the_verb_of_a_request_is_read_past_words_of_asking(
     assert found.is_explicit
 
 
-@pytest.mark.requirement("REL-61")
 @rows(
     ("text", "operation"),
     [
@@ -77,7 +75,6 @@ def test_an_order_may_begin_like_a_question(text: str, operation: Operation) -> 
     assert found.is_explicit
 
 
-@pytest.mark.requirement("REL-61")
 @rows(
     "text",
     [
@@ -99,22 +96,6 @@ def test_a_question_has_a_subject_or_a_verb_behind_its_first_word(text: str) -> 
     assert read(text).is_explicit
 
 
-@pytest.mark.requirement("REL-61")
-@rows(
-    "text",
-    [
-        "have ana review the pull request",
-        "have it deleted",
-        "do the tests pass",
-        "do these files contain passwords",
-        "when the build fails restart it",
-    ],
-)
-def test_what_may_be_an_order_or_a_question_is_not_explicit(text: str) -> None:
-    assert not read(text).is_explicit
-
-
-@pytest.mark.requirement("REL-66")
 @rows(
     ("text", "operation"),
     [
@@ -154,7 +135,6 @@ def test_conditions_and_what_is_negated_are_passed_over(text: str, operation: Op
     assert found.is_explicit
 
 
-@pytest.mark.requirement("REL-66")
 @rows(
     "text",
     [
@@ -179,54 +159,6 @@ def test_what_is_only_negated_is_not_asked_for(text: str) -> None:
     assert not read(text).is_explicit
 
 
-@pytest.mark.requirement("REL-66")
-@rows(
-    ("text", "operation"),
-    [
-        ("lista los pedidos que no están pagados", Operation.LIST),
-        ("zeig mir Tickets, die nicht erledigt sind", Operation.LIST),
-        ("s'il te plaît, supprime le fichier", DELETE),
-        ("turn on do not disturb", Operation.OPEN),
-    ],
-)
-def test_a_negation_of_something_else_leaves_the_verb(text: str, operation: Operation) -> None:
-    assert read(text).operations & operation
-    assert read(text).is_explicit
-
-
-@pytest.mark.requirement("REL-61")
-@rows("text", ["show me the invoices", "give me the invoices", "open invoices", "invoices of May"])
-def test_to_show_something_and_a_noun_phrase_are_to_read(text: str) -> None:
-    assert read(text).operations & READING
-    assert not read(text).operations & Operation.DELETE
-
-
-@pytest.mark.requirement("REL-61")
-def test_what_is_wanted_may_be_to_be_made_or_to_be_changed() -> None:
-    assert read("I need a picture of a fox").operations & CREATE
-    assert read("I want the invoice deleted").operations & DELETE
-    assert not read("I want the invoice").operations & CREATE
-
-
-@pytest.mark.requirement("REL-61")
-def test_an_unknown_verb_before_a_determiner_changes_something() -> None:
-    assert not read("zibble the header row").operations & READING
-
-
-@pytest.mark.requirement("REL-61")
-def test_a_verb_with_a_typo_is_read_if_no_tool_has_the_word() -> None:
-    assert read("shedule a downtime", "shedule").operations & CREATE
-    assert not read("crash reports of the phone").operations & DELETE  # not trash
-
-
-@pytest.mark.requirement("REL-61")
-def test_the_last_sentence_with_a_verb_decides() -> None:
-    text = "I checked the logs already and found nothing. Now delete the pod. It is on node four."
-
-    assert read(text).operations & DELETE
-
-
-@pytest.mark.requirement("REL-61")
 @rows(
     ("text", "operation"),
     [
@@ -245,14 +177,6 @@ def test_the_last_sentence_with_a_verb_decides() -> None:
 )
 def test_the_verb_is_read_in_ten_other_languages(text: str, operation: Operation) -> None:
     assert read(text).operations & operation
-
-
-@pytest.mark.requirement("REL-61")
-def test_a_request_is_about_many_things_or_about_one() -> None:
-    assert read("list my open issues").is_of_many
-    assert read("close PROJ-17").is_of_one
-    assert not read("close the issue").is_of_many
-    assert read("Zeig mir alle Tickets").is_of_many is None
 
 
 @given(st.text(max_size=300))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-@pytest.mark.requirement("REL-60")
 @rows(
     ("name", "operation"),
     [
@@ -47,36 +45,6 @@ def test_a_name_says_what_a_tool_does(name: str, operation: Operation) -> None:
     assert read(name).operations & operation
 
 
-@pytest.mark.requirement("REL-60")
-def test_a_description_says_what_a_tool_does_whose_name_has_no_verb() -> None:
-    assert read("hotspots", "Searches for security hotspots").operations == Operation.SEARCH
-    assert read("instagram_posts", "Quickly read posts").operations == Operation.READ
-
-
-@pytest.mark.requirement("REL-60")
-def test_a_noun_in_the_plural_is_no_verb() -> None:
-    assert read("get_project_updates").operations == Operation.READ
-    assert not read("tiktok_comments", "Read comments").operations & Operation.SEND
-
-
-@pytest.mark.requirement("REL-60")
-def test_two_verbs_that_are_joined_both_count() -> None:
-    both = Operation.OPEN | Operation.STOP
-    assert read("pause_resume_cluster").operations & both == both
-    assert read("search_and_replace").operations & Operation.UPDATE
-
-
-@pytest.mark.requirement("REL-60")
-def test_a_parameter_that_selects_an_action_adds_what_its_values_are() -> None:
-    actions = {"type": "string", "enum": ["list", "create", "delete"]}
-
-    found = read("alerting", "Alert rules", inputSchema=schema("action", action=actions))
-
-    wanted = Operation.LIST | Operation.CREATE | Operation.DELETE
-    assert found.operations & wanted == wanted
-
-
-@pytest.mark.requirement("REL-60")
 def test_a_tool_is_for_many_or_for_one() -> None:
     one = read("get_issue", inputSchema=schema("issueId", issueId={"type": "string"}))
     many = read("get_issues", inputSchema=schema("project_id", project_id={"type": "string"}))
@@ -87,13 +55,6 @@ def test_a_tool_is_for_many_or_for_one() -> None:
     assert not read("get_status").is_for_many
 
 
-@pytest.mark.requirement("REL-60")
-def test_a_tool_that_says_it_reads_only_reads_whatever_its_verb() -> None:
-    assert read("run_report", annotations={"readOnlyHint": True}).operations & Operation.READ
-    assert not read("update_page").operations & Operation.READ
-
-
-@pytest.mark.requirement("REL-63")
 @rows(
     ("parameter", "given", "kind"),
     [
@@ -130,8 +91,3 @@ def test_a_profile_survives_being_packed_in_32_bits(profile: ToolProfile) -> Non
 
     assert packed < 2**32
     assert ToolProfile.unpacked(packed) == profile
-
-
-def test_every_operation_and_every_kind_has_a_bit_in_a_packed_profile() -> None:
-    assert max(Operation) < 2**16
-    assert max(ArgumentKind) < 2**12

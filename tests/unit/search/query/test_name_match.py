@@ -21,13 +21,6 @@ def names_of(query: str, *tools: str) -> dict[str, NameMatchKind]:
 
 
 @pytest.mark.requirement("REL-12")
-def test_of_two_names_within_reach_the_nearer_one_is_meant() -> None:
-    assert names_of("create_isue", "create_issue", "create_issues") == {
-        "create_issue": NameMatchKind.TYPO
-    }
-
-
-@pytest.mark.requirement("REL-12")
 def test_of_two_names_that_are_as_near_none_is_meant() -> None:
     assert names_of("create_issu", "create_issue", "create_issur") == {}
 

@@ -3,17 +3,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import Weights
-from discovery_engine.search.candidate_finder import POOL
 from discovery_engine.search.index.index import DocId, Index
-from discovery_engine.search.index.tags import TagTable
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
 from discovery_engine.search.query.retrieval import Retrieval, _sums
-from discovery_engine.search.searcher import Searcher
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
-
-LEXICON = default_lexicon()
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +32,6 @@ def test_a_common_term_is_passed_over_when_rare_ones_found_enough(index: Index) 
     assert 10 <= len(chosen(index, "zebra yak")) <= 600
 
 
-def test_a_common_term_is_looked_up_when_nothing_else_is_asked(index: Index) -> None:
-    assert len(chosen(index, "zebra")) == 9000
-
-
 def test_only_the_best_and_their_equals_are_chosen(index: Index) -> None:
     doc_ids = chosen(index, "fox zebra")
 
@@ -55,17 +45,6 @@ def test_what_is_not_allowed_does_not_crowd_out_what_is(index: Index) -> None:
     found = chosen(index, "zebra yak", allowed=lambda doc_id: doc_id.doc % 1000 == 999)
 
     assert sorted(found) == sorted(wanted)
-
-
-def test_layers_that_lack_a_term_do_without(index: Index) -> None:
-    part = index.servers["a"].part
-    catalog = make_catalog(part, make_part("b", "lion"))
-    layered = index.update(catalog, {}, default_lexicon())
-
-    [lion] = chosen(layered, "lion")
-
-    assert layered.entry(lion).tool.name == "lion"
-    assert chosen(layered, "fox") == chosen(index, "fox")
 
 
 @pytest.mark.requirement("CAC-10")
@@ -110,27 +89,3 @@ def test_few_and_many_postings_of_a_level_give_the_same_sums(index: Index) -> No
     yaks = _sums(level, {"zebra": 1.0} | rare.weights)
     alone = _sums(level, {"zebra": 1.0})
     assert all(yaks[doc] - alone[doc] == pytest.approx(one) for doc, one in few.items())
-
-
-@pytest.mark.requirement("CAC-10")
-def test_a_search_by_words_reads_each_list_of_postings_once(index: Index) -> None:
-    read: list[str] = []
-
-    class Lists(dict):
-        def get(self, term, default=None):
-            read.append(term)
-            return super().get(term, default)
-
-    [level] = index.levels
-    counting = replace(level, postings=replace(level.postings, lists=Lists(level.postings.lists)))
-    searcher = Searcher(
-        replace(index, levels=(counting,)), Weights(), TagTable({}, LEXICON), LEXICON
-    )
-    query = searcher.analyze("fox")
-    query.retrieval.find_candidates(least=POOL, allowed=lambda _: True)
-    read.clear()
-
-    [first, *_] = searcher.search(query, limit=3, accepts=lambda _: True)
-
-    assert first.entry.tool.name == "zebra_7"
-    assert read == []

@@ -144,7 +144,6 @@ RISING_OF_ANSWER = ("lead", "operation", "operations", "types")
 FALLING = ("strange", "size")
 
 
-@pytest.mark.requirement("ANS-11")
 @pytest.mark.parametrize("way", thinned(WAYS))
 @pytest.mark.parametrize("signal", [*RISING, *RISING_OF_ANSWER, *FALLING])
 @given(given_signals=signals, more=st.integers(0, 10_000))
@@ -160,7 +159,6 @@ def test_confidence_only_rises_or_only_falls_with(
     assert after <= before if signal in FALLING else after >= before
 
 
-@pytest.mark.requirement("ANS-11")
 @rows(
     "change",
     [

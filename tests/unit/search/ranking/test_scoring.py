@@ -45,9 +45,3 @@ def test_sums_of_all_terms_need_not_be_added_up_again(index: Index, query: str) 
     docs = sorted(doc_id.doc for doc_id in found.doc_ids)
     shares = shares_of([one for one, _ in sorted(found.scored, key=lambda one: one[1])], plain)
     assert shares == score_tools(index.levels[0].postings, docs, plain)
-
-
-def test_clauses_without_a_known_word_score_nothing(index: Index) -> None:
-    nothing = QueryTerms({}, (frozenset(), frozenset()), ("quux", "corge"), 1.0, frozenset())
-
-    assert score_tools(index.levels[0].postings, range(index.size), nothing) == [0.0] * index.size

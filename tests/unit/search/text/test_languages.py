@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from discovery_engine.search.text import dictionaries
 from discovery_engine.search.text.dictionaries import WordTable, dictionary_files
-from discovery_engine.search.text.languages import SHARED_WORDS, Token
+from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
-from discovery_engine.search.text.tokenizer import runs
 from tests.rows import rows
 
 LEXICON = default_lexicon()
@@ -72,28 +71,11 @@ def test_words_are_translated_to_english(text: str, english: list[str]) -> None:
     assert [word for token in tokens(text) for word in token.english] == english
 
 
-def test_a_token_keeps_the_word_beside_its_english() -> None:
-    assert tokens("Rechnungen anzeigen") == [
-        Token("rechnungen", ("invoice",)),
-        Token("anzeigen", ("get", "list")),
-    ]
-
-
-def test_a_word_of_the_owner_is_not_looked_up() -> None:
-    lexicon = Lexicon(groups=[("Rechnung", "bill")])
-
-    [first, _] = lexicon.tokens("Rechnung anzeigen", lexicon.detect_language("Rechnung anzeigen"))
-
-    assert first.english == ("rechnung",)
-
-
-@pytest.mark.requirement("REL-46")
 @given(st.lists(st.sampled_from(ENGLISH), min_size=1, max_size=8).map(" ".join))
 def test_words_of_the_english_tables_are_english(text: str) -> None:
     assert LEXICON.detect_language(text) is None
 
 
-@pytest.mark.requirement("REL-46")
 @rows(
     ("text", "code"),
     [
@@ -118,7 +100,6 @@ def test_a_language_is_told_from_its_neighbours(text: str, code: str | None) -> 
     assert (language.code if language else None) == code
 
 
-@pytest.mark.requirement("REL-57")
 def test_an_english_text_reads_no_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lexicon = Lexicon()
     monkeypatch.setattr(dictionaries, "_DATA", tmp_path)  # without the tables of languages
@@ -137,23 +118,6 @@ def test_no_character_of_a_run_is_lost(run: str) -> None:
     assert set(run) == set("".join(token.text for token in tokens_of_run))
 
 
-def test_words_that_english_shares_are_those_in_the_tables() -> None:
-    stop_words = set().union(*(WordTable(code).dictionary.stop_words for code in CODES))
-
-    assert {word for word in stop_words if LEXICON.is_stop_word(word)} == SHARED_WORDS
-
-
-def test_an_indicator_of_a_language_is_no_english_word() -> None:
-    for language in LEXICON.languages.supported:
-        assert not language.indicators & {"list", "images", "notes", "in", "a", "die", "comment"}
-
-
-def test_every_entry_of_the_dictionaries_is_one_word() -> None:
-    for code in CODES:
-        translations = WordTable(code).dictionary.translations
-        assert [text for text in translations if len(runs(text)) != 1] == []
-
-
 @rows("file", dictionary_files(), ids=lambda file: file.stem)
 def test_no_word_of_a_table_stands_twice(file: Path) -> None:
     lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
@@ -170,15 +134,3 @@ def test_no_translation_is_a_stop_word(code: str) -> None:
     english = {word for translation in translations for word in translation}
 
     assert [word for word in english if LEXICON.is_stop_word(word)] == []
-
-
-@pytest.mark.thorough
-@rows("code", CODES)
-def test_a_table_that_was_asked_often_says_the_same_of_a_word(code: str) -> None:
-    words = [*sorted(WordTable(code).dictionary.stop_words)[:60], *ENGLISH[:60], "zzz", ":", "#"]
-    often = WordTable(code)
-    for word in words:
-        often.may_contain(word)
-
-    for word in words:
-        assert often.may_contain(word) == WordTable(code).may_contain(word), word

@@ -27,7 +27,6 @@ def test_names_are_cut_into_words(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-@pytest.mark.requirement("REL-70")
 @rows(
     ("text", "expected"),
     [
@@ -46,12 +45,6 @@ def test_a_word_with_capitals_or_a_hyphen_inside_is_read_whole_too(
     assert compounds(text) == [expected]
 
 
-@rows("text", ["getUserByID", "PDFs and URLs", "list-issues", "GET", "x" * 99])
-def test_names_and_acronyms_are_no_compounds(text: str) -> None:
-    assert compounds(text) == []
-
-
-@pytest.mark.requirement("REL-21")
 @rows(
     ("text", "expected"),
     [
@@ -68,7 +61,6 @@ def test_words_are_folded(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-@pytest.mark.requirement("REL-22")
 @rows(
     ("text", "expected"),
     [
@@ -80,10 +72,6 @@ def test_words_are_folded(text: str, expected: list[str]) -> None:
 )
 def test_text_without_spaces_is_cut_into_pairs(text: str, expected: list[str]) -> None:
     assert words(text) == expected
-
-
-def test_single_characters_are_given_on_demand() -> None:
-    assert words("文件夹", characters=True) == ["文件", "件夹", "文", "件", "夹"]
 
 
 @given(st.text())

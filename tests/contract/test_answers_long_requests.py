@@ -1,14 +1,16 @@
-"""What specs/answers.md promises of task descriptions, as agents hand them on word for word."""
+"""Task descriptions, as agents hand them on word for word."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
+from pathlib import Path
 
-from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view.search_answers import Decision
-from discovery_engine.view.view import View
-from tests.contract.requests import described_catalog
-from tests.factories import make_settings
+import pytest
+import yaml
+
+from discovery_engine import Decision
+from discovery_engine.sync import SyncEngine
+from tests.catalogs import opened, tool
 from tests.rows import rows
 
 SERVED = {
@@ -31,24 +33,6 @@ SERVED = {
         not touch anything else, in particular none of the older proposals that are still under
         discussion. Keep a friendly tone, since the author is new to the team. When everything is
         done, tell me in two sentences what happened and whether I need to do anything myself.""",
-    "database/backup": """
-        Over the coming weekend the company that hosts our systems replaces a part of its hardware,
-        and although they assure everybody that nothing can go wrong, we have heard that before. My
-        boss asks for a written plan with owners and times, and I would like to hand it in today.
-        As the very first step, make a backup of the database, since everything else can be rebuilt
-        from other sources while its contents cannot. Write down when it was started, how long it
-        took and how large the result is. Later steps, such as informing the customers, are somebody
-        else's business and must not be started from here. Be strict about the order, and stop at
-        the first sign of trouble rather than carrying on and hoping for the best.""",
-    "shop/refund": """
-        A long-standing customer has written to us for the third time, and her patience is running
-        out, which I can understand. The parcel arrived broken, she sent photographs at once, and
-        somebody promised a replacement that never came. We discussed the case in the morning round
-        and agreed that this has to end today. Give the customer her money back in full, including
-        what she paid for shipping, without asking for the broken pieces. Then draft a short and
-        honest apology in plain words, without any marketing phrases, that I can sign. Put both into
-        the notes of the case with the date. If the amount differs from what she states, use the
-        higher of the two, because the difference is not worth another discussion with her.""",
 }
 UNSERVED = [
     """
@@ -89,27 +73,30 @@ UNSERVED = [
 ]
 
 
-def make_view() -> View:
-    catalog = described_catalog()
-    settings = make_settings(*sorted(catalog.parts))
-    return View(settings, catalog, lambda: build_searcher(catalog, settings.search))
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncEngine]:
+    described = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
+    catalogs = {
+        server: [tool(name, text) for name, text in tools.items()]
+        for server, tools in described["servers"].items()
+    }
+    with opened(tmp_path_factory.mktemp("described"), catalogs) as engine:
+        yield engine
 
 
 @pytest.mark.requirement("ANS-14")
 @rows("tool", SERVED)
-def test_task_description_whose_tool_is_found_is_answered(tool: str) -> None:
-    answer = make_view().search(" ".join(SERVED[tool].split()))
+def test_task_description_whose_tool_is_found_is_answered(engine: SyncEngine, tool: str) -> None:
+    answer = engine.search(" ".join(SERVED[tool].split()))
 
     assert answer.decision is not Decision.NONE
     assert tool in [str(hit.entry.key).replace(":", "/") for hit in answer.hits[:5]]
 
 
 @pytest.mark.requirement("ANS-14")
-def test_most_task_descriptions_that_nothing_serves_get_none() -> None:
-    view = make_view()
-
+def test_most_task_descriptions_that_nothing_serves_get_none(engine: SyncEngine) -> None:
     refused = [
-        view.search(" ".join(description.split())).decision is Decision.NONE
+        engine.search(" ".join(description.split())).decision is Decision.NONE
         for description in UNSERVED
     ]
 

@@ -8,11 +8,9 @@ import re
 from datetime import date
 from pathlib import Path
 
-import pytest
-
 from tests.rows import rows
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "discovery_engine" / "search" / "data"
 ENTRIES = json.loads((DATA / "manifest.json").read_text("utf-8"))
 FITTED = sorted(
@@ -26,12 +24,10 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-@pytest.mark.requirement("ANS-30")
 def test_every_fitted_file_has_an_entry_and_every_entry_a_file() -> None:
     assert sorted(ENTRIES) == [file.name for file in FITTED] != []
 
 
-@pytest.mark.requirement("ANS-30")
 @rows("file", FITTED, ids=lambda file: file.name)
 def test_a_fitted_file_is_the_one_that_its_script_wrote(file: Path) -> None:
     entry = ENTRIES[file.name]
@@ -42,7 +38,6 @@ def test_a_fitted_file_is_the_one_that_its_script_wrote(file: Path) -> None:
     assert date.fromisoformat(entry["fitted"])
 
 
-@pytest.mark.requirement("ANS-30")
 @rows("file", FITTED, ids=lambda file: file.name)
 def test_a_manifest_names_what_a_file_was_fitted_from_and_how_well(file: Path) -> None:
     entry = ENTRIES[file.name]
@@ -52,7 +47,6 @@ def test_a_manifest_names_what_a_file_was_fitted_from_and_how_well(file: Path) -
     assert entry.get("note") or (entry["inputs"] and entry["metrics"])
 
 
-@pytest.mark.requirement("ANS-30")
 @rows("name", sorted(file.name for file in DATA.glob("confidence*.txt")))
 def test_a_model_was_fitted_with_the_table_of_words_that_is_shipped(name: str) -> None:
     assert ENTRIES[name]["inputs"][IDF] == digest(DATA / IDF)

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from discovery_engine import scanner
+from discovery_engine import Tool, scanner
 from discovery_engine.scanner import Neighbours, scan
-from discovery_engine.tools.model import ServerName, Tool
 
 DATA = Path(__file__).with_name("scanner_gate")
 
@@ -31,9 +30,9 @@ def shares(name: str) -> tuple[float, float]:
 
 
 def subject(row: dict[str, Any]) -> tuple[Tool, Neighbours]:
-    tool = Tool.from_mcp(ServerName("subject"), row["tool"])
+    tool = Tool.from_mcp("subject", row["tool"])
     others = [
-        Tool.from_mcp(ServerName(server), {"name": other})
+        Tool.from_mcp(server, {"name": other})
         for server, _, other in (key.partition(":") for key in row.get("neighbours") or ())
     ]
     return tool, Neighbours.of([tool, *others])

@@ -1,0 +1,84 @@
+"""Each agent framework, in an environment of its own: its example and a program of scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from tests.e2e.frameworks.conftest import EXAMPLES, INTEGRATIONS, PROGRAMS, Framework
+from tests.engines import good
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+class Adapter(NamedTuple):
+    extra: str
+    program: str
+    module: str
+    more: tuple[str, ...] = ()
+    """Modules of `integrations` that it stands on."""
+    runs_alone: bool = True
+    """Whether its example runs without the API that its program stands in for."""
+
+
+Get = Callable[[str], Framework]
+ADAPTERS = [
+    Adapter("pydantic-ai", "pydantic_ai_agents.py", "pydantic_ai"),
+    Adapter("langchain", "langchain_agents.py", "langchain"),
+    Adapter("anthropic", "claude_messages.py", "anthropic", runs_alone=False),
+    Adapter("openai", "openai_conversation.py", "openai_responses", runs_alone=False),
+    Adapter(
+        "openai-agents",
+        "openai_agents_runs.py",
+        "openai_agents",
+        ("strict_schema",),
+        runs_alone=False,
+    ),
+    Adapter(
+        "smolagents", "smolagents_tasks.py", "smolagents", ("smolagents_inputs",), runs_alone=False
+    ),
+    Adapter("google-adk", "google_adk_sessions.py", "google_adk", ("open_model",)),
+    Adapter("llama-index", "llama_index_runs.py", "llama_index", ("open_model",)),
+    Adapter("agent-framework", "agent_framework_runs.py", "agent_framework", ("open_model",)),
+]
+
+
+@pytest.mark.requirement("FRM-40", "FRM-50", "FRM-101", "FRM-102", "FRM-103")
+@pytest.mark.requirement("FRM-110", "FRM-120", "FRM-130", "FRM-140", "FRM-150")
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda one: one.extra)
+def test_agents_of_the_framework_find_and_call_tools(framework: Get, adapter: Adapter) -> None:
+    framework(adapter.extra).passes(adapter.program)
+
+
+@pytest.mark.requirement("FRM-30")
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        pytest.param(one, marks=pytest.mark.landing if one.extra == "langchain" else [])
+        for one in ADAPTERS
+        if one.runs_alone
+    ],
+    ids=lambda one: one.extra,
+)
+def test_the_example_finds_a_tool_and_calls_it(framework: Get, adapter: Adapter) -> None:
+    used = framework(adapter.extra)
+    used.folder.write(good())
+
+    assert "{}" in used.run(EXAMPLES / f"with_{adapter.module}.py", "echo a text").splitlines()[-1]
+
+
+@pytest.mark.requirement("FRM-30")
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda one: one.extra)
+def test_the_adapter_and_its_example_are_typed(framework: Get, adapter: Adapter) -> None:
+    framework(adapter.extra).check_types(
+        *(INTEGRATIONS / f"{module}.py" for module in (adapter.module, *adapter.more)),
+        *EXAMPLES.glob(f"with_{adapter.module}.py"),
+        PROGRAMS / adapter.program,
+    )
+
+
+@pytest.mark.requirement("FRM-33")
+def test_beside_the_first_sdk_everything_but_remote_servers_works(framework: Get) -> None:
+    framework("mcp-1").passes("first_sdk.py")
