@@ -8,11 +8,10 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_engine.config.serve_settings import ServeSettings
 from discovery_server.tokens import parse_tokens
 from tests.e2e.serving import Home, fault_entry, listening_at
 from tests.servers.programs import descendants
-from tests.unit.server.fakes import ISSUES, FakeEngine, make_engine, make_view
+from tests.unit.server.fakes import ISSUES, FakeEngine, ServeSettings, make_engine, make_view
 from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import INITIALIZE
 

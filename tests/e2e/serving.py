@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from discovery_engine._util.json import JSONObject
@@ -29,14 +28,6 @@ def fault_entry(mode: str = "ok", **entry: Any) -> JSONObject:
     # has other instructions there, which wait for review.
     arguments = ["-I", "-S", str(FAULT_SERVER), mode, "--era", "modern"]
     return {"command": sys.executable, "args": arguments, **entry}
-
-
-def time_entry() -> JSONObject:
-    """The official time server, which `make servers` brings."""
-    program = REAL_SERVERS / "time" / "bin" / "mcp-server-time"
-    if not program.exists():
-        pytest.skip("mcp-server-time is not there; `make servers` brings it")
-    return {"command": str(program), "args": ["--local-timezone", "Etc/UTC"]}
 
 
 @dataclass(frozen=True)
@@ -140,11 +131,6 @@ async def text_of(client: Client, name: str, /, **arguments: Any) -> str:
 
 async def found_by(client: Client, query: str, server: str) -> str:
     """What a search answers once this server has started: the answer says when to ask again."""
-    return await answered_without(f"{server}: starting", client, "search_tools", query=query)
-
-
-async def answered_without(words: str, client: Client, name: str, /, **arguments: Any) -> str:
-    """What a meta-tool answers once these words are no longer in it."""
-    while words in (text := await text_of(client, name, **arguments)):
+    while f"{server}: starting" in (text := await text_of(client, "search_tools", query=query)):
         pass
     return text

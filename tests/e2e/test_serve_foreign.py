@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject
 from scripts.frameworks import FrameworkMissingError, python_with
 from tests.e2e.serving import Home
 
@@ -59,7 +58,7 @@ COMPLETED = {"completed": ["paris", "park", "party"]}
     ],
 )
 def test_foreign_client_uses_what_a_server_has_besides_tools(
-    home: Home, group: str, program: str, expected: JSONObject, mode: str, transport: str
+    home: Home, group: str, program: str, expected: dict[str, Any], mode: str, transport: str
 ) -> None:
     arguments = ["-W", "ignore", str(EVERYTHING), "stdio", "--era", "handshake"]
     server = {"command": sys.executable, "args": arguments}

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rpc.client import Client, Continuation
@@ -27,6 +28,8 @@ from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+
+__all__ = ["ServeSettings"]  # for those that make a view
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 
