@@ -50,6 +50,7 @@ _OF_PATHS = {
     "tests/unit/marketplace/package_managers/test_python_packages.py": "packages",
     "tests/unit/marketplace/test_package_sources.py": "packages",
     "tests/unit/registry/test_power_cuts.py": "chaos",
+    "tests/unit/upstream/test_session_life.py": "chaos",
 }
 _OF_FIXTURES = {"postgres_server": "database", "chromium": "browser"}
 _STARTS = ((subprocess.Popen, "__init__"), (os, "posix_spawn"), (os, "fork"))
