@@ -43,7 +43,6 @@ class Receiver:
         self.url = url
         self.statuses = [200]
         self.location = ""
-        self.retry_after = ""
         self.body = b"ok"
         self.received: list[Received] = []
         self.answers = threading.Event()
@@ -76,8 +75,6 @@ def receiving() -> Iterator[Receiver]:
                 self.send_response(status)
                 if receiver.location:
                     self.send_header("location", receiver.location)
-                if receiver.retry_after:
-                    self.send_header("retry-after", receiver.retry_after)
                 self.send_header("content-length", str(len(receiver.body)))
                 self.end_headers()
                 self.wfile.write(receiver.body)

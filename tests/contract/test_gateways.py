@@ -110,21 +110,3 @@ async def test_what_a_running_gateway_calls_sick_is_never_reported_as_well(
         assert f"process {pid}" in line
     assert (health.code, doctor.code, after.code) == (7, 7, 0)
     assert list((tmp_path / "data" / "gateways").iterdir()) == []
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("HEA-30")
-async def test_of_several_gateways_the_worst_word_counts_and_each_is_named(
-    tmp_path: Path, forked: Preloaded
-) -> None:
-    home = configured(tmp_path, forked, "changing_server.py", "tools.txt")
-
-    with gateway(home) as sick, gateway(home) as well:
-        well.call("sick:pid")
-        sick.call("sick:hang")
-        said = await until_said(home, 2, "degraded")
-        done = home("health")
-        pids = sick.process.pid, well.process.pid
-
-    assert [one["pid"] for one in said] == list(pids)
-    assert f"process {pids[0]}; ready in process {pids[1]}" in done.out

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import anyio
 import pytest
-from click.testing import CliRunner
 
-from discovery_cli.program import cli
 from discovery_engine import LogFilter
 from discovery_engine.errors import DiscoveryError, UntrustedServerError
 from tests.engines import Folder, broken, good
@@ -73,23 +69,3 @@ async def test_what_may_not_be_started_is_not_asked(folder: Folder) -> None:
         assert await engine.probe() == ()
         with pytest.raises(UntrustedServerError):
             await engine.probe(["good"])
-
-
-@pytest.mark.thorough
-def test_a_person_sees_latencies_and_a_script_gets_the_fields(folder: Folder) -> None:
-    fleet(folder)
-    where = ["--config", str(folder.config), "--data-dir", str(folder.data)]
-
-    shown = CliRunner().invoke(cli, [*where, "health", "--probe", "--timeout", "5"])
-    one = CliRunner().invoke(cli, [*where, "health", "--probe", "old"])
-    form = CliRunner().invoke(cli, [*where, "health", "--probe", "--json", "old", "off"])
-
-    assert shown.exit_code == 7
-    rows = {line.split()[1]: line for line in shown.stdout.splitlines()[1:]}
-    assert " ms" in rows["old"]
-    assert "did not answer within 5 s" in rows["late"]
-    assert "answered in" in one.stdout
-    assert one.exit_code == 0
-    probes = {one["name"]: one["probe"] for one in json.loads(form.stdout)["servers"]}
-    assert probes["old"]["status"] == "healthy"
-    assert probes["off"] is None

@@ -45,6 +45,11 @@ def ask(chromium: Browser) -> Iterator[Callable[..., Any]]:
 
 TWO = {"oneOf": [{"type": "string"}, {"type": "string", "format": "date"}]}
 DATES = {"type": "object", "properties": {"a": TWO}, "required": ["a"]}
+FIXED = {
+    "type": "object",
+    "properties": {"a": {"const": "x"}, "b": {"type": "null"}},
+    "required": ["a", "b"],
+}
 NAMES = st.sampled_from(["a", "b", "constructor", "__proto__", "with space"])
 COUNTS = st.integers(0, 3)
 
@@ -144,6 +149,7 @@ def test_what_a_form_takes_for_right_fits_the_schema_and_what_it_takes_for_wrong
     )
     @given(schema=SCHEMAS, choices=st.lists(st.integers(0, 11), min_size=1, max_size=12))
     @example(schema=DATES, choices=[0])
+    @example(schema=FIXED, choices=[0])
     def fill(schema: Any, choices: list[int]) -> None:
         found = ask(FILL, [schema, choices])
         seen.update(found["kinds"])

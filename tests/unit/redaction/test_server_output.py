@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.secrets.resolver import EnvironmentResolver
@@ -89,17 +86,6 @@ def stdio(*args: str, **env: str) -> ServerSettings:
 )
 def test_values_are_hidden(settings: ServerSettings, text: str, told: str) -> None:
     assert OutputRedactor.for_server(settings, SECRETS).redact(text) == told
-
-
-def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("from-a-file\n", "utf-8")
-    settings = server(
-        StdioTransport("run", env={"A": "${file:token}"}), file=str(tmp_path / "discovery.yaml")
-    )
-
-    assert (
-        OutputRedactor.for_server(settings, NO_SECRETS).redact("it is from-a-file") == "it is ••••"
-    )
 
 
 @given(st.text(min_size=4).map(str.strip).filter(lambda text: len(text) >= 4 and "$" not in text))
@@ -184,13 +170,6 @@ def test_what_a_server_lists_is_kept_without_its_secrets(listed: object, kept: o
     confidential = OutputRedactor.for_server(stdio(TOKEN="${TOKEN}", MODE="hunter"), SECRETS)
 
     assert confidential.redact_json(listed) == kept
-
-
-def test_what_a_server_lists_stays_the_same_object_without_any_secret() -> None:
-    listed = [{"name": "echo", "description": "Say it again", "tags": ("short", 1)}]
-    KNOWN_SECRETS.add_tokens(["a-token-of-a-login-nothing-contains"])
-
-    assert OutputRedactor.for_server(stdio(TOKEN="${TOKEN}"), SECRETS).redact_json(listed) is listed
 
 
 @pytest.mark.requirement("HEA-15")
