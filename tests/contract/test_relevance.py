@@ -80,6 +80,8 @@ CATALOGS: dict[str, list[JSONObject | str]] = {
         tool("delete_channel", "Delete a channel of a team for good."),
         tool("list_files", "Show the files of a folder."),
         tool("delete_files", "Delete files for good, without a trace."),
+        tool("list_archived_issues", "List issues."),
+        tool("list_all_issues", "List issues."),
     ],
     "own": [tool("x", "Something about a ticket"), tool("y", "each pull request")],
 }
@@ -326,6 +328,7 @@ def test_a_tool_that_does_what_is_asked_for_is_above_its_siblings(
         ("put the mail into my drafts, but don't send it", "create_draft"),
         ("archive the channel of the team without deleting it", "archive_channel"),
         ("show the files instead of deleting them", "list_files"),
+        ("list the issues, not the archived ones", "list_all_issues"),
         ("zeig mir die Dateien, ohne sie zu löschen", "list_files"),
         ("lista los archivos sin borrarlos", "list_files"),
         ("liste les fichiers sans les supprimer", "list_files"),
