@@ -46,7 +46,7 @@ _NOT_NEEDED = (
 )
 _WITHIN_FUNCTIONS = ("anyio._backends._asyncio", "difflib", "platformdirs", "rapidfuzz.process")
 """What our modules import when they need it."""
-_PATIENCE = 60.0  # seconds for one run
+_PATIENCE = 60.0  # seconds for the program to end
 _MESSAGE = 1 << 20  # bytes of a request, at most
 
 
@@ -88,7 +88,7 @@ class Preloaded:
         with ThreadPoolExecutor(3) as pool:
             pool.submit(_feed, feed, stdin)
             readers = [pool.submit(drained, stream) for stream in (out, err)]
-            written = [reader.result(_PATIENCE).decode() for reader in readers]
+            written = [reader.result().decode() for reader in readers]
         return Finished(self.wait(), *written)
 
     def start(
