@@ -104,7 +104,8 @@ def test_a_server_without_a_login_needs_one_and_is_used_after_it(
 
     assert "needs_auth" in before.out
     assert (called.code, terminal.run("refresh").code) == (6, 0)
-    assert "hint: `discovery login files`" in called.err
+    assert "hint: `discovery --config" in called.err  # as it was typed
+    assert "login files`" in called.err
     assert (done.code, done.out) == (0, "")
     assert f"logged in to files at {world.issuer}" in done.err
     assert "files: 3 tools" in done.err
