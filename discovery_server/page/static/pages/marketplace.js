@@ -85,7 +85,7 @@ function Sources({ sources, onSynced }) {
         <td class="number" data-label="entries">${one.entries.toLocaleString("en")}</td>
         <td data-label="copied">${ago(one.synced_at)}</td>
         <td>${one.is_syncing ? "◐ being copied" : one.problems.length ? html`<span class="state bad">▲ ${counted(one.problems.length, "problem")}</span>` : one.is_complete ? html`<span class="state good">● complete</span>` : "○ not complete"}</td></tr>`)}</tbody></table>`}
-    ${problems.map((one) => html`<p class="notice" key=${`${one.source} ${one.message}`}>${one.source}: <${Prose} text=${one.message} /> <${Prose} text=${one.hint} /> <code>${one.code}</code></p>`)}
+    ${problems.map((one) => html`<p class="notice" key=${`${one.source} ${one.message}`}>${one.source}: <${Prose} text=${[one.message, one.hint].filter(Boolean).join("; ")} /> <code>${one.code}</code></p>`)}
     <p><button type="button" onClick=${sync} disabled=${isSyncing}>${isSyncing ? "Copying …" : "Bring up to date"}</button></p>
     <${Problem} error=${error} />
   </section>`;

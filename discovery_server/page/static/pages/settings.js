@@ -86,8 +86,8 @@ function Configuration() {
 function Problems({ title, kind, problems }) {
   if (!problems.length) return null;
   return html`<h4>${title}</h4><ul class="tools">${problems.map((one, index) => html`<li key=${index}>
-    <span class="state ${kind}"><span aria-hidden="true">▲</span> ${one.severity}</span> <${Prose} text=${one.message} /> <code>${one.code}</code>
-    <p>${place(one)} ${one.subject}</p>${one.hint && html`<p><${Prose} text=${one.hint} /></p>`}
+    <span class="state ${kind}"><span aria-hidden="true">▲</span> ${one.severity}</span> <${Prose} text=${[one.subject, one.message].filter(Boolean).join(": ")} /> <code>${one.code}</code>
+    <p>${place(one)}</p>${one.hint && html`<p><${Prose} text=${one.hint} /></p>`}
     ${one.excerpt && html`<pre>${one.excerpt}</pre>`}</li>`)}</ul>`;
 }
 
