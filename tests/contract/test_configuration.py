@@ -104,6 +104,8 @@ def test_a_bad_file_gets_each_problem_with_its_place_its_hint_and_an_excerpt(pat
         ("servers: {a: {url: 'http://x', oauth: {clientSecret: [hunter2]}}}\n", "••••"),
         ("servers: {a: {url: 'http://x', headrs: hunter2}}\n", "••••"),
         ("servers: {a: {url: 'http://x', passw: hunter2}}\n", "••••"),
+        ("servers: {a: {command: x, server: 'https://ann:hunter2@x'}}\n", "••••"),
+        ("toolRules: [{patern: hunter2}]\n", "••••"),
     ],
 )
 def test_what_stands_under_a_wrong_key_is_echoed_unless_it_may_be_a_secret(

@@ -1,7 +1,8 @@
 """Redacted excerpts: a line of the file with a caret below it.
 
 What could be a secret is redacted: in a tree, every value but those under keys known to be
-harmless, or misspelt ones; in a text that is no YAML, every word but the keys of the configuration.
+harmless, and plain words under misspelt ones; in a text that is no YAML, every word but the keys of
+the configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _MAY_HOLD_SECRETS = frozenset(
     | {"apiKey", "api_key", "clientSecret", "client_secret", "secret"}
 )
 _ALIKE = 0.8  # of 1: `passw` is nearer to `password` than to `passEnv`
-_MOST_MISSPELT = 100  # keys that are compared with ours: a file may have 100,000
+_MOST_COMPARED = 100  # keys that are compared with ours: a file may have 100,000
+_PLAIN = re.compile(r"[A-Za-z_*?!.-]{1,40}")  # a word or a pattern, which is no token
 
 
 class Excerpts:
@@ -37,16 +39,19 @@ class Excerpts:
     def __init__(self, document: Document, faults: Iterable[Fault], words: frozenset[str]) -> None:
         self._lines = document.lines
         self._words = words
-        self._harmless = dict.fromkeys(words, True) | dict.fromkeys(_MAY_HOLD_SECRETS, False)
+        self._harmless = words - _MAY_HOLD_SECRETS
         self._is_broken = document.is_broken
+        self._compared = 0
         self._hidden: dict[int, list[_Span]] = {}
         if document.root and not document.is_broken:
             self._hide(self._doubtful(document.root, harmless=True))
         for fault in faults:
             if fault.dropped:
-                key = fault.path[-1] if fault.code == "CONFIG_UNKNOWN_KEY" else None
-                safe = isinstance(key, str) and self._is_harmless(key)
-                self._hide(self._doubtful(fault.dropped, harmless=safe))
+                dropped = self._doubtful(fault.dropped, harmless=False)
+                is_misspelt = fault.code == "CONFIG_UNKNOWN_KEY" and self._is_misspelt(fault)
+                self._hide(
+                    n for n in dropped if not (is_misspelt and _PLAIN.fullmatch(str(n.value)))
+                )
         self._hidden = {line: _disjoint(spans) for line, spans in self._hidden.items()}
 
     def at(self, position: Position) -> str:
@@ -77,16 +82,17 @@ class Excerpts:
                     if harmless and key == "servers":
                         yield from self._doubtful_servers(member)
                     else:
-                        safe = harmless and self._is_harmless(key)
+                        safe = harmless and (key in self._harmless or key == "discovery")
                         yield from self._doubtful(member, harmless=safe)
 
-    def _is_harmless(self, key: str) -> bool:
-        """Whether what stands under it is no secret; also of a misspelt key that would be so."""
-        if key not in self._harmless and len(self._harmless) < len(self._words) + _MOST_MISSPELT:
-            meant = closest(key, self._words - {"servers"}, least=_ALIKE)
-            is_telling = meant is not None and NameKind.of(key) is not NameKind.SECRET
-            self._harmless[key] = is_telling and self._harmless[str(meant)]
-        return self._harmless.get(key, False)
+    def _is_misspelt(self, fault: Fault) -> bool:
+        """Whether the key of a fault is nearly one under which no secret stands."""
+        key = fault.path[-1]
+        if not isinstance(key, str) or key in self._words or NameKind.of(key) is NameKind.SECRET:
+            return False
+        self._compared += 1
+        meant = self._compared <= _MOST_COMPARED and closest(key, self._words, least=_ALIKE)
+        return meant in self._harmless - {"servers"}
 
     def _doubtful_servers(self, servers: Node) -> Iterator[Node]:
         """Below `servers` a key is a name, which may be any word."""
