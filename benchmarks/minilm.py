@@ -12,8 +12,8 @@ import argparse
 import shutil
 from pathlib import Path
 
+from discovery_engine.search.model.installation import read_safetensors
 from discovery_engine.search.model.network import sentence_network
-from discovery_engine.search.model.weights import read_safetensors
 
 HEADS = 12
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from discovery_engine.config.own_entry import served_port
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
+from discovery_engine.extras import extra_missing
 from discovery_engine.view.notices import lost
 from discovery_server import event_log, signals, stdio
 from discovery_server.client_notifications import open_notifications
@@ -35,9 +37,10 @@ from discovery_server.first_answers import remember_first_answer
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
 from discovery_server.logs import log_to
-from discovery_server.span_export import exporting_spans
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
     from discovery_engine.runtime.leadership import Term
     from discovery_server.http.asgi import ASGIApp
@@ -327,3 +330,63 @@ def _reload_certificate(tls: Tls) -> None:
         return
     for notice in certificate.notices:
         logger.warning("%s", notice)
+
+
+_EXPORTER = "OTEL_TRACES_EXPORTER"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+@contextmanager
+def exporting_spans(environ: Mapping[str, str]) -> Iterator[None]:
+    """A block in which spans are exported as `environ` says; what waits is sent at its end."""
+    kind = _kind(environ)
+    provider = _provider(kind, environ) if kind else None
+    try:
+        yield
+    finally:
+        if provider is not None:
+            provider.shutdown()
+
+
+def _kind(environ: Mapping[str, str]) -> str:
+    """`otlp`, `console`, or empty for no export."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return ""
+    default = "otlp" if any(map(environ.get, _ENDPOINTS)) else ""
+    kind = environ.get(_EXPORTER, default).strip().lower()
+    if kind in ("otlp", "console"):
+        return kind
+    if kind not in ("", "none"):
+        logger.warning("$%s has %r, and `otlp` and `console` are known", _EXPORTER, kind)
+    return ""
+
+
+def _provider(kind: str, environ: Mapping[str, str]) -> TracerProvider | None:
+    # What exports takes half a second to load.
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import (
+            BatchSpanProcessor,
+            ConsoleSpanExporter,
+            SpanExporter,
+        )
+
+        exporter: SpanExporter = ConsoleSpanExporter(out=sys.stderr)
+        if kind == "otlp":
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
+                OTLPSpanExporter,
+            )
+
+            exporter = OTLPSpanExporter()
+    except ImportError as error:
+        logger.warning(
+            "%s", extra_missing("otel", "the export of spans", error.name or "opentelemetry")
+        )
+        return None
+    name = environ.get("OTEL_SERVICE_NAME") or "discovery"
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    return provider

@@ -12,19 +12,20 @@ is served runs with it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.registry.gateway_store import STATE_KEY
 from discovery_engine.runtime.restore import registry_path
 from discovery_server.access_token import MCP_SCOPES
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.api.event_feed import EventFeed
-from discovery_server.gateway_name import gateway_name
 from discovery_server.http.authorization import Authorization, RequiredScopes
 from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
 from discovery_server.http.early_refusals import API_PATH, EVENTS_PATH, METRICS_PATH
@@ -236,3 +237,21 @@ def _make_page(browsers: BrowserSessions) -> ASGIApp:
     from discovery_server.page.page_app import Page  # noqa: PLC0415 - most gateways show no page
 
     return Page(browsers)
+
+
+VARIABLE = "DISCOVERY_GATEWAY_NAME"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+def gateway_name(environ: Mapping[str, str]) -> str:
+    """The name of this gateway; empty if it has none.
+
+    Raises:
+        ConfigurationError: If it cannot be part of a header.
+    """
+    name = environ.get(VARIABLE, "")
+    if name and not _NAME.fullmatch(name):
+        hint = "use up to 63 letters, digits and - _, for instance `gateway-1`"
+        message = f"{name!r} cannot be the name of a gateway"
+        raise ConfigurationError.of_file("SERVE_NAME_INVALID", VARIABLE, message, hint)
+    return name

@@ -6,15 +6,17 @@ Records are redacted by the formatter, and written by threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine._util.text import clean
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_server import log_file, standard_error
-from discovery_server.repeat_filter import RepeatFilter
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
@@ -107,3 +109,56 @@ def _to_stderr(settings: LogSettings, level: int) -> list[logging.Handler]:
     if level > logging.DEBUG:
         handler.addFilter(lambda record: record.name != _SERVER_STDERR)
     return [handler]
+
+
+_LIBRARIES = frozenset({"anyio", "asyncio", "mcp", "uvicorn"})
+_FIRST = 5  # that are logged within a window
+_WINDOW = 60.0  # seconds
+_MARK = "is_repeat"
+
+_Kind: TypeAlias = tuple[str, int, Any]
+
+
+class _Window(Struct):
+    ends: float
+    seen: int = 0
+
+
+class RepeatFilter(logging.Filter):
+    """Shared by all handlers of a log, so that a record is counted once."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._windows: dict[_Kind, _Window] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING or record.name.partition(".")[0] not in _LIBRARIES:
+            return True
+        if not hasattr(record, _MARK):
+            setattr(record, _MARK, self._is_repeat(record))
+        return not getattr(record, _MARK)
+
+    def report(self) -> None:
+        """Log the counts that were not reported yet."""
+        for kind, window in self._windows.items():
+            _report(kind, window)
+        self._windows.clear()
+
+    def _is_repeat(self, record: logging.LogRecord) -> bool:
+        # By position in the code: the text may contain the id of a session or a task.
+        kind = record.name, record.lineno, record.exc_info[0] if record.exc_info else None
+        now = self._clock()
+        window = self._windows.setdefault(kind, _Window(now + _WINDOW))
+        if now >= window.ends:
+            _report(kind, window)
+            window = self._windows[kind] = _Window(now + _WINDOW)
+        window.seen += 1
+        return window.seen > _FIRST
+
+
+def _report(kind: _Kind, window: _Window) -> None:
+    if (left_out := window.seen - _FIRST) > 0:
+        logger.warning(
+            "%d more warnings of %s like the last ones were suppressed", left_out, kind[0]
+        )

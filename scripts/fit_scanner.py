@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discovery_engine.scanner import FindingKind, Neighbours, alarms, scan
-from discovery_engine.scanner.detection import readings, sentences_of, texts_of
+from discovery_engine.scanner.detection import passages_of, readings, sentences_of, texts_of
 from discovery_engine.scanner.evidence import (
     ARGUMENT,
     ENGLISH,
@@ -37,7 +37,6 @@ from discovery_engine.scanner.evidence import (
     evidence_in,
     feature_names,
 )
-from discovery_engine.scanner.passages import passages_of
 from discovery_engine.scanner.screening import screened
 from discovery_engine.scanner.sentences import SENTENCE_END
 from discovery_engine.scanner.topic import topic_of

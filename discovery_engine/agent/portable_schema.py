@@ -9,14 +9,14 @@ narrower; the engine checks the arguments of a call against that one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import unquote
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.agent.sound_schema import modern, sound
 from discovery_engine.tools.described_arguments import arguments_in
 from discovery_engine.tools.schemas import pointed
 
@@ -93,3 +93,112 @@ def _shown_names(names: Mapping[str, JSONValue]) -> dict[str, str]:
         taken.add(made)
         shown[name] = made
     return shown
+
+
+_DEPTH = 40  # levels of a schema; a model reads no deeper
+_DEFINITIONS = ("$defs", "definitions")
+_SCHEMA = ("items", "additionalProperties", "not", "if", "then", "else", "contains")
+_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED_SCHEMAS = ("properties", "patternProperties", "dependentSchemas", *_DEFINITIONS)
+_BOUNDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
+
+
+def modern(schema: JSONValue, depth: int = _DEPTH) -> Any:
+    """A schema in the words of 2020-12, as far as it has older ones; below `depth`, anything."""
+    if not isinstance(schema, dict):
+        return schema
+    if not depth:
+        return {}
+    made: JSONObject = {key: _member(key, value, depth - 1) for key, value in schema.items()}
+    if isinstance(made.get("items"), list):
+        made["prefixItems"] = made.pop("items")
+    kind = made.get("type")
+    if kind == "array" or (isinstance(kind, list) and "array" in kind):
+        made.setdefault("items", {})
+    for bound, exclusive in _BOUNDS:
+        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) and bound in made:
+            made[exclusive] = made.pop(bound)
+    if isinstance(made.get("required"), bool):  # of draft 3, beside the property itself
+        del made["required"]
+    return made
+
+
+def sound(schema: JSONObject) -> JSONObject:
+    """The schema of an object; of a property that is not valid it keeps the members that are."""
+    if is_sound(schema):
+        return schema
+    definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
+    if not is_sound(definitions):
+        definitions = {}
+    properties = schema.get("properties")
+    made: JSONObject = {
+        "type": "object",
+        "properties": {
+            name: _sound_part(value, definitions)
+            for name, value in (properties.items() if isinstance(properties, dict) else ())
+        },
+        **definitions,
+    }
+    required = schema.get("required")
+    names = required if isinstance(required, list) else []
+    if kept := [name for name in names if name in made["properties"]]:
+        made["required"] = kept
+    return made
+
+
+def _sound_part(schema: JSONValue, definitions: JSONObject) -> JSONValue:
+    if is_sound({**definitions, "not": schema}):
+        return schema
+    members = schema.items() if isinstance(schema, dict) else ()
+    return {key: one for key, one in members if is_sound({**definitions, "not": {key: one}})}
+
+
+def is_sound(schema: JSONObject) -> bool:
+    """Whether it is valid by 2020-12, and all its references lead somewhere within it."""
+    # Its library takes 4 MB, which a program that binds no tools does not need.
+    from jsonschema_rs import meta  # noqa: PLC0415
+
+    if not all(_leads_somewhere(reference, schema) for reference in _references(schema)):
+        return False
+    return bool(meta.is_valid(schema))
+
+
+def _member(key: str, value: JSONValue, depth: int) -> Any:
+    if key in _SCHEMA and isinstance(value, dict):
+        return modern(value, depth)
+    if (key in _SCHEMAS or key == "items") and isinstance(value, list):
+        return [modern(item, depth) for item in value]
+    if key in _NAMED_SCHEMAS and isinstance(value, dict):
+        return {name: modern(item, depth) for name, item in value.items()}
+    return value
+
+
+def _references(schema: JSONValue) -> Iterator[JSONValue]:
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if "$ref" in part:
+                yield part["$ref"]
+            for key, value in part.items():
+                if key in _NAMED_SCHEMAS and isinstance(value, dict):
+                    waiting.extend(value.values())
+                elif key in _SCHEMA or key in _SCHEMAS:
+                    waiting.append(value)
+        elif isinstance(part, list):
+            waiting.extend(part)
+
+
+def _leads_somewhere(reference: JSONValue, root: JSONObject) -> bool:
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return False
+    target: JSONValue = root
+    for step in filter(None, reference[1:].split("/")):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list) and name.isdecimal() and int(name) < len(target):
+            target = target[int(name)]
+        elif isinstance(target, dict) and name in target:
+            target = target[name]
+        else:
+            return False
+    return isinstance(target, dict | bool)

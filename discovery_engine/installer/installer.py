@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -28,13 +28,18 @@ from discovery_engine.errors import (
     NotInstalledError,
     PackageManagerError,
 )
+from discovery_engine.events import (
+    InstallFailed,
+    InstallProgressed,
+    ServerInstalled,
+    ServerUninstalled,
+)
 from discovery_engine.installer.input_values import GivenValues
 from discovery_engine.installer.install_records import (
     InstalledServer,
     InstalledVersion,
     Place,
 )
-from discovery_engine.installer.install_reports import InstallReports, Publish
 from discovery_engine.installer.installation_work import InstallationWork, InstallerHost
 from discovery_engine.installer.installed_change import InstalledChange, PlannedServerChange
 from discovery_engine.installer.offers import default_name, same_offer
@@ -43,13 +48,17 @@ from discovery_engine.installer.planner import Choices, Planner
 from discovery_engine.installer.preparation import OnProgress, Preparation
 from discovery_engine.installer.sandbox_grants import Grants
 from discovery_engine.installer.update_plan import UpdatePlan, differences, merged_entry
+from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.installer.input_values import AskedInput
+    from discovery_engine.installer.installed_change import PlannedServerChange
     from discovery_engine.installer.plan import InstallPlan
+    from discovery_engine.installer.preparation import OnProgress
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.package_managers.manager_command import Environ
+    from discovery_engine.registry.server_records import PackagePin
 
 
 def _silent(_: str) -> None:
@@ -399,3 +408,37 @@ class Installer:
             ),
             installed_at=self._clock(),
         )
+
+
+InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
+Publish: TypeAlias = Callable[[InstallEvent], object]
+
+
+class InstallReports:
+    """Reports of one installer."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+
+    @contextmanager
+    def of(self, server: str, on_progress: OnProgress) -> Iterator[OnProgress]:
+        """A block of work on a server: yields what reports a step; a failure is published."""
+
+        def report(step: str) -> None:
+            self._publish(InstallProgressed(server, step))
+            on_progress(step)
+
+        try:
+            yield report
+        except DiscoveryError as error:
+            self._publish(InstallFailed(server, error.code))
+            raise
+
+    def installed(self, change: PlannedServerChange, pin: PackagePin) -> None:
+        """A server was entered; the registry publishes that itself, the file knows no package."""
+        if change.where == "file":
+            self._publish(ServerInstalled(ServerName(change.name), str(pin)))
+
+    def uninstalled(self, change: PlannedServerChange, pin: PackagePin) -> None:
+        if change.where == "file":
+            self._publish(ServerUninstalled(ServerName(change.name), str(pin)))

@@ -13,7 +13,8 @@ from msgspec import Struct
 from discovery_engine import scanner
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.bundle_packages import BundleResolver
+from discovery_engine.installer.bundle import read_bundle
+from discovery_engine.installer.download import BundleDownloads
 from discovery_engine.installer.environment import ServerEnvironment, environment
 from discovery_engine.installer.input_values import GivenValues, InputValues, literal
 from discovery_engine.installer.offered_arguments import (
@@ -22,18 +23,18 @@ from discovery_engine.installer.offered_arguments import (
     server_arguments,
 )
 from discovery_engine.installer.offers import Offer, chosen_offer, default_name
-from discovery_engine.installer.packages import PackageResolver, ResolvedPackage
+from discovery_engine.installer.packages import Command, PackageResolver, ResolvedPackage
 from discovery_engine.installer.plan import InstallPlan, SecretValues
 from discovery_engine.installer.remote_address import address, headers
 from discovery_engine.installer.sandbox_choice import confinement, unconfined
 from discovery_engine.installer.sandbox_grants import Grants, sandbox
 from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
+from discovery_engine.marketplace.package_managers.package_names import checked_name
 from discovery_engine.marketplace.package_managers.prerequisites import RUNTIMES, Prerequisites
 from discovery_engine.registry.server_records import PackagePin
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.installer.download import BundleDownloads
     from discovery_engine.installer.input_values import AskedInput
     from discovery_engine.installer.offered_arguments import RuntimeOptions
     from discovery_engine.marketplace.entry import MarketplaceEntry
@@ -272,3 +273,54 @@ def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
     text = one_line(entry.description)
     cut = text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1]}…"
     return literal(cut), ()
+
+
+_SHOWN = 12  # digits of a hash in the name of a folder
+
+
+class BundleResolver:
+    """`data` is the data folder."""
+
+    def __init__(self, data: Path, downloads: BundleDownloads | None = None) -> None:
+        packages = data / "packages"
+        self._folder = packages / "bundles"
+        self._downloads = downloads or BundleDownloads(packages / "downloads")
+
+    async def resolve(
+        self, offer: PackageOffer, values: InputValues, *, server: str
+    ) -> ResolvedPackage:
+        """The bundle of an offer; it is downloaded, and not unpacked.
+
+        Raises:
+            InvalidPackageNameError: If its address is none.
+            InstallRefusedError: If it has no hash, or starts what is not its own.
+            InstallFailedError: If it cannot be downloaded.
+            PackageChangedError: If it has another hash than its entry says.
+        """
+        checked_name("mcpb", offer.identifier)
+        archive = await self._downloads.fetch(offer.identifier, offer.integrity)
+        digest = archive.stem
+        folder = self._folder / f"{server}-{digest[:_SHOWN]}"
+        found = await anyio.to_thread.run_sync(read_bundle, archive, folder)
+        variables = environment(found.environment, values)
+        own = {"PYTHONPATH": found.python_path} if found.python_path else {}
+        before = (found.script,) if found.script else ()
+        words = server_arguments(found.arguments, values)
+
+        def command(arguments: Sequence[str], _: Sequence[str]) -> Command:
+            return Command(found.program, (*before, *words, *arguments))
+
+        runtime = found.program if found.script else ""
+        version = offer.version or found.version
+        if not version:
+            raise InstallRefusedError(
+                f"neither the entry nor the bundle {offer.identifier} has a version"
+            )
+        return ResolvedPackage(
+            PackagePin("mcpb", offer.identifier, version, f"sha256:{digest}", runtime),
+            command,
+            variables.warnings,
+            environment={**own, **variables.variables},
+            folders=(folder,),
+            archive=archive,
+        )

@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.text import quoted
 from discovery_engine.diagnostics import Diagnostic, Severity
-from discovery_engine.marketplace.entry import MarketplaceEntry
+from discovery_engine.marketplace.entry import (
+    MarketplaceEntry,
+    PackageOffer,
+    repository_key,
+)
 from discovery_engine.marketplace.entry_warnings import entry_warnings
-from discovery_engine.marketplace.package_check import check_packages
 from discovery_engine.marketplace.package_managers.package_names import checked_version
 from discovery_engine.marketplace.package_managers.prerequisites import (
     RUNTIMES,
@@ -18,7 +22,7 @@ from discovery_engine.marketplace.package_managers.prerequisites import (
     Prerequisites,
 )
 from discovery_engine.marketplace.same_server import highest_first
-from discovery_engine.marketplace.source import LiveSource
+from discovery_engine.marketplace.source import LiveSource, SourceFailure
 
 _GRAVITY: tuple[Severity, ...] = ("error", "warning", "info")
 
@@ -96,4 +100,107 @@ async def entry_details(
         warnings=tuple(sorted(warnings, key=lambda one: _GRAVITY.index(one.severity))),
         prerequisites=await prerequisites.probe(programs),
         problems=checked.problems,
+    )
+
+
+_MANAGERS = {"npm": "npm", "pypi": "PyPI"}
+
+
+class CheckedEntry(Struct, frozen=True):
+    """An entry with what its package managers add."""
+
+    entry: MarketplaceEntry
+    warnings: tuple[Diagnostic, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+    """Why a package manager could not be asked."""
+
+
+async def check_packages(
+    entry: MarketplaceEntry, sources: Mapping[str, LiveSource]
+) -> CheckedEntry:
+    """Ask about each package; `sources` are those to ask, by the type of the package."""
+    warnings: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
+    for offer in entry.packages:
+        source = sources.get(offer.registry_type)
+        if source is None or offer.registry_url or _is_from(source, entry, offer):
+            continue
+        try:
+            facts = await source.lookup(offer.identifier, offer.version)
+        except SourceFailure as failure:
+            problems.append(failure.diagnostic(source.settings.name))
+            continue
+        warnings += _differences(entry, offer, facts)
+        if facts is not None:
+            entry = _with_facts(entry, offer, facts)
+    return CheckedEntry(entry, tuple(warnings), tuple(problems))
+
+
+def _is_from(source: LiveSource, entry: MarketplaceEntry, offer: PackageOffer) -> bool:
+    """Whether the entry is what the package manager has just said."""
+    is_listed = any(origin.source == source.settings.name for origin in entry.origins)
+    return is_listed and len(entry.origins) == 1 and bool(offer.version and offer.integrity)
+
+
+def _differences(
+    entry: MarketplaceEntry, offer: PackageOffer, facts: MarketplaceEntry | None
+) -> list[Diagnostic]:
+    where = _MANAGERS[offer.registry_type]
+    package = " ".join(filter(None, (offer.identifier, offer.version)))
+    if facts is None:
+        return [
+            Diagnostic(
+                "OFFER_MISSING",
+                f"{where} has no package {package!r} that could be installed",
+                "it may have been withdrawn; `--version` shows another one",
+            )
+        ]
+    found = [
+        Diagnostic("OFFER_REFUSED", f"{package!r} cannot be used: {one.reason}")
+        for one in facts.refused
+    ]
+    if facts.status != "active" and entry.status == "active":
+        words = f": {quoted(facts.status_message)}" if facts.status_message else ""
+        found.append(
+            Diagnostic(
+                "OFFER_DEPRECATED",
+                f"{where} has {package!r} as deprecated{words}",
+                "look for what its publisher names instead",
+            )
+        )
+    mine, theirs = repository_key(entry.repository), repository_key(facts.repository)
+    if mine and theirs and mine != theirs:
+        found.append(
+            Diagnostic(
+                "OFFER_OTHER_REPOSITORY",
+                f"{package!r} names the repository {theirs!r}, not {mine!r}",
+                "a package can be published again under another publisher's name",
+            )
+        )
+    return found
+
+
+def _with_facts(
+    entry: MarketplaceEntry, offer: PackageOffer, facts: MarketplaceEntry
+) -> MarketplaceEntry:
+    """What the entry leaves open, as the package manager says it."""
+    integrity = next((one.integrity for one in facts.packages), "")
+    version = offer.version or facts.version
+    filled = replace(offer, version=version, integrity=offer.integrity or integrity)
+    packages = tuple(filled if one is offer else one for one in entry.packages)
+    if facts.refused:
+        packages = tuple(one for one in entry.packages if one is not offer)
+    dates = filter(None, (entry.first_published_at, facts.first_published_at))
+    return replace(
+        entry,
+        description=entry.description or facts.description,
+        version=entry.version or facts.version,
+        publisher=entry.publisher or facts.publisher,
+        repository=entry.repository or facts.repository,
+        website=entry.website or facts.website,
+        published_at=entry.published_at or facts.published_at,
+        first_published_at=min(dates, default=""),
+        packages=packages,
+        tags=entry.tags or facts.tags,
+        versions=entry.versions if len(entry.versions) > 1 else facts.versions or entry.versions,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
+from cachetools import LRUCache
 from msgspec.structs import replace
 
 from discovery_engine._util.tasks import finish
@@ -23,8 +24,8 @@ from discovery_engine.overrides.pinning import (
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.protocol import CONVERTED
 from discovery_engine.runtime.call_preview import CallPreview
-from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.tools.model import Tool, ToolKey
 from discovery_engine.tools.validation.cost import TOO_LONG
 from discovery_engine.upstream.requests import UpstreamRequest
 
@@ -157,3 +158,27 @@ def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
         is_secret = reference.kind != "variable"
         KNOWN_SECRETS.add_value(value, reference.name, is_secret=is_secret)
     return pinned_values(tool, overrides, secrets)
+
+
+_MOST = 2_000  # checkers: some megabytes
+
+_Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]
+
+
+class CheckerCache:
+    """Not for several threads at once."""
+
+    def __init__(self, *, maxsize: int = _MOST) -> None:
+        self._checkers: LRUCache[_Key, Checker] = LRUCache(maxsize)
+
+    def get(self, tool: Tool) -> Checker:
+        """The checker of a tool; another definition or other pinned arguments need another one."""
+        # The definition itself, not its fingerprint: equal for equal fingerprints, and not hashed
+        # for each call. Compiling ten string properties takes 24 us, a check of them 1 us.
+        key = (tool.key, tool.source, frozenset(tool.overridden.pinned))
+        if (checker := self._checkers.get(key)) is None:
+            # It loads the library of JSON Schema: 4 MB that a gateway without calls does not need.
+            from discovery_engine.tools.arguments import Checker  # noqa: PLC0415
+
+            checker = self._checkers[key] = Checker(tool)
+        return checker

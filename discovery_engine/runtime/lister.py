@@ -27,14 +27,14 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.runtime.due_time import due_in
 from discovery_engine.runtime.ingestion.listing_result import ListingResult
 from discovery_engine.runtime.refresh_report import RefreshReport, make_report
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.settings import CacheSettings, ServerSettings
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.refresh_queue import SaveOutcome
     from discovery_engine.runtime.catalog_state import CatalogState
@@ -359,3 +359,25 @@ def _unreadable(server: ServerName, error: Exception) -> UnavailableError:
     reason = f"its list cannot be read: {type(error).__name__}"
     detail = KNOWN_SECRETS.redact(str(error))
     return UnavailableError(server, FailureKind.OTHER, reason, detail=detail)
+
+
+_RETRY_AFTER = 60.0  # seconds until a server that failed is listed again by itself
+
+
+def due_in(part: ServerPart, cache: CacheSettings, *, now: float) -> float:
+    """Seconds until a server should be listed again.
+
+    A listing with a future time is due at once: the clock was set back, so its age is unknown.
+    """
+    at = part.failure.at if part.failure else part.listed_at
+    if at is None or at > now:
+        return 0.0
+    return at + _lifetime(part, cache) - now
+
+
+def _lifetime(part: ServerPart, cache: CacheSettings) -> float:
+    if part.failure:
+        return _RETRY_AFTER
+    # A server may set a shorter time than the owner, down to the retry interval: a `ttlMs` of 0
+    # means "do not cache", not "list without pause".
+    return cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))

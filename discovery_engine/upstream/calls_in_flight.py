@@ -7,6 +7,7 @@ one client.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial
@@ -24,7 +25,6 @@ from discovery_engine.upstream.call import Call, QuestionsOf, refuse_ambiguous
 from discovery_engine.upstream.log_message import LOG_LEVELS
 from discovery_engine.upstream.opened_addresses import OpenedAddresses
 from discovery_engine.upstream.question import Question
-from discovery_engine.upstream.session_clients import SessionClients
 from discovery_engine.upstream.transport import RequestAnswer
 
 _MOST_OPEN = 16  # questions of one session that wait for their answers
@@ -215,3 +215,26 @@ def _is_wanted(level: JSONValue, least: str | None) -> bool:
     if least not in LOG_LEVELS:
         return False
     return level not in LOG_LEVELS or not is_more_verbose(level, than=least)
+
+
+_MOST = 64  # clients; of more, those that called last are known
+
+
+class SessionClients:
+    def __init__(self) -> None:
+        self._origins: OrderedDict[object, None] = OrderedDict()
+        self.are_one = True
+        """Whether at most one client has ever called."""
+
+    def add(self, client: Client) -> None:
+        origin = client.origin
+        if origin in self._origins:
+            self._origins.move_to_end(origin)
+            return
+        self.are_one = not self._origins
+        self._origins[origin] = None
+        if len(self._origins) > _MOST:
+            self._origins.popitem(last=False)
+
+    def includes(self, client: Client) -> bool:
+        return client.origin in self._origins

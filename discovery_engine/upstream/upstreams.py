@@ -6,6 +6,7 @@ only a call that the server provably did not process is sent a second time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -15,9 +16,11 @@ from anyio.abc import TaskGroup
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import ServerSettings
+from discovery_engine.errors import UpstreamTimeoutError
 from discovery_engine.events import EventBus
 from discovery_engine.rpc.client import Client, Continuation
-from discovery_engine.rpc.peer import OnProgress
+from discovery_engine.rpc.peer import OnProgress, RequestTimeoutError, RpcError
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
@@ -29,13 +32,19 @@ from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.input_rounds import complete_result
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.open_tasks import OpenTask, OpenTasks
-from discovery_engine.upstream.request_errors import at_most_twice
+from discovery_engine.upstream.request_errors import (
+    RequestNotProcessed,
+    at_most_twice,
+    call_error,
+    is_unsent,
+    record_failure,
+)
 from discovery_engine.upstream.request_sender import RequestSender
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.server_histories import ServerHistories
 from discovery_engine.upstream.server_lists import ServerLists
-from discovery_engine.upstream.server_ping import ping
+from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.session_pool import SessionPool
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
@@ -299,3 +308,35 @@ class Upstreams:
             UpstreamError: As `send`.
         """
         return await self._task_requests.ask(server, task, method, caller, responses)
+
+
+_PING = "ping"
+
+
+async def ping(session: Session, server: ServerSettings) -> float:
+    """The seconds until a server has answered; it is connected first if needed, which is not in it.
+
+    Raises:
+        RequestNotProcessed: If the server provably did not process it.
+        UpstreamError: If it cannot be reached, or does not answer in time.
+    """
+    async with session.lease() as rpc:
+        try:
+            if not rpc.is_proven:  # it may be starting still, which is not what is measured
+                await rpc.ping(seconds=server.timeouts.call)
+            began = time.monotonic()
+            await rpc.ping(seconds=server.timeouts.call)
+        except RequestTimeoutError as timeout:
+            session.history.record_timeout(_PING, timeout.seconds)
+            raise UpstreamTimeoutError(server.name, _PING, timeout.seconds) from None
+        except RpcError as error:
+            if error.code != METHOD_NOT_FOUND:  # which is an answer, too
+                failure = await call_error(rpc.transport, _PING, error)
+                if rpc.transport.wants_new_session(error) or is_unsent(error):
+                    session.retire()
+                    raise RequestNotProcessed(failure) from error
+                await record_failure(session.history, rpc, failure, error)
+                raise failure from error
+        seconds = time.monotonic() - began
+        session.history.record_success()
+        return seconds

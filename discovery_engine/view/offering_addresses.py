@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.catalog import Catalog, OfferingEntry
+from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.errors import (
     PromptAmbiguousError,
     PromptNotFoundError,
@@ -29,16 +29,18 @@ from discovery_engine.errors import (
 from discovery_engine.limits import require_prompt_name, require_uri
 from discovery_engine.rpc.protocol import is_uri
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools.model import ServerName
+from discovery_engine.tools.model import ServerName, Tool, ToolKey, ToolName, canonical_json
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.view import uri_templates
 from discovery_engine.view.addresses import AddressBook
-from discovery_engine.view.offering_search import OfferingIndex
+from discovery_engine.view.search_answers import QueryRunner
 from discovery_engine.view.uri_rules import UriRules
 from discovery_engine.view.uri_spellings import keys, without_query
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.settings import SearchSettings, Settings
+    from discovery_engine.search.searcher import Searcher
+    from discovery_engine.tools.offering import Offering
     from discovery_engine.view.scoped_offerings import UriGuard
 
 OWN_SCHEME = "discovery:"
@@ -293,3 +295,65 @@ def _split_resource(address: str) -> tuple[str | None, str]:
         return None, address
     # A URI has a colon, which an encoded one has not: the expansion of a template.
     return unquote(server), tail if ":" in tail else unquote(tail)
+
+
+class OfferingIndex(Struct, frozen=True):
+    """What is visible, as documents of the search."""
+
+    searcher: Searcher
+    entries: Mapping[ToolKey, OfferingEntry]
+
+    @classmethod
+    def of(
+        cls,
+        entries: Iterable[OfferingEntry],
+        settings: SearchSettings,
+        descriptions: Mapping[ServerName, str],
+    ) -> OfferingIndex:
+        """The index of these; some 0.3 ms for each."""
+        # Imported here: most reads do not search.
+        from discovery_engine.search.searcher import build_searcher  # noqa: PLC0415
+
+        found = dict(_documents(entries))
+        by_server: dict[ServerName, list[Entry]] = {}
+        for key, (tool, entry) in sorted(found.items()):
+            by_server.setdefault(key.server, []).append(Entry(tool, entry.verdict))
+        parts = [ServerPart(server, tuple(tools)) for server, tools in by_server.items()]
+        searcher = build_searcher(Catalog.of(parts), settings, descriptions=descriptions)
+        return cls(searcher, {key: entry for key, (_, entry) in found.items()})
+
+    def search(
+        self, query: str, accepts: Callable[[OfferingEntry], bool], *, limit: int, least: float
+    ) -> list[tuple[OfferingEntry, float]]:
+        """The accepted ones that fit, the best first; none if the best probably does not fit."""
+        asker = QueryRunner(
+            self.searcher.analyze(query), self.searcher, None, limit=limit, least=least, usage={}
+        )
+        hits = asker.answer(lambda entry: accepts(self.entries[entry.key])).hits
+        return [(self.entries[hit.entry.key], hit.relevance) for hit in hits]
+
+
+def _documents(
+    entries: Iterable[OfferingEntry],
+) -> Iterator[tuple[ToolKey, tuple[Tool, OfferingEntry]]]:
+    """Each as a tool with its name and its texts; of equal names all but the first are longer."""
+    taken: set[ToolKey] = set()
+    for entry in entries:
+        offering = entry.offering
+        key = ToolKey(offering.server, ToolName(offering.name))
+        if key in taken:
+            key = ToolKey(offering.server, ToolName(f"{offering.name} {offering.decision_key}"))
+        taken.add(key)
+        yield key, (_document(offering, key), entry)
+
+
+def _document(offering: Offering, key: ToolKey) -> Tool:
+    properties = {
+        p.name: {"type": "string", "description": p.description} for p in offering.parameters
+    }
+    definition = {
+        "name": key.tool,
+        "description": f"{offering.title} {offering.description} {offering.identifier}".strip(),
+        "inputSchema": {"type": "object", "properties": properties},
+    }
+    return Tool(offering.server, key.tool, key.tool, canonical_json(definition))

@@ -7,6 +7,7 @@ they would take half as much memory as the catalog with its index.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import compress
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.tools.model import ServerName, ToolName
-from discovery_engine.view.scoped_instructions import scoped_instructions
 
 Flags: TypeAlias = bytes
 """A byte for each tool of a server, then for each of its other offerings: 1 if it is shown. Tools
@@ -128,3 +128,30 @@ def _offers(part: ServerPart) -> bool:
 
 def _name(entry: Entry) -> ToolName:
     return entry.tool.name
+
+
+_WORD = re.compile(r"[\w.:/{}+*%~@-]+")
+_ENDS = ".:/-"
+
+
+def scoped_instructions(whole: ServerPart, shown: ServerPart) -> str:
+    """Those of `whole`; none if they name something that is not in `shown`.
+
+    They are one text of a server, of which no part can be left out.
+    """
+    if not whole.instructions:
+        return ""
+    found = _WORD.findall(whole.instructions)
+    words = {form for word in found for form in (word, word.strip(_ENDS))}
+    hidden = set(_names(whole)) - set(_names(shown))
+    return whole.instructions if words.isdisjoint(hidden) else ""
+
+
+def _names(part: ServerPart) -> Iterator[str]:
+    yield from (one.name for one in part.dropped)
+    yield from (one.name for one in part.removed)
+    for entry in part.entries:
+        yield entry.tool.name
+        yield entry.tool.given_name
+    for one in part.offerings:
+        yield one.offering.identifier

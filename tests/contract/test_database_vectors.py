@@ -24,9 +24,9 @@ from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.database import stored_vectors
 from discovery_engine.search.database.stored_vectors import StoredVectors
 from discovery_engine.search.database.vector_store import NoVectorSearchError
-from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
+from discovery_engine.search.embedders.opening import CheckedEmbedder
 from discovery_engine.search.examples.book import OWN_EXAMPLES
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.vectors import ToolVectors, Vectors

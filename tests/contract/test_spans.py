@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler, Sam
 from opentelemetry.trace import SpanKind, StatusCode
 
 from discovery_engine import CallbackClient, DiscoveryError
-from discovery_server.span_export import exporting_spans
+from discovery_server.app import exporting_spans
 from tests.engines import Folder, good
 from tests.factories import make_definition
 from tests.servers.offerings import World, resource
@@ -148,7 +148,7 @@ def test_spans_are_exported_only_if_the_environment_says_so(
 SERVE = """
 import sys
 sys.modules["opentelemetry.exporter"] = None
-from discovery_server.span_export import exporting_spans
+from discovery_server.app import exporting_spans
 import logging
 logging.basicConfig()
 with exporting_spans({"OTEL_TRACES_EXPORTER": sys.argv[1]}):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, named, one_line, quoted
-from discovery_engine.agent.budget import Budget, Plan, first_fitting, shares
+from discovery_engine.agent.budget import Budget, Item, Plan, first_fitting, shares
 from discovery_engine.agent.feeds import Feed, feeds
 from discovery_engine.agent.render.decision import match_item, no_match_items, unsure_item
 from discovery_engine.agent.render.notice_text import notice_lines
-from discovery_engine.agent.render.offering_hits import offering_items
 from discovery_engine.agent.render.result import (
     left_out_note,
+    line_variant,
     make_result,
     notices_budget,
     render_items,
@@ -25,8 +25,12 @@ from discovery_engine.agent.render.result import (
 from discovery_engine.agent.structured import search_fields
 from discovery_engine.agent.tool_text import Detail, cut, hit_items
 from discovery_engine.tools.model import ToolKey
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import Decision, SearchAnswer
+
+if TYPE_CHECKING:
+    from discovery_engine.view.search_answers import OfferingHit
 
 Names: TypeAlias = Mapping[ToolKey, str]
 _NO_NAMES: Names = MappingProxyType({})
@@ -164,3 +168,35 @@ def _block(answer: SearchAnswer, budget: Budget, richest: Detail, names: Names) 
 
 def _no_note(_: Plan) -> str:
     return ""
+
+
+_USES = {
+    OfferingKind.RESOURCE: "resources/read",
+    OfferingKind.TEMPLATE: "resources/read",
+    OfferingKind.PROMPT: "prompts/get",
+}
+
+
+def offering_items(hits: Sequence[OfferingHit]) -> list[Item]:
+    """Items for a plan, weighed as hits of tools are."""
+    return [_item(hit, rank) for rank, hit in enumerate(hits, start=1)]
+
+
+def _item(hit: OfferingHit, rank: int) -> Item:
+    offering = hit.entry.offering
+    head = f"{offering.kind.label} {_address(hit)}"
+    use = f"{head} ({_USES[offering.kind]})"
+    about = one_line(offering.summary or offering.name)
+    whole = f"{use} - {about}" if about else use
+    variants = (line_variant(head, 0.4), line_variant(use, 0.6), line_variant(whole, 1.0))
+    return Item(hit.relevance / rank, variants)
+
+
+def _address(hit: OfferingHit) -> str:
+    """The address, in quotes if it has blanks; of a prompt with its arguments."""
+    address = clean(hit.address, newlines=False)
+    shown = repr(address) if any(map(str.isspace, address)) else address
+    if hit.entry.offering.kind is not OfferingKind.PROMPT:
+        return shown
+    given = (named(p.name) + ("" if p.required else "?") for p in hit.entry.offering.parameters)
+    return f"{shown}({', '.join(given)})"

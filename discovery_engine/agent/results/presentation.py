@@ -6,13 +6,20 @@ as it may take a tenth of a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
-from discovery_engine._util.json import JSONObject
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import one_line
+from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.results.cutting import (
@@ -21,19 +28,14 @@ from discovery_engine.agent.results.cutting import (
     exceeds,
     head_and_tail,
     is_small,
+    with_documents,
 )
-from discovery_engine.agent.results.json_cutting import Cut, json_text
-from discovery_engine.agent.results.reading import (
-    NOTE_TOKENS,
-    Asked,
-    cut_fields,
-    cut_note,
-    read,
-    whole_part,
-)
+from discovery_engine.agent.results.json_cutting import Cut, json_text, prune, text_end
+from discovery_engine.agent.results.query import PathQuery
+from discovery_engine.agent.results.shape import shape
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.settings_section import MAX_RESULT_TOKENS, MIN_RESULT_TOKENS
-from discovery_engine.rpc.json_codec import encode_finite
+from discovery_engine.rpc.json_codec import decode_standard, encode_finite
 from discovery_engine.tools.model import Tool
 
 if TYPE_CHECKING:
@@ -151,3 +153,179 @@ def _with_fields(result: JSONObject, fields: JSONObject) -> JSONObject:
     unchecked = meta.get(ANSWER, {}).get("unchecked")
     ours = {**({"unchecked": unchecked} if unchecked else {}), **fields}
     return {**result, "_meta": {**meta, ANSWER: ours}}
+
+
+NOTE_TOKENS = 150
+"""The most that a note on a cut takes."""
+
+_COUNTED = 10_000  # matches of a search; one letter may be in a text millions of times
+_NAMED = 3  # cuts of a note
+_LISTED = 20  # cuts for programs
+_PATH = 80  # characters of a path in a note
+_CONTEXT = 80  # characters before and behind a match
+_SIMPLE = re.compile(r"[\w.\[\]]+")
+_PART = re.compile(r"content\[(\d+)\]|structuredContent")
+
+
+class Asked(Struct, frozen=True):
+    """What of a result is asked for."""
+
+    handle: str
+    part: str
+    """The path of the part that was cut first; it is read if no path is given."""
+    tokens: int
+    path: str | None = None
+    offset: int | None = None
+    search: str | None = None
+
+
+class Answer(Struct, frozen=True):
+    texts: tuple[str, ...]
+    """What was asked for, then perhaps a note."""
+    fields: JSONObject
+
+
+def whole_part(path: str) -> str:
+    """The path of the part that holds what is at `path`: a text, binary data, or all the JSON."""
+    found = _PART.match(path)
+    if found is None:
+        return "@"
+    if found[1] is None or path == found[0]:
+        return found[0]
+    inner = path.removeprefix(found[0]).removeprefix(".")
+    first, _, rest = inner.partition(".")
+    if first == "resource":
+        return f"{found[0]}.resource.{'blob' if rest == 'blob' else 'text'}"
+    return f"{found[0]}.{'data' if first == 'data' else 'text'}"
+
+
+def read(data: bytes, asked: Asked) -> Answer:
+    """What is asked for of a stored result, in at most `asked.tokens`.
+
+    Raises:
+        QueryError: If the path cannot be evaluated.
+    """
+    result = decode_standard(data)
+    path = asked.path or asked.part
+    value = PathQuery(path).search(with_documents(result) if ".json" in path else result)
+    if value is None:
+        return Answer((f"Nothing is at {path}. {_shape_note(result)}",), {"matches": 0})
+    if asked.search is not None:
+        return _found(value, asked.search, asked.tokens)
+    if isinstance(value, str) or asked.offset is not None:
+        return _slice(value, path, asked)
+    return _pruned(value, path, asked)
+
+
+def cut_note(
+    cuts: Sequence[Cut], *, size: int, handle: str | None, tokens: int, budget: int
+) -> str:
+    """What was cut, of how much, and the call that reads on; in at most `budget` tokens."""
+    if not cuts:
+        return "Note: JSON was written compactly to stay within the limit; nothing is left out."
+    head = f"Note: cut to {tokens:,} tokens; the whole has {size:,} bytes"
+    return first_fitting(_notes(head, cuts, handle), Budget(budget))
+
+
+def _notes(head: str, cuts: Sequence[Cut], handle: str | None) -> Iterator[str]:
+    first = cuts[0]
+    for named in (_NAMED, 1, 0):
+        shown = [
+            f"{_short(cut.path)} {cut.shown:,} of {cut.total:,} {cut.unit}" for cut in cuts[:named]
+        ]
+        more = [f"{len(cuts) - len(shown)} more cut"] if len(cuts) > len(shown) else []
+        what = f": {'; '.join([*shown, *more])}" if shown else ""
+        for how in (_how(handle, first), _how(handle, None)):
+            yield f"{head}{what}. {how}"
+    yield f"Note: cut. {_how(handle, None)}"
+
+
+def _how(handle: str | None, cut: Cut | None) -> str:
+    if handle is None:
+        return "The rest could not be kept; ask for less, or use `select`."
+    call: JSONObject = {"handle": handle}
+    if cut is not None and len(cut.rest) <= _PATH:
+        call["path"] = cut.rest
+        if cut.unit == "characters" and cut.shown:
+            call["offset"] = cut.shown
+    return f"read_result {json.dumps(call, ensure_ascii=False)} reads on, within an hour."
+
+
+def _short(path: str) -> str:
+    text = one_line(path)
+    return text if len(text) <= _PATH else f"{text[:_PATH]}…"
+
+
+def _shape_note(result: JSONObject) -> str:
+    return f"The result is {shape(result)}"
+
+
+def _slice(value: JSONValue, path: str, asked: Asked) -> Answer:
+    text = value if isinstance(value, str) else json_text(value)
+    start = min(asked.offset or 0, len(text))
+    space = asked.tokens - NOTE_TOKENS
+    end = text_end(text, space, start)
+    if end == start < len(text):  # a single piece that is longer than the space
+        end = start + 1
+    where = f"Note: {_short(path)}, characters {start:,} to {end:,} of {len(text):,}"
+    call = {"handle": asked.handle, "path": path, "offset": end}
+    more = f"read_result {json.dumps(call, ensure_ascii=False)} reads on"
+    brief = f"Note: characters {start:,} to {end:,} of {len(text):,}; go on with offset {end}"
+    rest = [f"{where}; {more}", brief] if end < len(text) else [f"{where}; this is the end"]
+    note = first_fitting(rest, Budget(NOTE_TOKENS))
+    fields = {"path": path, "offset": start, "end": end, "total": len(text)}
+    return Answer((text[start:end], note), fields)
+
+
+def _pruned(value: JSONValue, path: str, asked: Asked) -> Answer:
+    text = json_text(value)
+    whole = text_end(text, asked.tokens) == len(text)
+    if whole:
+        return Answer((text,), {"path": path})
+    made = prune(value, asked.tokens - NOTE_TOKENS, "")
+    cuts = [replace(cut, path=_joined(path, cut.path)) for cut in made.cuts]
+    note = cut_note(
+        cuts,
+        size=len(text.encode()),
+        handle=asked.handle,
+        tokens=asked.tokens,
+        budget=NOTE_TOKENS,
+    )
+    return Answer((json_text(made.value), note), {"path": path, "cut": cut_fields(cuts)})
+
+
+def cut_fields(cuts: Sequence[Cut]) -> list[JSONObject]:
+    return [
+        {"path": cut.path, "shown": cut.shown, "total": cut.total, "unit": cut.unit}
+        for cut in cuts[:_LISTED]
+    ]
+
+
+def _joined(base: str, inner: str) -> str:
+    """The path of `inner` within the value at `base`."""
+    if inner in ("", "@"):
+        return base
+    if not _SIMPLE.fullmatch(base):
+        return f"{base} | {inner}"
+    return f"{base}{inner}" if inner.startswith("[") else f"{base}.{inner}"
+
+
+def _found(value: JSONValue, search: str, tokens: int) -> Answer:
+    text = value if isinstance(value, str) else json_text(value)
+    found = re.finditer(re.escape(search), text, re.IGNORECASE)
+    places = [one.start() for one in islice(found, _COUNTED)]
+    lines = [_line(text, at, len(search)) for at in places[: tokens // 8 + 1]]
+    budget = Budget(tokens - 20)
+    shown = len(lines)
+    while shown and not budget.fits("\n".join(lines[:shown])):
+        shown = shown * 3 // 4
+    count = f"{len(places):,}{'' if len(places) < _COUNTED else ' or more'}"
+    head = f"{count} matches" + (f", the first {shown:,}" if shown < len(places) else "")
+    fields = {"matches": len(places), "offsets": places[:shown], "total": len(text)}
+    return Answer(("\n".join([head, *lines[:shown]]),), fields)
+
+
+def _line(text: str, at: int, length: int) -> str:
+    before = text[max(at - _CONTEXT, 0) : at]
+    behind = text[at + length : at + length + _CONTEXT]
+    return f"{at}: {one_line(f'{before}{text[at : at + length]}{behind}')}"

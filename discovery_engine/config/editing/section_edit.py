@@ -9,10 +9,12 @@ What is wrong is reported at the line and column of the section's own text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 import yaml
 from msgspec import Struct
@@ -22,13 +24,9 @@ from discovery_engine._util.suggestions import did_you_mean, nearest
 from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.tree import Document, Fault, Position
 from discovery_engine.config.document.yaml_reader import read_document
+from discovery_engine.config.editing import yaml_text
 from discovery_engine.config.editing.diff_headings import keys_above
 from discovery_engine.config.editing.edit import Edit, FileText, read_file
-from discovery_engine.config.editing.kept_values import (
-    hide_values,
-    restore_values,
-    unknown_mark,
-)
 from discovery_engine.config.editing.section_text import (
     SectionPath,
     SectionText,
@@ -41,6 +39,7 @@ from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError, ViewNotFoundError
+from discovery_engine.secrets.references import redact_literals
 
 SECTIONS = ("toolRules", "serverRules", "resourceRules", "promptRules", "overrides")
 SYNONYMS = "search.synonyms"
@@ -234,3 +233,66 @@ def _hunks(
                 continue
             yield from (f"-{one}\n" for one in before[i1:i2])
             yield from (f"+{one}\n" for one in after[j1:j2])
+
+
+_MARK = re.compile(r'"\[kept (\d{1,6})\]"')
+_HARMLESS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
+
+
+def hide_values(text: str) -> str:
+    """The text of `overrides` with marks in place of the values of arguments."""
+    shown, end = "", 0
+    for number, (start, stop) in enumerate(_spans(text), 1):
+        shown += f'{text[end:start]}"[kept {number}]"'
+        end = stop
+    return shown + text[end:]
+
+
+def restore_values(text: str, original: str) -> str:
+    """The text with the values of the original in place of their marks.
+
+    A mark that stands for no value stays as it is.
+    """
+    spans = list(_spans(original))
+
+    def value(mark: re.Match[str]) -> str:
+        number = int(mark[1])
+        if not 0 < number <= len(spans):
+            return mark[0]
+        start, stop = spans[number - 1]
+        return original[start:stop]
+
+    return _MARK.sub(value, text)
+
+
+def unknown_mark(text: str) -> re.Match[str] | None:
+    """A mark that is left when all values are restored."""
+    return _MARK.search(text)
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where values stand that are not to be shown, in their order."""
+    root = yaml_text.composed(text)
+    found = []
+    for entry in root.value if isinstance(root, yaml.SequenceNode) else ():
+        _, arguments = yaml_text.find_member(entry, ("arguments",)) or (None, None)
+        for node in _scalars(arguments):
+            start, stop = node.start_mark.index, node.end_mark.index
+            found.append((start, start + len(text[start:stop].rstrip())))
+    return found
+
+
+def _scalars(node: Any) -> Iterator[Any]:
+    match node:
+        case yaml.MappingNode():
+            for _, value in node.value:
+                yield from _scalars(value)
+        case yaml.SequenceNode():
+            for item in node.value:
+                yield from _scalars(item)
+        case yaml.ScalarNode() if node.tag not in _HARMLESS and _is_literal(node):
+            yield node
+
+
+def _is_literal(node: Any) -> bool:
+    return bool(node.value) and redact_literals(node.value) != node.value

@@ -7,14 +7,17 @@ wheels count: to install a source distribution is to run its build script.
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import sys
 import tomllib
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parseaddr
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -49,7 +52,6 @@ from discovery_engine.marketplace.package_managers.package_names import (
     checked_version,
     normalized_name,
 )
-from discovery_engine.marketplace.package_managers.wheel import programs_of_wheel
 
 _TIMEOUT = 20.0  # seconds; each command takes 0.5 s with a near index
 _DOWNLOAD_TIMEOUT = 300.0
@@ -359,3 +361,41 @@ def uploaded_at(locked: Mapping[str, Any]) -> float:
 def _wheels(locked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     wheels = locked.get("wheels")
     return [object_of(one) for one in wheels] if isinstance(wheels, list) else []
+
+
+_LARGEST = 1 << 20  # bytes of `entry_points.txt`
+_ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
+
+
+def programs_of_wheel(folder: Path) -> tuple[str, ...]:
+    """The names of the programs of the one wheel in a folder.
+
+    Raises:
+        PackageManagerError: If there is none, or it cannot be read.
+    """
+    wheel = next(folder.glob("*.whl"), None)
+    if wheel is None:
+        raise PackageManagerError("no wheel was downloaded")
+    try:
+        text = _entry_points(wheel)
+        points = _CaseSensitive(delimiters=("=",), interpolation=None, strict=False)
+        points.read_string(text)
+    except (zipfile.BadZipFile, configparser.Error, NotImplementedError, RuntimeError) as error:
+        raise PackageManagerError(f"{wheel.name} cannot be read: {error}") from error
+    return tuple(points["console_scripts"]) if points.has_section("console_scripts") else ()
+
+
+class _CaseSensitive(configparser.ConfigParser):
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def _entry_points(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            if not _ENTRY_POINTS.fullmatch(member.filename):
+                continue
+            if member.file_size > _LARGEST:  # what is read is at most what the archive claims
+                raise PackageManagerError(f"the entry points of {wheel.name} are too large")
+            return archive.read(member).decode("utf-8", "replace")
+    return ""

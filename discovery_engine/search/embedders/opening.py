@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,8 +13,7 @@ from discovery_engine.config.proxies import mounts_for
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.extras import extra_missing, missing_library
-from discovery_engine.search.embedders.checked import CheckedEmbedder
-from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
+from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError, Vector
 from discovery_engine.search.embedders.installed_model import installed_model, model_folder
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
@@ -115,3 +115,45 @@ def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> s
         raise EmbeddingError(
             f"search.embeddings.{key}: {error}", hint="give it a value, then reload"
         ) from error
+
+
+_LONGEST = 16_384  # numbers in a vector
+
+
+class CheckedEmbedder:
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def model(self) -> str:
+        return self._embedder.model
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._embedder.dimensions
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        if not texts:
+            return []
+        expected = self._embedder.dimensions
+        vectors = await self._embedder.embed(texts)
+        if len(vectors) != len(texts):
+            raise EmbeddingError(
+                f"the embedder was asked for {len(texts)} vectors and gave {len(vectors)}"
+            )
+        length = expected or len(vectors[0])
+        return [_unit(vector, length) for vector in vectors]
+
+
+def _unit(vector: Vector, length: int) -> Vector:
+    if len(vector) != length or not 0 < length <= _LONGEST:
+        raise EmbeddingError(
+            f"the embedder gave a vector of {len(vector)} numbers where {length} were expected",
+            hint="check `search.embeddings.model` and `dimensions`",
+        )
+    size = math.hypot(*vector)
+    if not (math.isfinite(size) and size > 0):
+        raise EmbeddingError(
+            "the embedder gave a vector that is no direction: all zeros, or no numbers"
+        )
+    return [float(x) / size for x in vector]

@@ -17,15 +17,26 @@ from typing import NamedTuple, TypeAlias
 import anyio
 import anyio.to_thread
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.rpc.messages import Notification, Request
+from discovery_engine.rpc.incoming import IncomingRequests
+from discovery_engine.rpc.json_codec import encode
+from discovery_engine.rpc.messages import (
+    ErrorResponse,
+    Notification,
+    Request,
+    Response,
+    as_json,
+    is_request_id,
+)
 from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
+from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.scheduling import FairScheduler
-from discovery_engine.rpc.stream_peer import StreamPeer
+from discovery_engine.rpc.stream_peer import LineSink, StreamPeer
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.stdio.executable import (
     child_environment,
@@ -37,7 +48,6 @@ from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFaul
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.stdio.sandbox.launch import Launch
-from discovery_engine.upstream.stdio.server_requests import ServerRequests
 from discovery_engine.upstream.transport import (
     ForeignOutput,
     OnNotification,
@@ -312,3 +322,60 @@ async def _started(
         finally:
             transport.peer.close()
         tasks.cancel_scope.cancel()
+
+
+_UNANSWERED = 1000  # requests in work, and answers that are not written yet
+_WORKED_ON = 32  # requests
+_ID_LENGTH = 200  # characters of an id that is sent back
+
+
+class ServerRequests:
+    def __init__(self, on_request: OnRequest) -> None:
+        self._on_request = on_request
+        self._working = IncomingRequests(most=_WORKED_ON)
+        self._queue: list[bytes] = []
+        self._arrived = anyio.Event()
+
+    def accept(self, request: Request) -> bool:
+        """Answer a request; False if its id is too long, or too many have no answer yet."""
+        is_full = len(self._queue) + len(self._working) >= _UNANSWERED
+        if is_full or len(str(request.id)) > _ID_LENGTH:
+            return False
+        match self._on_request(request.method, request.params or {}):
+            case dict() as result:
+                self._enqueue(Response(request.id, result))
+            case RpcError() as error:
+                self._enqueue(ErrorResponse(request.id, error))
+            case work:
+                self._working.start(request.id, work, self._enqueue)
+        return True
+
+    def cancel(self, params: JSONObject | None) -> None:
+        """Cancel the request that `notifications/cancelled` names, which then gets no answer."""
+        request_id = (params or {}).get("requestId")
+        if is_request_id(request_id):
+            self._working.cancel(request_id)
+
+    async def write_answers(self, sink: LineSink) -> None:
+        """Write the answers as fast as the program reads them, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+            lines, self._queue = self._queue, []
+            sink.write(b"".join(lines))
+            await sink.drain()
+
+    async def close(self) -> None:
+        """End all work; the program has gone, or is about to be ended."""
+        await self._working.close()
+
+    def _enqueue(self, answer: Response | ErrorResponse | None) -> None:
+        if answer is None:  # the program has cancelled its request
+            return
+        try:
+            line = encode(as_json(answer))
+        except ValueError:  # a client's answer that is not JSON
+            error = RpcError(INTERNAL_ERROR, "the answer cannot be written as JSON")
+            line = encode(as_json(ErrorResponse(answer.id, error)))
+        self._queue.append(line)
+        self._arrived.set()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.runtime.checkers import CheckerCache
+from discovery_engine.runtime.executor import CheckerCache
 from discovery_engine.tools.model import AppliedOverride
 from tests.factories import make_tool
 

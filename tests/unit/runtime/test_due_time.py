@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.config.settings import CacheSettings
-from discovery_engine.runtime.due_time import due_in
+from discovery_engine.runtime.lister import due_in
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_part
 from tests.rows import rows

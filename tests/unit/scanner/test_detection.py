@@ -7,7 +7,7 @@ from discovery_engine.scanner import (
     Severity,
     scan,
 )
-from discovery_engine.scanner.passages import PASSAGE_LENGTH, passages_of
+from discovery_engine.scanner.detection import PASSAGE_LENGTH, passages_of
 from tests.factories import make_tool
 from tests.rows import rows
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from discovery_engine.scanner.detection import passages_of
 from discovery_engine.scanner.overview import is_harmless
-from discovery_engine.scanner.passages import passages_of
 from discovery_engine.scanner.screening import screened
 from discovery_engine.tools.model import ServerName, Tool
 from tests.rows import rows

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from discovery_engine.scanner.commands import command_in
 from discovery_engine.scanner.credentials import credential_in
+from discovery_engine.scanner.detection import passages_of
 from discovery_engine.scanner.disguises import is_undisguised
 from discovery_engine.scanner.evidence import Place, evidence_in
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.normalization import loose, plain
-from discovery_engine.scanner.passages import passages_of
 from discovery_engine.scanner.payloads import decoded
 from discovery_engine.scanner.screening import may_alarm, pieces_of
 from discovery_engine.tools.model import ServerName, Tool

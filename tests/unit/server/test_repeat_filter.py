@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from discovery_server.repeat_filter import RepeatFilter
+from discovery_server.logs import RepeatFilter
 
 
 class Minutes:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_server.http.wrong_tokens import AT_ONCE, INTERVAL, MOST_ADDRESSES, WrongTokens
+from discovery_server.http.users import AT_ONCE, INTERVAL, MOST_ADDRESSES, WrongTokens
 
 
 class Clock:

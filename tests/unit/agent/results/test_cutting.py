@@ -20,14 +20,14 @@ from discovery_engine.agent.results.cutting import (
     with_documents,
 )
 from discovery_engine.agent.results.json_cutting import Cut, json_text, prune
-from discovery_engine.agent.results.query import PathQuery
-from discovery_engine.agent.results.reading import (
+from discovery_engine.agent.results.presentation import (
     NOTE_TOKENS,
     Asked,
     cut_note,
     read,
     whole_part,
 )
+from discovery_engine.agent.results.query import PathQuery
 from discovery_engine.agent.token_estimate import end_within, estimated_tokens
 from discovery_engine.rpc.json_codec import encode_finite
 

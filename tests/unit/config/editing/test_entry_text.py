@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.editing.entry_text import lost_comments, with_server
+from discovery_engine.config.editing.edit import lost_comments, with_server
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.serialization import deserialize_server, serialize_server
 from discovery_engine.config.settings import ServerSettings

@@ -17,8 +17,10 @@ from discovery_engine.errors import (
     ProgramMissingError,
 )
 from discovery_engine.marketplace.package_managers import python_packages
-from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
-from discovery_engine.marketplace.package_managers.wheel import programs_of_wheel
+from discovery_engine.marketplace.package_managers.python_packages import (
+    PythonPackages,
+    programs_of_wheel,
+)
 from tests.rows import rows
 from tests.servers.package_index import PackageIndex, package_index
 from tests.servers.programs import played

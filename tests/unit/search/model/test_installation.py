@@ -24,10 +24,14 @@ from discovery_engine.search.embedders.installed_model import (
     record_file,
 )
 from discovery_engine.search.model import ModelError, install_model, remove_model
-from discovery_engine.search.model.installation import tensor_digest
+from discovery_engine.search.model.installation import (
+    SCALES,
+    merged,
+    read_safetensors,
+    tensor_digest,
+)
 from discovery_engine.search.model.manifest import BaseFiles, Manifest, Recipe
 from discovery_engine.search.model.network import sentence_network
-from discovery_engine.search.model.weights import SCALES, merged, read_safetensors
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.rows import rows
 
