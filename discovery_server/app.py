@@ -48,6 +48,14 @@ if TYPE_CHECKING:
     from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
 
+# Exports the spans of calls, if the environment says where to.
+#
+#     pip install 'mcp-discovery-engine[otel]'
+#     OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 discovery serve
+#
+# The variables are those of OpenTelemetry. A program that opens an engine itself sets up its own
+# tracer provider, and needs none of this.
+
 logger = logging.getLogger(__name__)
 
 Config: TypeAlias = str | Path | Settings | None

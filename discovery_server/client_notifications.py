@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from discovery_engine.view.offering_addresses import ResourceTarget
 
 
+# The updates of servers' resources, for the clients that subscribed to them.
+#
+# An update reaches a client under the address that it subscribed to, and only while an agent may
+# see the resource.
+
+
 class EngineFeed:
     """Implements `subscriptions.ResourceFeed`."""
 

@@ -239,6 +239,8 @@ def _make_page(browsers: BrowserSessions) -> ASGIApp:
     return Page(browsers)
 
 
+# The name of one of several gateways, by which a balancer finds it again.
+
 VARIABLE = "DISCOVERY_GATEWAY_NAME"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 

@@ -21,6 +21,11 @@ from discovery_server import log_file, standard_error
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
 
+# A log filter for repeated warnings of libraries: the first few are logged, the rest are counted.
+#
+# A client can cause a warning of the HTTP server with each request, and asyncio warns of every
+# connection when descriptors run out: thousands of records a second, each with a stack trace.
+
 logger = logging.getLogger(__name__)
 
 _FILE = "DISCOVERY_LOG_FILE"

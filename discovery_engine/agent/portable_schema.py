@@ -95,6 +95,12 @@ def _shown_names(names: Mapping[str, JSONValue]) -> dict[str, str]:
     return shown
 
 
+# JSON Schemas that are valid by the draft of 2020-12, as the APIs of language models read them.
+#
+# They refuse a whole request for one schema that is not: words of older drafts, an array without
+# `items`, a reference that leads nowhere. Schemas are untrusted: whatever one contains, the
+# result is a valid schema of about its size, which is as wide or wider.
+
 _DEPTH = 40  # levels of a schema; a model reads no deeper
 _DEFINITIONS = ("$defs", "definitions")
 _SCHEMA = ("items", "additionalProperties", "not", "if", "then", "else", "contains")

@@ -410,6 +410,8 @@ class Installer:
         )
 
 
+# What an installation or an update reports while it goes on: to its caller, and as events.
+
 InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
 Publish: TypeAlias = Callable[[InstallEvent], object]
 

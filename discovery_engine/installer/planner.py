@@ -275,6 +275,8 @@ def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
     return literal(cut), ()
 
 
+# A bundle as a package: downloaded, checked, and started from where it will be unpacked.
+
 _SHOWN = 12  # digits of a hash in the name of a folder
 
 

@@ -103,6 +103,11 @@ async def entry_details(
     )
 
 
+# An entry compared with what its package manager says of its package.
+#
+# A registry lists what a publisher sent in; the package itself may be gone, deprecated, without a
+# program, or of another repository.
+
 _MANAGERS = {"npm": "npm", "pypi": "PyPI"}
 
 

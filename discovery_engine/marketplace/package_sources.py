@@ -266,6 +266,8 @@ def _is_about_mcp(hit: NpmHit) -> bool:
     return any(map(mentions_mcp, (hit.name, hit.description, *hit.keywords)))
 
 
+# Packages as entries of the marketplace: what npm, pip and uv say of one, cut to its bounds.
+
 _RUNTIMES: dict[RegistryType, str] = {"npm": "npx", "pypi": "uvx"}
 _FORGE = re.compile(r"https?://(?:www\.)?(?:github\.com|gitlab\.com|codeberg\.org)/[^/]+/[^/]+")
 NO_PROGRAM = "it has no program that could be started (no `bin`)"

@@ -127,6 +127,15 @@ def _reason(error: ConfigurationError) -> str:
     return "; ".join(problem.message for problem in error.problems)
 
 
+# A setup file: servers for the registry, in the form that provisioning tools write.
+#
+#     [{"name": "mail", "command": "npx", "args": ["-y", "@acme/mail@1.2.3"], "tags": ["office"],
+#       "secrets": {"MAIL_TOKEN": "$MAIL_TOKEN"}, "auto_activate": true}]
+#
+# It is a list, or a list or a map under `servers` or `mcpServers`. A file `NAME.local.json`
+# beside `NAME.json` adds servers and keys, for what stands in no repository. `$NAME` and
+# `${NAME}` refer to variables of the environment.
+
 VARIABLE = "DISCOVERY_SETUP_FILE"
 
 _LARGEST = 16 * 1024 * 1024  # bytes, some 100,000 servers

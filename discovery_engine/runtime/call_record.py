@@ -228,6 +228,12 @@ def trace_id(caller: Client | None) -> str:
     return found[1] if found else ""
 
 
+# A span of OpenTelemetry around a call, if the process has a tracer.
+#
+# Only the API is used, and only once another part has loaded it: an exporter of spans has, and a
+# program without one does not pay for the import. A span never holds arguments, results or names
+# that a caller made up.
+
 _API = "opentelemetry.trace"
 _METHODS: Mapping[EntryKind, str] = {
     "call": "tools/call",

@@ -180,6 +180,8 @@ class ConfigurationLoader:
         self._events.publish(ConfigurationReloaded(len(view.settings.servers)))
 
 
+# What became of the servers of a configuration, as events.
+
 _NOWHERE = Origin("")
 
 

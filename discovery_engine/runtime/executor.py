@@ -160,6 +160,8 @@ def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
     return pinned_values(tool, overrides, secrets)
 
 
+# Compiled argument checkers, kept for the tools that were called lately.
+
 _MOST = 2_000  # checkers: some megabytes
 
 _Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]

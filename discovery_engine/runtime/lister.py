@@ -361,6 +361,8 @@ def _unreadable(server: ServerName, error: Exception) -> UnavailableError:
     return UnavailableError(server, FailureKind.OTHER, reason, detail=detail)
 
 
+# When a server is listed again by itself.
+
 _RETRY_AFTER = 60.0  # seconds until a server that failed is listed again by itself
 
 

@@ -198,6 +198,10 @@ def _without_doubles(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(best.values())
 
 
+# Everything a definition says, wherever it says it: each string with its place.
+#
+# A definition is a stranger's: what is read of it is bounded in length, in number and in depth.
+
 PASSAGE_LENGTH = 8192  # characters read of one string: its beginning and its end
 _PASSAGES = 512
 _DEPTH = 32

@@ -217,6 +217,8 @@ def _is_wanted(level: JSONValue, least: str | None) -> bool:
     return level not in LOG_LEVELS or not is_more_verbose(level, than=least)
 
 
+# The clients that have made calls in a session.
+
 _MOST = 64  # clients; of more, those that called last are known
 
 

@@ -132,6 +132,11 @@ def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature 
     return None
 
 
+# Lists the resources, the resource templates and the prompts of a server.
+#
+# Only what the server declares is asked for. Each kind is listed by itself: one that fails costs
+# neither the others nor the tools, and a bad definition costs only itself.
+
 FetchList: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
 """Sends the method of a list with the given parameters."""
 

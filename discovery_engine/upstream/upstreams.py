@@ -310,6 +310,8 @@ class Upstreams:
         return await self._task_requests.ask(server, task, method, caller, responses)
 
 
+# One request to a server that costs it nothing, to see whether it answers, and how fast.
+
 _PING = "ping"
 
 

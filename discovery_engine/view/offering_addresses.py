@@ -297,6 +297,12 @@ def _split_resource(address: str) -> tuple[str | None, str]:
     return unquote(server), tail if ":" in tail else unquote(tail)
 
 
+# Search over resources, resource templates and prompts, by the ranking of tools.
+#
+# They have an index of their own, made at the first search that asks for them: what tools are
+# found, in which order and how fast, does not depend on it.
+
+
 class OfferingIndex(Struct, frozen=True):
     """What is visible, as documents of the search."""
 

@@ -130,6 +130,8 @@ def _name(entry: Entry) -> ToolName:
     return entry.tool.name
 
 
+# A server's instructions for those who see a part of what it offers.
+
 _WORD = re.compile(r"[\w.:/{}+*%~@-]+")
 _ENDS = ".:/-"
 

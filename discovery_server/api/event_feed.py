@@ -213,6 +213,11 @@ async def open_feed(engine: Engine) -> AsyncIterator[EventFeed]:
         tasks.cancel_scope.cancel()
 
 
+# What is looked for on disk while a client follows events: other processes write it, too.
+#
+# Agents' gateways over stdio are processes of their own: what their clients do is in no event of
+# this one. Entries have neither arguments nor results, requests not what is given with them.
+
 logger = logging.getLogger(__name__)
 
 _LOG_INTERVAL = 0.5  # seconds

@@ -180,6 +180,13 @@ def _digest(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
 
 
+# A rate limit on wrong tokens, by the address that sends them.
+#
+# An address may be wrong ten times at once, and then ten times a minute. All addresses together
+# may be wrong a hundred times; beyond that, an address gets no second try before its first is
+# forgotten. So a token that its owner chose cannot be found by trying words. A token from an
+# address that was never wrong is always looked at: clients elsewhere cannot lock it out.
+
 AT_ONCE = 10  # wrong tokens of one address
 INTERVAL = 6.0  # seconds in which one of them is forgotten
 _AT_ONCE_OF_ALL = 100  # wrong tokens of all addresses

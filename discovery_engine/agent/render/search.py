@@ -170,6 +170,8 @@ def _no_note(_: Plan) -> str:
     return ""
 
 
+# Lines of resources and prompts that a search found, with how each is used.
+
 _USES = {
     OfferingKind.RESOURCE: "resources/read",
     OfferingKind.TEMPLATE: "resources/read",

@@ -155,6 +155,11 @@ def _with_fields(result: JSONObject, fields: JSONObject) -> JSONObject:
     return {**result, "_meta": {**meta, ANSWER: ours}}
 
 
+# Reads on in a result that was cut: by offset, by path, or by a text that is searched.
+#
+# A path is a JMESPath expression. What it chooses is read as text: a string as it is, any other
+# value as compact JSON. So reads by offset, put together, are that text to the last character.
+
 NOTE_TOKENS = 150
 """The most that a note on a cut takes."""
 

@@ -285,6 +285,12 @@ def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:
     return ConfigurationError.of_file("CONFIG_NOT_EDITED", path, message, hint)
 
 
+# The text of a `discovery.yaml` with another entry for a server: only what differs is written.
+#
+# Keys that stay the same keep their lines, with their order, quotes and comments. A key that
+# differs gets another value in its place; an item of a list that goes takes its line along. An
+# entry that cannot be changed in this way is written anew as a whole.
+
 _Change: TypeAlias = tuple[tuple[str, ...], JSONValue]
 """The keys that lead to a value, and the value; None if it goes."""
 

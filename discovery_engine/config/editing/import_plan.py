@@ -136,6 +136,9 @@ def _add_client(
     plan.skipped += [SkippedServer(name, reason) for name, reason in imported.skipped]
 
 
+# The servers that a configuration has already, so that a further import adds none twice.
+
+
 class KnownServers:
     def __init__(self, servers: Iterable[ServerSettings], secrets: SecretResolver) -> None:
         self._secrets = secrets

@@ -235,6 +235,12 @@ def _hunks(
             yield from (f"+{one}\n" for one in after[j1:j2])
 
 
+# Values of pinned arguments in the text of `overrides`, which are edited around and never shown.
+#
+#     arguments: {owner: acme}    is shown as    arguments: {owner: "[kept 1]"}
+#
+# References are shown as they are written: they give nothing away.
+
 _MARK = re.compile(r'"\[kept (\d{1,6})\]"')
 _HARMLESS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
 

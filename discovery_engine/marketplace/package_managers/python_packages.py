@@ -363,6 +363,8 @@ def _wheels(locked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [object_of(one) for one in wheels] if isinstance(wheels, list) else []
 
 
+# What a wheel has, read from its archive; nothing of it is unpacked to disk or run.
+
 _LARGEST = 1 << 20  # bytes of `entry_points.txt`
 _ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
 

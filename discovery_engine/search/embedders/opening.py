@@ -117,6 +117,11 @@ def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> s
         ) from error
 
 
+# An embedder whose vectors can be relied on: finite, of one length, and a unit long.
+#
+# What an embedder gives comes from a foreign model or a foreign host. One bad number in it would
+# spoil every comparison, so a batch passes whole or not at all.
+
 _LONGEST = 16_384  # numbers in a vector
 
 

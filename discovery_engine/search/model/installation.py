@@ -236,6 +236,10 @@ def _unwritable(folder: Path, error: OSError) -> ModelError:
     )
 
 
+# The weights of the base, and the adapter that changes them.
+#
+# All arithmetic is element by element, so the same files give the same weights on every machine.
+
 _TYPES = {"F32": "<f4", "F16": "<f2"}
 SCALES = "/scales"
 """Ends the name of the scales of an integer array, one for each of its rows."""

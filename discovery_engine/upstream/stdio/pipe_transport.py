@@ -324,6 +324,11 @@ async def _started(
         tasks.cancel_scope.cancel()
 
 
+# The requests of a program: which are answered, and when their answers are written.
+#
+# Answers are queued until the program reads them. The queue is bounded: a program that sends
+# requests and never reads gets no more answers.
+
 _UNANSWERED = 1000  # requests in work, and answers that are not written yet
 _WORKED_ON = 32  # requests
 _ID_LENGTH = 200  # characters of an id that is sent back

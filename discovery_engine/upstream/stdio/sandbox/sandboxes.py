@@ -265,6 +265,8 @@ def _is_socket(path: str) -> bool:
     return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116
 
 
+# The arguments of bubblewrap: a file system with nothing in it but what is granted.
+
 FILTER_AT, ARGUMENTS_AT = 3, 4  # the first descriptors that a program does not have
 _ALWAYS_THERE = (*SYSTEM, SETTINGS, "/proc", "/dev")
 
