@@ -97,6 +97,11 @@ def named(name: str, *, before: str = "") -> str:
     return f"{before}{name}" if _bare().fullmatch(name) else repr(f"{before}{name}")
 
 
+def folded(name: str) -> str:
+    """The letters and digits of a name, without case and separators."""
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
 def block(text: str, *, before: str = "  | ") -> list[str]:
     """The lines of an untrusted text, cleaned, each with a prefix."""
     return [f"{before}{line}".rstrip() for line in clean(text).strip("\n").split("\n")]

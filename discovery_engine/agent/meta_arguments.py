@@ -15,6 +15,7 @@ from itertools import chain
 from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.text import folded
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
 
@@ -23,12 +24,7 @@ _SHOWN = 40  # characters of a value that is refused
 _DIGITS = 18  # of a number in quotes; Python refuses thousands of them
 _ARGUMENTS = "arguments"
 
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
-
-
-_FOR_ARGUMENTS = frozenset(map(_folded, WORDS_FOR_ARGUMENTS))
+_FOR_ARGUMENTS = frozenset(map(folded, WORDS_FOR_ARGUMENTS))
 _WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_FOR_ARGUMENTS, (_ARGUMENTS,)),
     **dict.fromkeys(("toolname", "function", "functionname"), ("tool",)),
@@ -43,9 +39,9 @@ def meant_argument(name: str, known: Collection[str]) -> str | None:
     """The argument among `known` that a name spells, or is another word for; None for none."""
     if name in known:
         return name
-    folded = _folded(name)
-    spelt = (one for one in known if _folded(one) == folded)
-    return next(chain(spelt, (one for one in _WORDS.get(folded, ()) if one in known)), None)
+    written = folded(name)
+    spelt = (one for one in known if folded(one) == written)
+    return next(chain(spelt, (one for one in _WORDS.get(written, ()) if one in known)), None)
 
 
 class MetaArgumentsError(DiscoveryError):
@@ -177,7 +173,7 @@ class MetaArguments:
         if len(given) != 1:
             return given
         [(name, content)] = given.items()
-        if _folded(name) not in _FOR_ARGUMENTS or not isinstance(content, dict) or not content:
+        if folded(name) not in _FOR_ARGUMENTS or not isinstance(content, dict) or not content:
             return given
         is_meant = all(meant_argument(inner, self._properties) for inner in content)
         return content if is_meant and set(self._required) <= self._names(content) else given
@@ -192,7 +188,7 @@ class MetaArguments:
         known = meant_argument(name, self._properties)
         if known is None:
             raise self._error(self._unknown_argument(name, given))
-        is_other_word = _folded(known) != _folded(name)
+        is_other_word = folded(known) != folded(name)
         if is_other_word and known in given:  # then this one is probably the upstream tool's own
             raise self._error(self._unknown_argument(name, given))
         if is_other_word and known == _ARGUMENTS and not _is_object(value):

@@ -92,22 +92,6 @@ def _explained(address: str) -> Iterator[None]:
         raise RegistryUnavailableError(error.message, hint=hint) from error
 
 
-def open_named_database(
-    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> PostgresRegistry:
-    """The database of a configuration, whose roles are to be shown or changed; close it.
-
-    Raises:
-        RegistryError: If its registry is a file, or the address cannot be used.
-    """
-    if not settings.registry.url:
-        raise RegistryError(
-            "the registry is a file, which has no roles",
-            hint='name a database in discovery.yaml: `registry: {url: "${DATABASE_URL}"}`',
-        )
-    return named_database(settings, registry_path(data_dir, environ), environ)
-
-
 def open_named(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> PostgresRegistry | SqliteRegistry:

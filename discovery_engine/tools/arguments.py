@@ -28,6 +28,7 @@ from discovery_engine.tools.schemas import repaired, simplified, with_null
 from discovery_engine.tools.signature import signature
 from discovery_engine.tools.validation.conversion import (
     Conversion,
+    by_declared_names,
     converted_places,
     exact_reading,
 )
@@ -147,6 +148,10 @@ class Checker:
         require_names("argument", arguments, most=ARGUMENTS)
         if self._unchecked:
             return Checked(arguments, above, self._unchecked)
+        given, places = arguments, above
+        if not given.keys() <= self._declared and not self._tool.takes_any:
+            arguments = by_declared_names(given, self._declared)
+            places += tuple(name for name in given if name not in arguments)
         value = {**arguments, **pinned} if pinned else arguments
         size = size_of(value)
         if size is UNBOUNDED:
@@ -154,19 +159,19 @@ class Checker:
         is_quick = size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE
         try:
             if is_quick and self._validator.is_valid(value):
-                return Checked(arguments, above) if above else None
+                return Checked(arguments, places) if places else None
         except ValueError as error:
             reason = shortened(f"they cannot be read: {error}", _SENTENCE)
-            return Checked(arguments, above, reason)
+            return Checked(arguments, places, reason)
         evaluate = partial(Evaluation, self._keywords, steps=steps, pause=pause)
         try:
             fitting = self._fitting(value, pinned, evaluate(), is_last=steps >= MOST_STEPS)
             if fitting is not None:
-                return Checked(fitting, (*above, *converted_places(arguments, fitting)))
+                return Checked(fitting, (*above, *converted_places(given, fitting)))
             is_small = is_quick and size * self._weight <= _FEW
             found = self._mistakes(value, evaluate(), is_small=is_small)
         except (OutOfStepsError, UnreadableSchemaError) as error:
-            return Checked(arguments, above, f"{error}" or TOO_LONG)
+            return Checked(arguments, places, f"{error}" or TOO_LONG)
         sentences = (*_sentences(found, pinned), *_slips(self._tool, arguments))
         raise _invalid(self._tool, [*sentences, *map(_misplaced, above)])
 
@@ -219,6 +224,10 @@ class Checker:
             if not (found or listed):
                 raise OutOfStepsError from error
         return found or listed
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        return frozenset(parameter.name for parameter in self._tool.parameters)
 
     @cached_property
     def _quick_weight(self) -> float:

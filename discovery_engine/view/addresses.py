@@ -21,6 +21,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.text import folded
 from discovery_engine.catalog import Catalog, Entry
 from discovery_engine.errors import (
     NotFoundError,
@@ -57,7 +58,7 @@ class AddressBook(Struct, frozen=True, dict=True):
         require_name("name of a server", name)
         if name in self.servers:
             return ServerName(name)
-        for namesakes in (self._folded.get(name.casefold()), self._spelt_servers.get(_spelt(name))):
+        for namesakes in (self._folded.get(name.casefold()), self._spelt_servers.get(folded(name))):
             if namesakes and len(namesakes) == 1:
                 return namesakes[0]
         raise ServerNotFoundError(name, nearest(name, self.servers))
@@ -157,14 +158,14 @@ class AddressBook(Struct, frozen=True, dict=True):
         return [e for server, tool in self._readings(word) for e in self._spelt_in(server, tool)]
 
     def _spelt_anywhere(self, word: str) -> list[Entry]:
-        spelt = _spelt(word)
+        spelt = folded(word)
         return [e for name in (spelt, spelt.removeprefix("mcp")) for e in self._spelt.get(name, ())]
 
     def _spelt_in(self, server: ServerName, name: str) -> list[Entry]:
         """The visible tools of a server that are spelt so, with or without its name before them."""
-        spelt = _spelt(name)
-        names = {spelt, spelt.removeprefix(_spelt(server))}
-        return [e for e in self.catalog.part(server).iter_visible() if _spelt(e.tool.name) in names]
+        spelt = folded(name)
+        names = {spelt, spelt.removeprefix(folded(server))}
+        return [e for e in self.catalog.part(server).iter_visible() if folded(e.tool.name) in names]
 
     def _named(self, word: str) -> Entry | None:
         """The tool that a word names together with its server.
@@ -195,9 +196,9 @@ class AddressBook(Struct, frozen=True, dict=True):
         keys: dict[str, list[ToolKey]] = {}
         for entry in self.catalog.visible:
             keys.setdefault(entry.tool.name, []).append(entry.key)
-        written = _spelt(word)
+        written = folded(word)
         near = [key for name in nearest(word, keys) for key in keys[name]]
-        near.sort(key=lambda key: not written.startswith(_spelt(key.server)))
+        near.sort(key=lambda key: not written.startswith(folded(key.server)))
         shown = list(map(str, near[:_SUGGESTED]))
         return ToolNotFoundError(None, word, shown, self._hidden(word, self.catalog))
 
@@ -250,9 +251,9 @@ class AddressBook(Struct, frozen=True, dict=True):
         """The visible tools by their names, and by these behind their servers' names."""
         spelt: dict[str, list[Entry]] = {}
         for part in self.catalog.parts.values():
-            server = _spelt(part.server)
+            server = folded(part.server)
             for entry in part.iter_visible():
-                tool = _spelt(entry.tool.name)
+                tool = folded(entry.tool.name)
                 spelt.setdefault(tool, []).append(entry)
                 spelt.setdefault(server + tool, []).append(entry)
         spelt.pop("", None)
@@ -262,7 +263,7 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _spelt_servers(self) -> Mapping[str, list[ServerName]]:
         spelt: dict[str, list[ServerName]] = {}
         for server in self.servers:
-            spelt.setdefault(_spelt(server), []).append(server)
+            spelt.setdefault(folded(server), []).append(server)
         spelt.pop("", None)
         return spelt
 
@@ -278,8 +279,3 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _longest(self) -> int:
         """Characters of the longest name; case folding never shortens a name."""
         return max(map(len, self._folded), default=0)
-
-
-def _spelt(name: str) -> str:
-    """The letters and digits of a name, without case and separators."""
-    return "".join(filter(str.isalnum, name)).casefold()

@@ -203,16 +203,6 @@ def event_form(event: Event) -> JSONObject:
     return {"type": kind, **fields}
 
 
-@asynccontextmanager
-async def open_feed(engine: Engine) -> AsyncIterator[EventFeed]:
-    """The feed of an engine, until the block ends."""
-    feed = EventFeed(engine)
-    async with open_task_group() as tasks:
-        tasks.start_soon(feed.run)
-        yield feed
-        tasks.cancel_scope.cancel()
-
-
 # What is looked for on disk while a client follows events: other processes write it, too.
 #
 # Agents' gateways over stdio are processes of their own: what their clients do is in no event of

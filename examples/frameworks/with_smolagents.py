@@ -2,7 +2,7 @@
 
 import sys
 
-from smolagents import InferenceClientModel, Model
+from smolagents import InferenceClientModel, Model  # type: ignore[import-untyped]
 
 from discovery_engine.integrations.smolagents import DiscoveryToolCallingAgent
 from discovery_engine.sync import open_engine

@@ -218,6 +218,9 @@ READINGS: list[tuple[JSONObject, JSONValue, JSONValue]] = [
     (OBJECT, '{"n": "1"}', {"n": 1}),
     (OBJECT, {"n": None}, {}),
     *((OBJECT, text, REFUSED) for text in ('{"n": 1, "n": 2}', "[]", '{"m": 1}', "null", "n=1")),
+    (OBJECT, {"N": 5}, {"n": 5}),
+    (OBJECT, {"N": 5, "n": 6}, REFUSED),
+    ({"type": "object", "additionalProperties": INTEGER}, {"N": 5}, {"N": 5}),
     ({"type": "string"}, "5", "5"),
     ({"type": "string"}, 5, REFUSED),
     ({"type": "string", "pattern": "^a"}, "5", REFUSED),
@@ -285,6 +288,41 @@ async def test_what_has_one_reading_under_the_schema_is_sent_so_and_all_else_is_
                 wrong.append(f"{schema} {given!r}: {sent!r}, {converted=}")
 
     assert wrong == []
+
+
+TEXT = {"type": "string"}
+SPELLINGS: list[tuple[JSONObject, JSONObject, Any]] = [
+    ({"$filter": TEXT}, {"_filter": "a"}, {"$filter": "a"}),
+    ({"file_path": TEXT}, {"filePath": "a"}, {"file_path": "a"}),
+    ({"fileName": INTEGER}, {"file-name": "5"}, {"fileName": 5}),
+    ({"file_path": TEXT}, {"filepath": "a", "file_path": "b"}, {"filepath": "a", "file_path": "b"}),
+    ({"a_b": TEXT}, {"a-b": "a", "aB": "b"}, {"a-b": "a", "aB": "b"}),
+    ({"a_b": TEXT, "aB": TEXT}, {"a-b": "a"}, {"a-b": "a"}),
+    ({"a_b": TEXT}, {"ab_c": "a"}, {"ab_c": "a"}),
+]
+
+
+@pytest.mark.requirement("MET-38")
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_name_that_separators_part_from_one_argument_is_that_argument(
+    tmp_path: Path, *, is_open: bool
+) -> None:
+    others: JSONObject = {"additionalProperties": TEXT} if is_open else {}
+    definitions = [
+        make_definition(f"t{number}", inputSchema={"properties": schema, **others})
+        for number, (schema, _, _) in enumerate(SPELLINGS)
+    ]
+
+    async with home(tmp_path, *definitions) as at:
+        results = [
+            await at.engine.execute("told", f"t{number}", given)
+            for number, (_, given, _) in enumerate(SPELLINGS)
+        ]
+        sent = at.told.called_with
+
+    assert sent == [given if is_open else meant for _, given, meant in SPELLINGS]
+    places = [result.get("_meta", {}).get("discovery/converted") for result in results]
+    assert places[:3] == [None if is_open else [*given] for _, given, _ in SPELLINGS[:3]]
 
 
 @pytest.mark.requirement("MET-38", "MET-13")

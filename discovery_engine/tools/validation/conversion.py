@@ -2,6 +2,7 @@
 
     "5" for an integer, "true" for a boolean, '["a"]' for an array        as JSON reads them
     null for an optional property that may not be null                    left out
+    `filePath` where `file_path` is declared, and missing                 by the declared name
 
 A reading is exact or there is none: "05" and "1e400" stay texts. Where a schema leaves several
 possible, as between the branches of a union, the value stays as it is.
@@ -10,11 +11,12 @@ possible, as between the branches of a union, the value stays as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from typing import TypeVar
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_finite, refuse_constant
+from discovery_engine._util.text import folded
 from discovery_engine.tools.validation.evaluation import Evaluation, kinds_of
 from discovery_engine.tools.validation.graph import Schema, SchemaNode
 
@@ -74,6 +76,10 @@ class Conversion:
     def _members(self, nodes: Sequence[SchemaNode], value: JSONObject) -> JSONObject:
         required = {name for node in nodes for name in node.assertions.get("required", ())}
         made: JSONObject = {}
+        if not any(node.patterns or node.others not in (True, False) for node in nodes):
+            declared = {name for node in nodes for name in node.properties}
+            self._evaluation.step(_OF_MEMBER * len(declared))
+            value = self._keep(by_declared_names(value, declared))
         for name, member in value.items():
             self._evaluation.step(_OF_MEMBER)
             schemas = [one for node in nodes for one in self._evaluation.of_property(node, name)]
@@ -113,6 +119,22 @@ class Conversion:
     def _keep(self, value: T) -> T:
         self._made.append(value)
         return value
+
+
+def by_declared_names(value: JSONObject, declared: Collection[str]) -> JSONObject:
+    """`value`, with the names that only case and separators part from one that is declared.
+
+    A name stays where it may mean several, or where another of the value may mean the same.
+    """
+    spellings: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*declared, *value)):
+        spellings.setdefault(folded(name), []).append(name)
+    names = {
+        written[0]: meant
+        for meant, *written in spellings.values()
+        if len(written) == 1 and meant not in value and written[0] not in declared
+    }
+    return {names.get(name, name): member for name, member in value.items()}
 
 
 def converted_places(before: JSONValue, after: JSONValue, place: str = "") -> Iterator[str]:

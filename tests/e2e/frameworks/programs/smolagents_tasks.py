@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-from smolagents import LogLevel, Model, ToolCallingAgent
-from smolagents.models import (
+from smolagents import LogLevel, Model, ToolCallingAgent  # type: ignore[import-untyped]
+from smolagents.models import (  # type: ignore[import-untyped]
     ChatMessage,
     ChatMessageToolCall,
     ChatMessageToolCallFunction,
@@ -33,7 +33,7 @@ from tests.e2e.frameworks.programs.scenarios import ROOT, SERVER, World, run
 Turn = str | list[tuple[str, dict[str, Any]]] | Callable[[str], Any]
 
 
-class Script(Model):
+class Script(Model):  # type: ignore[misc]
     """A model whose turns are code, or calls of tools; it notes what it is given."""
 
     def __init__(self, *turns: Turn) -> None:
