@@ -11,10 +11,9 @@ from discovery_engine.config.marketplace_settings import (
     MarketplaceSettings,
     MarketplaceSource,
 )
-from discovery_engine.config.settings import Weights
 from discovery_engine.marketplace.copied_sources import synced_sources
+from discovery_engine.marketplace.entry_store import MarketplaceStore
 from discovery_engine.marketplace.marketplace import Marketplace
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
 from discovery_engine.marketplace.source import LiveSource
 from discovery_engine.secrets.resolver import EnvironmentResolver
 
@@ -61,7 +60,6 @@ def marketplace(
         ],
         live=live,
         environ=environ or {},
-        weights=Weights(),
         clock=clock,
         sleep=clock.sleep,
     )

@@ -2,18 +2,134 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
 SUFFIXES = ("-wal", "-shm", "-journal", "")
 """What SQLite keeps beside a file, and itself: last, or a process that opens a new one meanwhile
 would roll the old one's journal back into it."""
+_PRIVATE = 0o600
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+class OtherVersionError(sqlite3.DatabaseError):
+    """The file has the tables of another version of the program."""
+
+
+class SqliteFile:
+    """One file, private to its owner; calls may come from any thread, and wait for each other.
+
+    It is opened at the first call, and anew if another file has taken its place.
+
+    Args:
+        path: Where it is.
+        prepare: Called with each new connection, before anything else uses it.
+        is_cache: Whether a file that is damaged, of another version, or open to others is deleted,
+            and begun anew.
+        timeout: Seconds to wait for other processes.
+
+    Raises:
+        sqlite3.Error, OSError, msgspec.DecodeError: From `read` and `write`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        prepare: Callable[[sqlite3.Connection], None],
+        *,
+        is_cache: bool = False,
+        timeout: float = 10.0,
+    ) -> None:
+        self.path = path.absolute()
+        self._prepare = prepare
+        self._is_cache = is_cache
+        self._timeout = timeout
+        self._alone = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What `work` finds; all of it is of one moment. It may be run twice."""
+        return self._run(work, "BEGIN")
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Keep all that `work` does, or nothing. It may be run twice."""
+        return self._run(work, "BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        with self._alone:
+            if self._connection:
+                self._connection.close()
+            self._connection = None
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        with self._alone:
+            try:
+                return transaction(self._opened(), work, begin=begin)
+            except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+                if not self._is_cache or not _is_unusable(error):
+                    raise
+                self._delete()
+                return transaction(self._opened(), work, begin=begin)
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection and file_identity(self.path) == self._identity:
+            return self._connection
+        self.close()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+        if self._is_cache and os.name == "posix" and self.path.stat().st_mode & 0o077:
+            self._delete()
+            return self._opened()
+        connection = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._identity = connection, file_identity(self.path)
+        return connection
+
+    def _delete(self) -> None:
+        self.close()
+        for suffix in SUFFIXES:
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+
+def make_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
+    """Make the tables of a new file.
+
+    Raises:
+        OtherVersionError: If the file has those of another version.
+    """
+
+    def make(db: sqlite3.Connection) -> None:
+        [present] = db.execute("PRAGMA user_version").fetchone()
+        if present not in (0, version):
+            raise OtherVersionError(f"its tables are of version {present}, not {version}")
+        if present == 0:
+            for statement in schema.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {version}")
+
+    transaction(connection, make)
+
+
+def _is_unusable(error: Exception) -> bool:
+    is_foreign = isinstance(error, (OtherVersionError, msgspec.DecodeError))
+    return is_foreign or is_damage_or_bad_text(error)
 
 
 def transaction(

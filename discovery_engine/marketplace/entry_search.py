@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
-from discovery_engine.config.settings import Weights
 from discovery_engine.marketplace.entry import MarketplaceEntry
-from discovery_engine.marketplace.entry_documents import (
-    entry_lexicon,
+from discovery_engine.marketplace.entry_store import NOT_NAMED, MarketplaceStore, entry_lexicon
+from discovery_engine.marketplace.entry_terms import (
+    entry_terms,
     name_spellings_of,
-    read_entry,
     telling_words,
 )
-from discovery_engine.marketplace.entry_index import EntryIndex
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
 from discovery_engine.marketplace.same_server import group_identities, merge_group, merged_entries
 from discovery_engine.marketplace.source import copy_key
+from discovery_engine.search.text.spelling import query_spellings
 
 _DEEPEST = 500  # results of a query that can be paged through
-_DEPRECATED = 0.5  # of the relevance: behind what fits about as well, before what hardly fits
 
 
 class FoundEntry(Struct, frozen=True):
@@ -33,11 +30,8 @@ class FoundEntry(Struct, frozen=True):
 class EntrySearch:
     """Its methods read the store, and take a thread's time."""
 
-    def __init__(
-        self, settings: MarketplaceSettings, store: MarketplaceStore, weights: Weights
-    ) -> None:
+    def __init__(self, settings: MarketplaceSettings, store: MarketplaceStore) -> None:
         self._store = store
-        self._weights = weights
         self._order = [source.name for source in settings.active_sources]
         self._keys = {source.name: copy_key(source) for source in settings.active_sources}
         self._names = {key: name for name, key in self._keys.items()}
@@ -66,21 +60,13 @@ class EntrySearch:
             rows = [one.row for one in stored[:limit]]
             following = offset + limit if len(stored) > limit else None
             return self._merged(self._groups(rows, keys), {}, {}), following
-        index = self._store.index()
         # All of them for each page: what is deprecated has its place among all.
-        ranked = index.search(query, words, limit=_DEEPEST, weights=self._weights, sources=keys)
-        deprecated = self._store.deprecated([one.row for one in ranked])
-        found = {
-            one.row: one.relevance
-            * (_DEPRECATED if one.row in deprecated and not one.is_named else 1.0)
-            for one in ranked
-        }
-        relevance = dict(sorted(found.items(), key=lambda one: -one[1]))
+        relevance = self._scaled(query, self._store.search(query, words, keys, _DEEPEST))
         groups = self._groups(list(relevance), keys)[offset:]
         fresh = {(entry.origins[0].source, entry.name): entry for entry in live}
         copied = self._merged(groups[:limit], relevance, fresh)
         others = list(fresh.values())
-        page = (self._with_live(index, query, copied, others) if others else copied)[:limit]
+        page = (self._with_live(query, copied, others) if others else copied)[:limit]
         # Package managers are asked for the first page alone: the next one begins in the copy.
         on_page = {(one.entry.id, one.entry.name) for one in page}
         shown = sum((one.entry.id, one.entry.name) in on_page for one in copied)
@@ -92,6 +78,13 @@ class EntrySearch:
         rows = [one.row for one in self._store.named(name) if one.identity.source in keys]
         groups = self._groups(rows, keys)
         return [found.entry for found in self._merged(groups, {}, {}, with_versions=True)]
+
+    def _scaled(self, query: str, relevance: Mapping[int, float]) -> dict[int, float]:
+        """The relevance of results by how much of the query the best that is not named has."""
+        best = next((row for row, one in relevance.items() if one < 1.0), None)
+        entries = self._store.rows([best] if best else [])
+        scale = max((_coverage(query, entry) for entry in entries.values()), default=1.0)
+        return {row: one if one == 1.0 else one * scale for row, one in relevance.items()}
 
     def _groups(self, rows: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
         """Rows that are one server, with those of other sources, in the order of `rows`.
@@ -136,19 +129,12 @@ class EntrySearch:
         return found
 
     def _with_live(
-        self,
-        index: EntryIndex,
-        query: str,
-        found: Sequence[FoundEntry],
-        live: Sequence[MarketplaceEntry],
+        self, query: str, found: Sequence[FoundEntry], live: Sequence[MarketplaceEntry]
     ) -> list[FoundEntry]:
         """Results of the copy together with those of package managers."""
-        lexicon = entry_lexicon()
         relevance: dict[str, float] = {one.entry.id: one.relevance for one in found}
         for entry in live:
-            document, spellings = read_entry(entry, lexicon), name_spellings_of(entry)
-            own = index.relevance(query, telling_words(query), document, spellings, self._weights)
-            relevance[entry.id] = max(relevance.get(entry.id, 0.0), own)
+            relevance[entry.id] = max(relevance.get(entry.id, 0.0), _coverage(query, entry))
         merged = merged_entries([*(one.entry for one in found), *live], self.rank)
         results = [FoundEntry(entry, relevance.get(entry.id, 0.0)) for entry in merged]
         results.sort(key=lambda one: -one.relevance)
@@ -156,3 +142,13 @@ class EntrySearch:
 
     def _rank_of_key(self, key: str) -> int:
         return self.rank(self._names.get(key, ""))
+
+
+def _coverage(query: str, entry: MarketplaceEntry) -> float:
+    """The share of the terms of a query that an entry has; 1 if the query names it."""
+    if not name_spellings_of(entry).isdisjoint(query_spellings(query)):
+        return 1.0
+    lexicon = entry_lexicon()
+    wanted = set(lexicon.analyze(telling_words(query)).terms)
+    terms = {term for field in entry_terms(entry, lexicon) for term in field.split()}
+    return NOT_NAMED * max(len(wanted & terms), 0.5) / max(len(wanted), 1)

@@ -15,7 +15,6 @@ from msgspec import Struct
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
-from discovery_engine.config.settings import Weights
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     MarketplaceCursorError,
@@ -32,7 +31,7 @@ from discovery_engine.marketplace.entry_details import (
     with_published,
 )
 from discovery_engine.marketplace.entry_search import EntrySearch, FoundEntry
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.entry_store import MarketplaceStore
 from discovery_engine.marketplace.mcp_registry import McpRegistry
 from discovery_engine.marketplace.package_managers.manager_command import Environ
 from discovery_engine.marketplace.package_managers.package_names import require_plain
@@ -91,7 +90,6 @@ class Marketplace:
         synced: The sources that are copied.
         live: Those that are asked for each query.
         environ: Where programs that start packages are looked for.
-        weights: Of the parts of relevance.
         clock: Unix time in seconds.
         sleep: Waits that many seconds.
     """
@@ -104,7 +102,6 @@ class Marketplace:
         synced: Sequence[SyncedSource],
         live: Sequence[LiveSource] = (),
         environ: Environ,
-        weights: Weights,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
@@ -112,7 +109,7 @@ class Marketplace:
         self._synced = {source.settings.name: source for source in synced}
         self._live = {source.settings.name: source for source in live}
         self._order = [source.name for source in settings.active_sources]
-        self._search = EntrySearch(settings, store, weights)
+        self._search = EntrySearch(settings, store)
         self._clock = clock
         self._prerequisites = Prerequisites(environ)
         self._copies = SourceCopies(settings, store, self._synced, clock=clock, sleep=sleep)
@@ -246,7 +243,6 @@ class Marketplace:
             self._wanted(sources), on_progress, force=force, tries_again=True
         )
         await anyio.to_thread.run_sync(self._store.drop_unused, self._search.keys)
-        await anyio.to_thread.run_sync(self._store.index)
         return tuple(reports)
 
     async def sources(self) -> tuple[SourceState, ...]:

@@ -7,11 +7,13 @@ trusted.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
+from packaging.version import InvalidVersion, Version
 
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import (
@@ -21,10 +23,11 @@ from discovery_engine.marketplace.entry import (
     package_key,
     repository_key,
 )
-from discovery_engine.marketplace.versions import version_key
 
 Rank = Callable[[str], int]
 """The place of a source by its id; the lowest counts most."""
+_SEMVER = re.compile(r"v?(\d{1,18}\.\d{1,18}\.\d{1,18})-([0-9A-Za-z.-]+?)(?:\+.*)?")
+_LONGEST_VERSION = 200  # characters
 
 
 class EntryIdentity(NamedTuple):
@@ -136,3 +139,19 @@ def _first(texts: Iterable[str]) -> str:
 
 def _tools(group: Sequence[MarketplaceEntry]) -> tuple[OfferedTool, ...] | None:
     return next((one.tools for one in group if one.tools is not None), None)
+
+
+def version_key(version: str) -> tuple[int, Version, tuple[tuple[int, int, str], ...], str]:
+    """The place of a version: of semver or of PEP 440; what is neither is below all that are."""
+    text = version.strip()[:_LONGEST_VERSION]
+    try:
+        if found := _SEMVER.fullmatch(text):  # its pre-releases have an order of their own
+            before = tuple(
+                (0, int(part), "") if part.isdecimal() else (1, 0, part)
+                for part in found[2].split(".")
+            )
+            return (1, Version(f"{found[1]}rc0"), before, "")
+        parsed = Version(text)
+        return (1, Version(parsed.public), (), "")
+    except InvalidVersion:
+        return (0, Version("0"), (), text)

@@ -12,9 +12,8 @@ from msgspec import Struct
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, SourceTrust
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.entry_store import MarketplaceStore, SourceRecord
 from discovery_engine.marketplace.source import SyncedSource, copy_key
-from discovery_engine.marketplace.source_table import SourceRecord
 from discovery_engine.marketplace.synchronizer import (
     Progress,
     SourceReport,

@@ -17,8 +17,14 @@ from discovery_engine.config.marketplace_settings import HOUR, OFFICIAL_REGISTRY
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError
 from discovery_engine.marketplace import bounds
-from discovery_engine.marketplace.entry_table import PageResult
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.entry_store import (
+    LeaseLost,
+    MarketplaceStore,
+    PageResult,
+    Release,
+    SourceRecord,
+    new_holder,
+)
 from discovery_engine.marketplace.source import (
     PageReader,
     SourceFailure,
@@ -28,7 +34,6 @@ from discovery_engine.marketplace.source import (
     copy_key,
 )
 from discovery_engine.marketplace.source_content import invalid
-from discovery_engine.marketplace.source_table import LeaseLost, Release, SourceRecord, new_holder
 
 _T = TypeVar("_T")
 _Arguments = TypeVarTuple("_Arguments")

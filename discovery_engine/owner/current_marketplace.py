@@ -8,8 +8,8 @@ from pathlib import Path
 
 from discovery_engine.config.settings import Settings
 from discovery_engine.marketplace.copied_sources import synced_sources
+from discovery_engine.marketplace.entry_store import FILE_NAME, MarketplaceStore
 from discovery_engine.marketplace.marketplace import Marketplace
-from discovery_engine.marketplace.marketplace_store import FILE_NAME, MarketplaceStore
 from discovery_engine.marketplace.package_sources import live_sources
 from discovery_engine.secrets.resolver import SecretResolver
 
@@ -33,7 +33,7 @@ class CurrentMarketplace:
 
     def current(self, settings: Settings) -> Marketplace:
         """The marketplace of these settings."""
-        key = (settings.marketplace, settings.path, settings.search.weights)
+        key = (settings.marketplace, settings.path)
         if self._made is None or self._made[0] != key:
             self._made = (key, self._make(settings))
         return self._made[1]
@@ -49,6 +49,5 @@ class CurrentMarketplace:
             synced=synced_sources(settings.marketplace, self._secrets, folder=folder),
             live=live_sources(settings.marketplace, self._environ),
             environ=self._environ,
-            weights=settings.search.weights,
             clock=self._clock,
         )

@@ -12,10 +12,9 @@ import anyio
 import pytest
 
 from discovery_engine.config.marketplace_settings import MarketplaceSource
+from discovery_engine.marketplace.entry_store import MarketplaceStore, SourceRecord
 from discovery_engine.marketplace.marketplace import Marketplace, MarketplacePage
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
 from discovery_engine.marketplace.mcp_registry import McpRegistry
-from discovery_engine.marketplace.source_table import SourceRecord
 from discovery_engine.marketplace.synchronizer import SourceReport, Synchronizer, SyncProgress
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.marketplaces import Clock, marketplace, registry

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.config.settings import Weights
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
-from discovery_engine.marketplace.marketplace_store import MarketplaceStore
+from discovery_engine.marketplace.entry_store import (
+    LeaseLost,
+    MarketplaceStore,
+    Release,
+    new_holder,
+)
 from discovery_engine.marketplace.server_json import parse_server
 from discovery_engine.marketplace.source import SourcePage
-from discovery_engine.marketplace.source_table import LeaseLost, Release, new_holder
 from tests.marketplaces import Clock
 from tests.servers.mcp_registry_server import listed
 
@@ -90,7 +93,12 @@ def test_copies_that_nobody_asked_for_in_a_month_are_dropped(
     store.drop_unused(["kept"])
 
     assert store.records().keys() == {"kept", "new"}
-    assert store.index().size == 2
+    assert [
+        one.identity.name for one in store.latest(["old", "kept", "new"], limit=9, offset=0)
+    ] == [
+        "com.acme/kept",
+        "com.acme/new",
+    ]
 
 
 def test_the_number_of_entries_is_kept(store: MarketplaceStore) -> None:
@@ -98,17 +106,7 @@ def test_the_number_of_entries_is_kept(store: MarketplaceStore) -> None:
     copy(store, *(entry(f"com.acme/{n}") for n in range(3)), entry("com.acme/9"))
 
     assert store.records()["a"].entries == 4
-    assert store.index().size == 4
-
-
-def test_what_was_not_changed_makes_no_new_index(store: MarketplaceStore) -> None:
-    copy(store, entry("com.acme/a"))
-    first = store.index()
-    copy(store, entry("com.acme/a"))
-
-    assert store.index() is first
-    copy(store, entry("com.acme/a", description="other"))
-    assert store.index() is not first
+    assert len(store.latest(["a"], limit=9, offset=0)) == 4
 
 
 @pytest.mark.requirement("MKT-14")
@@ -149,25 +147,10 @@ def test_texts_that_another_version_of_the_program_read_are_read_again(
     copy(store, entry("com.acme/weather", description="Forecasts"))
     store.close()
     with sqlite3.connect(tmp_path / "marketplace.db") as database:
-        database.execute("UPDATE entries SET document = ?, spellings = ?", (b"\x80", b"\x90"))
-        database.execute("UPDATE state SET value = x'00' WHERE key = 'documents_of'")
+        database.execute("DELETE FROM texts")
+        database.execute("UPDATE lexicon SET digest = 'other'")
     database.close()
 
-    index = store.index()
+    [row] = store.search("forecasts", "forecasts", ["a"], 5)
 
-    [found] = index.search("forecasts", "forecasts", limit=5, weights=Weights())
-    assert store.rows([found.row])[found.row].name == "com.acme/weather"
-
-
-def test_an_index_whose_bytes_are_damaged_is_made_anew(
-    store: MarketplaceStore, tmp_path: Path
-) -> None:
-    copy(store, entry("com.acme/weather", description="Forecasts"))
-    store.index()
-    store.close()
-    with sqlite3.connect(tmp_path / "marketplace.db") as database:
-        [data] = database.execute("SELECT value FROM state WHERE key = 'index'").fetchone()
-        database.execute("UPDATE state SET value = ? WHERE key = 'index'", (data[:-1] + b"\xff",))
-    database.close()
-
-    assert len(store.index().search("x forecasts", "forecasts", limit=5, weights=Weights())) == 1
+    assert store.rows([row])[row].name == "com.acme/weather"

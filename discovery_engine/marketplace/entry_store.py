@@ -1,0 +1,599 @@
+"""The copy of the sources: `marketplace.db` in the data folder, with a full-text index.
+
+Processes share it. A page is one transaction, and each source is written by the process that holds
+its lease. Of each entry the highest version counts; a version that is deleted lets the next lower
+one count, so several are kept whole.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine._util.sqlite_file import SqliteFile, make_tables
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import RegistryError
+from discovery_engine.marketplace import bounds
+from discovery_engine.marketplace.entry import (
+    MarketplaceEntry,
+    VersionNote,
+    package_key,
+    repository_key,
+)
+from discovery_engine.marketplace.entry_terms import (
+    COLUMNS,
+    WEIGHTS,
+    entry_terms,
+    match_of,
+    name_spellings_of,
+    plain_terms,
+)
+from discovery_engine.marketplace.same_server import EntryIdentity, highest_first, version_key
+from discovery_engine.marketplace.source import SourcePage, SyncPoint
+from discovery_engine.search.text.lexicon import Lexicon
+from discovery_engine.search.text.spelling import query_spellings, similar_names
+
+T = TypeVar("T")
+
+FILE_NAME = "marketplace.db"
+FORMAT = 2
+"""Raise it when the tables change; a file of another format is deleted."""
+
+_UNUSED = 30 * 86_400.0  # seconds
+_LEASE = 90.0  # seconds; renewed with each page, of which one takes 30 s at most
+_VERSIONS_KEPT = 10  # whole ones of each entry
+_DEPRECATED = 0.5  # of the score: behind what fits about as well, before what hardly fits
+NOT_NAMED = 0.95
+"""The relevance of the best that the query does not name."""
+_CHUNKS = 8_000  # whose terms are kept; entries of strangers repeat few of them
+_SCHEMA = f"""
+CREATE TABLE sources (
+    name TEXT PRIMARY KEY, entries INTEGER NOT NULL DEFAULT 0,
+    cursor TEXT NOT NULL DEFAULT '', since TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
+    newest TEXT NOT NULL DEFAULT '', generation INTEGER NOT NULL DEFAULT 0,
+    is_complete INTEGER NOT NULL DEFAULT 0, completed_at REAL, whole_at REAL, begun_at REAL,
+    attempted_at REAL, not_before REAL, problem BLOB, notes BLOB, lease TEXT, leased_until REAL
+);
+CREATE TABLE versions (
+    source TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
+    status TEXT NOT NULL, published_at TEXT NOT NULL, generation INTEGER NOT NULL,
+    data BLOB NOT NULL, PRIMARY KEY (source, name, version)
+) WITHOUT ROWID;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, name TEXT NOT NULL,
+    version TEXT NOT NULL, entry_id TEXT NOT NULL, package_key TEXT NOT NULL,
+    repository_key TEXT NOT NULL, updated_at TEXT NOT NULL, UNIQUE (source, name)
+);
+CREATE INDEX entries_by_package ON entries (package_key);
+CREATE INDEX entries_by_id ON entries (entry_id);
+CREATE INDEX entries_by_name ON entries (name COLLATE NOCASE);
+CREATE INDEX entries_by_update ON entries (updated_at DESC, id);
+CREATE VIRTUAL TABLE texts USING fts5(
+    {", ".join(COLUMNS)}, spellings, detail=column,
+    tokenize="unicode61 remove_diacritics 0 tokenchars '@#'"
+);
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab(texts, row);
+CREATE TABLE lexicon (digest TEXT NOT NULL)
+"""
+_JOINED = (
+    "FROM entries e JOIN versions v"
+    " ON v.source = e.source AND v.name = e.name AND v.version = e.version"
+)
+_SCORE = f"bm25(texts, {', '.join(map(str, WEIGHTS))}, 0)"
+_ENTRY = msgspec.msgpack.Decoder(MarketplaceEntry)
+
+
+class LeaseLost(Exception):  # noqa: N818 - a signal within this package
+    """Another process synchronises the source."""
+
+
+class SourceRecord(Struct, frozen=True):
+    """What is known of the copy of one source; times are Unix times in seconds."""
+
+    name: str
+    point: SyncPoint = SyncPoint()
+    newest: str = ""
+    """The latest change that the source has dated."""
+    is_complete: bool = False
+    """Whether it was read to its end once."""
+    completed_at: float | None = None
+    """When the copy was last known to be that of the source."""
+    whole_at: float | None = None
+    """When everything was read last, not only changes."""
+    begun_at: float | None = None
+    """When the first page of the present or last reading was read."""
+    attempted_at: float | None = None
+    not_before: float | None = None
+    """The source asked not to be asked before."""
+    problem: Diagnostic | None = None
+    """What the last run failed with."""
+    notes: tuple[Diagnostic, ...] = ()
+    """What is wrong with entries of the copy."""
+    entries: int = 0
+    is_leased: bool = False
+
+
+class Release(Struct, frozen=True):
+    """How a synchronisation ended."""
+
+    problem: Diagnostic | None = None
+    """What it failed with."""
+    notes: tuple[Diagnostic, ...] | None = None
+    """What is wrong with entries; None if that is as before."""
+    not_before: float | None = None
+    restarts: bool = False
+    """Whether the next one begins anew, for it would fail at the same place."""
+
+
+class PageResult(Struct, frozen=True):
+    """What a page has changed."""
+
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    left_out: tuple[str, ...] = ()
+    """Why entries were not kept."""
+
+
+class StoredIdentity(NamedTuple):
+    """What an entry is, without all that is known of it."""
+
+    row: int
+    """Its number, which no other entry gets."""
+    identity: EntryIdentity
+
+
+class MarketplaceStore:
+    """Calls may come from any thread, and take a while; nothing is opened before the first.
+
+    Raises:
+        RegistryError: From all methods, for errors of SQLite or the disk.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
+        self._file = SqliteFile(path, _prepare, is_cache=True)
+        self._clock = clock
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    def close(self) -> None:
+        self._file.close()
+
+    # Sources
+
+    def records(self) -> dict[str, SourceRecord]:
+        """What is known of each source that was ever asked."""
+
+        def read(db: sqlite3.Connection) -> dict[str, SourceRecord]:
+            rows = db.execute(f"SELECT {', '.join(_RECORDED)} FROM sources")  # noqa: S608 - ours
+            records = (
+                _record(dict(zip(_RECORDED, row, strict=True)), self._clock()) for row in rows
+            )
+            return {one.name: one for one in records}
+
+        return self._read(read)
+
+    def acquire(self, source: str, holder: str) -> SourceRecord | None:
+        """Begin to synchronise a source; None if another process does."""
+        now = self._clock()
+
+        def write(db: sqlite3.Connection) -> bool:
+            db.execute("INSERT OR IGNORE INTO sources (name) VALUES (?)", (source,))
+            [lease, until] = db.execute(
+                "SELECT lease, leased_until FROM sources WHERE name = ?", (source,)
+            ).fetchone()
+            if lease not in (None, holder) and (until or 0.0) > now and not _has_ended(lease):
+                return False
+            db.execute(
+                "UPDATE sources SET lease = ?, leased_until = ?, attempted_at = ? WHERE name = ?",
+                (holder, now + _LEASE, now, source),
+            )
+            return True
+
+        return self.records().get(source) if self._write(write) else None
+
+    def begin_pass(self, source: str, holder: str, since: str) -> SyncPoint:
+        """Begin to read a source from its first page: everything, or what changed since."""
+
+        def write(db: sqlite3.Connection) -> SyncPoint:
+            self._renew(db, source, holder)
+            db.execute(
+                "UPDATE sources SET cursor = '', etag = CASE WHEN since = ? THEN etag ELSE '' END,"
+                " since = ?, generation = generation + ?, begun_at = ? WHERE name = ?",
+                (since, since, not since, self._clock(), source),
+            )
+            [etag] = db.execute("SELECT etag FROM sources WHERE name = ?", (source,)).fetchone()
+            return SyncPoint("", since, etag)
+
+        return self._write(write)
+
+    def add_page(self, source: str, holder: str, page: SourcePage) -> PageResult:
+        """Keep a page, and where the next one begins.
+
+        Raises:
+            LeaseLost: If another process has taken over; nothing is kept then.
+        """
+
+        def write(db: sqlite3.Connection) -> PageResult:
+            self._renew(db, source, holder)
+            generation, newest = db.execute(
+                "SELECT generation, newest FROM sources WHERE name = ?", (source,)
+            ).fetchone()
+            if not db.execute("SELECT 1 FROM lexicon").fetchone():
+                db.execute("INSERT INTO lexicon VALUES (?)", (entry_lexicon().digest,))
+            result = _add_entries(db, source, generation, page.entries)
+            newest = max((newest, *(entry.updated_at for entry in page.entries)))
+            db.execute(
+                "UPDATE sources SET cursor = ?, newest = ?, etag = ?, entries = entries + ?"
+                " WHERE name = ?",
+                (page.cursor, newest, page.etag, result.added - result.removed, source),
+            )
+            return result
+
+        return self._write(write)
+
+    def complete(self, source: str, holder: str, is_whole: bool) -> int:  # noqa: FBT001 - in a thread
+        """The last page was read; returns how many entries were removed that came no more."""
+
+        def write(db: sqlite3.Connection) -> int:
+            self._renew(db, source, holder)
+            removed = _remove_older(db, source) if is_whole else 0
+            now = self._clock()
+            db.execute(
+                "UPDATE sources SET cursor = '', is_complete = 1, completed_at = ?,"
+                " not_before = NULL, problem = NULL, entries = entries - ?,"
+                " whole_at = CASE WHEN ? THEN ? ELSE whole_at END WHERE name = ?",
+                (now, removed, is_whole, now, source),
+            )
+            return removed
+
+        return self._write(write)
+
+    def release(self, source: str, holder: str, ended: Release) -> None:
+        """End a synchronisation; no-op if another process has taken over."""
+        problem = msgspec.json.encode(ended.problem) if ended.problem else None
+        notes = None if ended.notes is None else msgspec.json.encode(ended.notes)
+        values = (problem, notes, ended.not_before, ended.restarts, source, holder)
+        self._write(
+            lambda db: db.execute(
+                "UPDATE sources SET lease = NULL, leased_until = NULL,"
+                " problem = coalesce(?, problem), notes = coalesce(?, notes),"
+                " not_before = coalesce(?, not_before),"
+                " cursor = CASE WHEN ? THEN '' ELSE cursor END WHERE name = ? AND lease = ?",
+                values,
+            )
+        )
+
+    def drop_unused(self, sources: Collection[str]) -> None:
+        """Drop the copies of sources that were not asked for a month, but for those named."""
+        bar = self._clock() - _UNUSED
+        records = self.records().items()
+        unused = {key for key, one in records if (one.attempted_at or 0.0) < bar} - set(sources)
+
+        def write(db: sqlite3.Connection) -> None:
+            for source in unused:
+                db.execute("UPDATE versions SET generation = -1 WHERE source = ?", (source,))
+                _remove_older(db, source)
+                db.execute("DELETE FROM sources WHERE name = ?", (source,))
+
+        if unused:
+            self._write(write)
+
+    # Entries
+
+    def search(
+        self, query: str, words: str, sources: Sequence[str], limit: int
+    ) -> dict[int, float]:
+        """The entries that fit, the best first, each with its relevance from 0 to 1.
+
+        `words` is what of the query is searched for in texts; all of it may be a name.
+        """
+        lexicon = entry_lexicon()
+        self._require_terms_of(lexicon)
+
+        def read(db: sqlite3.Connection) -> list[tuple[int, float, bool]]:
+            named = match_of(query_spellings(query))
+            terms = _with_typos(db, lexicon.analyze(words).terms)
+            found = {
+                row: (score * (_DEPRECATED if status == "deprecated" else 1.0), False)
+                for row, score, status in _matches(db, match_of(terms), sources, limit)
+            }
+            for row, _, _ in _matches(db, f"spellings: ({named})" if named else "", sources, limit):
+                found[row] = (found.get(row, (0.0, False))[0], True)
+            return [(row, score, is_named) for row, (score, is_named) in found.items()]
+
+        found = sorted(self._read(read), key=lambda one: (not one[2], -one[1], one[0]))
+        best = max((score for _, score, _ in found), default=0.0) or 1.0
+        return {
+            row: 1.0 if is_named else max(score / best, 0.001) * NOT_NAMED
+            for row, score, is_named in found[:limit]
+        }
+
+    def rows(
+        self, numbers: Sequence[int], *, with_versions: bool = False
+    ) -> dict[int, MarketplaceEntry]:
+        """Entries by their numbers; one that was removed meanwhile is missing.
+
+        Their other versions are not known unless `with_versions`.
+        """
+
+        def read(db: sqlite3.Connection) -> dict[int, MarketplaceEntry]:
+            selected = f"SELECT e.id, e.source, v.data {_JOINED} WHERE e.id IN ({_marks(numbers)})"
+            entries = {}
+            for row, source, data in db.execute(selected, numbers).fetchall():
+                entry = _ENTRY.decode(data)
+                entries[row] = _with_versions(db, source, entry) if with_versions else entry
+            return entries
+
+        return self._read(read)
+
+    def same_packages(self, rows: Sequence[int]) -> list[StoredIdentity]:
+        """All entries that start or reach the same first as some of these."""
+        condition = "package_key IN (SELECT package_key FROM entries WHERE id IN ({}))"
+        return self._identities(condition.format(_marks(rows)), rows)
+
+    def named(self, name: str) -> list[StoredIdentity]:
+        """The entries of that name; if there are none, of that id."""
+        found = self._identities("name = ? COLLATE NOCASE", (name,))
+        return found or self._identities("entry_id = ?", (name,))
+
+    def latest(self, sources: Sequence[str], *, limit: int, offset: int) -> list[StoredIdentity]:
+        """The entries that changed last, newest first."""
+        condition = f"source IN ({_marks(sources)}) ORDER BY updated_at DESC, id LIMIT ? OFFSET ?"
+        return self._identities(condition, (*sources, limit, offset))
+
+    def _identities(self, condition: str, values: Sequence[object]) -> list[StoredIdentity]:
+        # The condition is ours, and its values are bound.
+        selected = "SELECT id, source, name, package_key, repository_key FROM entries"
+
+        def read(db: sqlite3.Connection) -> list[StoredIdentity]:
+            rows = db.execute(f"{selected} WHERE {condition}", tuple(values))
+            return [StoredIdentity(row, EntryIdentity(*identity)) for row, *identity in rows]
+
+        return self._read(read)
+
+    def _require_terms_of(self, lexicon: Lexicon) -> None:
+        """Read the texts of all entries again, if another version of the program read them."""
+
+        def is_same(db: sqlite3.Connection) -> bool:
+            return db.execute("SELECT digest FROM lexicon").fetchall() == [(lexicon.digest,)]
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM texts")
+            rows = db.execute(f"SELECT e.id, v.data {_JOINED}")
+            while batch := rows.fetchmany(100):
+                for row, data in batch:
+                    _index(db, row, _ENTRY.decode(data))
+            db.execute("DELETE FROM lexicon")
+            db.execute("INSERT INTO lexicon VALUES (?)", (lexicon.digest,))
+
+        if not self._read(is_same):
+            self._write(write)
+
+    def _renew(self, db: sqlite3.Connection, source: str, holder: str) -> None:
+        renewed = db.execute(
+            "UPDATE sources SET leased_until = ? WHERE name = ? AND lease = ?",
+            (self._clock() + _LEASE, source, holder),
+        )
+        if not renewed.rowcount:
+            raise LeaseLost(source)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with _cache_errors(self.path):
+            return self._file.read(work)
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with _cache_errors(self.path):
+            return self._file.write(work)
+
+
+@cache
+def entry_lexicon() -> Lexicon:
+    """The usual lexicon, with fewer chunks in memory."""
+    return Lexicon(memory=_CHUNKS)
+
+
+def new_holder() -> str:
+    """Who holds a lease: this machine, this process, and one synchronizer of it."""
+    return f"{platform.node()} {os.getpid()} {uuid.uuid4().hex}"
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA synchronous = OFF")  # what a crash of the system damages is read again
+    make_tables(db, _SCHEMA, FORMAT)
+
+
+@contextmanager
+def _cache_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error, msgspec.DecodeError) as error:
+        raise RegistryError(
+            f"the cache {str(path)!r} cannot be used: {error}",
+            hint="free space, or delete that file, which is only a copy",
+        ) from error
+
+
+def _matches(
+    db: sqlite3.Connection, match: str, sources: Sequence[str], limit: int
+) -> list[tuple[int, float, str]]:
+    """Rows with their scores and states; none without anything to match."""
+    if not match:
+        return []
+    return db.execute(
+        f"SELECT e.id, -{_SCORE} AS score, v.status {_JOINED}"
+        " JOIN texts ON texts.rowid = e.id"
+        f" WHERE texts MATCH ? AND e.source IN ({_marks(sources)}) ORDER BY score DESC LIMIT ?",
+        (match, *sources, limit),
+    ).fetchall()
+
+
+def _with_typos(db: sqlite3.Connection, terms: Iterable[str]) -> list[str]:
+    """The terms, and for words that no entry has those that they may be a typo of."""
+    found = list(dict.fromkeys(terms))
+    is_there = "SELECT 1 FROM vocabulary WHERE term = ?"
+    words = sorted(plain_terms(found))
+    unknown = [word for word in words if not db.execute(is_there, (word,)).fetchone()]
+    if unknown:
+        vocabulary = [term for (term,) in db.execute("SELECT term FROM vocabulary WHERE doc > 0")]
+        found += (near for word in unknown for near, _ in similar_names(word, vocabulary))
+    return found
+
+
+def _add_entries(
+    db: sqlite3.Connection, source: str, generation: int, entries: Iterable[MarketplaceEntry]
+) -> PageResult:
+    by_name: defaultdict[str, list[MarketplaceEntry]] = defaultdict(list)
+    for entry in entries:
+        by_name[entry.name].append(entry)
+    added = updated = removed = 0
+    left_out: list[str] = []
+    for name, versions in by_name.items():
+        chosen = "SELECT 1 FROM entries WHERE source = ? AND name = ?"
+        was_there = db.execute(chosen, (source, name)).fetchone() is not None
+        has_changed = [_add_version(db, source, generation, one, left_out) for one in versions]
+        if not any(has_changed):
+            continue
+        is_there = _choose(db, source, name)
+        added += is_there and not was_there
+        updated += is_there and was_there
+        removed += was_there and not is_there
+    return PageResult(added, updated, removed, tuple(left_out))
+
+
+def _add_version(
+    db: sqlite3.Connection,
+    source: str,
+    generation: int,
+    entry: MarketplaceEntry,
+    left_out: list[str],
+) -> bool:
+    """Keep one version of an entry; returns whether anything is different."""
+    key = (source, entry.name, entry.version)
+    data = msgspec.msgpack.encode(replace(entry, versions=()))  # its notes are those of the rows
+    if len(data) > bounds.ENTRY_BYTES:
+        left_out.append(f"{entry.name!r} has {len(data):,} bytes")
+        return False
+    is_of_key = "WHERE source = ? AND name = ? AND version = ?"
+    known = db.execute(f"SELECT data FROM versions {is_of_key}", key).fetchone()  # noqa: S608
+    if entry.status == "deleted":
+        db.execute(f"DELETE FROM versions {is_of_key}", key)  # noqa: S608
+        return known is not None
+    db.execute(
+        "REPLACE INTO versions (source, name, version, status, published_at, generation, data)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*key, entry.status, entry.published_at, generation, data),
+    )
+    is_same: bool = known == (data,)
+    return not is_same
+
+
+def _remove_older(db: sqlite3.Connection, source: str) -> int:
+    """Remove what did not come in the present generation; returns how many entries went."""
+    where = "source = ? AND generation < (SELECT generation FROM sources WHERE name = ?)"
+    names = db.execute(
+        f"SELECT DISTINCT name FROM versions WHERE {where}",  # noqa: S608 - ours
+        (source, source),
+    ).fetchall()
+    db.execute(f"DELETE FROM versions WHERE {where}", (source, source))  # noqa: S608 - ours
+    return sum(not _choose(db, source, name) for (name,) in names)
+
+
+def _choose(db: sqlite3.Connection, source: str, name: str) -> bool:
+    """Let the highest version be the entry; returns whether there is one."""
+    rows = db.execute(
+        "SELECT version, status FROM versions WHERE source = ? AND name = ?", (source, name)
+    ).fetchall()
+    ordered = sorted(rows, key=lambda row: (row[1] == "active", version_key(row[0])), reverse=True)
+    is_of_version = "WHERE source = ? AND name = ? AND version = ?"
+    for version, _ in ordered[_VERSIONS_KEPT:]:
+        db.execute(f"DELETE FROM versions {is_of_version}", (source, name, version))  # noqa: S608
+    known = db.execute("SELECT id FROM entries WHERE source = ? AND name = ?", (source, name))
+    row = known.fetchone()
+    if row:
+        db.execute("DELETE FROM texts WHERE rowid = ?", row)
+    if not ordered:
+        db.execute("DELETE FROM entries WHERE source = ? AND name = ?", (source, name))
+        return False
+    key = (source, name, ordered[0][0])
+    [data] = db.execute(f"SELECT data FROM versions {is_of_version}", key).fetchone()  # noqa: S608
+    entry = _ENTRY.decode(data)
+    written = db.execute(
+        "INSERT INTO entries (source, name, version, entry_id, package_key,"
+        " repository_key, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (source, name) DO UPDATE SET version = excluded.version,"
+        " entry_id = excluded.entry_id, package_key = excluded.package_key,"
+        " repository_key = excluded.repository_key, updated_at = excluded.updated_at RETURNING id",
+        (*key, entry.id, package_key(entry), repository_key(entry.repository), entry.updated_at),
+    )
+    [number] = written.fetchone()
+    _index(db, number, entry)
+    return True
+
+
+def _index(db: sqlite3.Connection, row: int, entry: MarketplaceEntry) -> None:
+    texts = [*entry_terms(entry, entry_lexicon()), " ".join(sorted(name_spellings_of(entry)))]
+    names = ", ".join((*COLUMNS, "spellings"))
+    marks = _marks(texts)
+    db.execute(f"INSERT INTO texts (rowid, {names}) VALUES (?, {marks})", (row, *texts))  # noqa: S608
+
+
+def _with_versions(
+    db: sqlite3.Connection, source: str, entry: MarketplaceEntry
+) -> MarketplaceEntry:
+    rows = db.execute(
+        "SELECT version, published_at, status FROM versions WHERE source = ? AND name = ?",
+        (source, entry.name),
+    )
+    return replace(entry, versions=highest_first(VersionNote(*row) for row in rows if row[0]))
+
+
+_RECORDED = (
+    *("name", "entries", "cursor", "since", "etag", "newest", "is_complete", "completed_at"),
+    *("whole_at", "begun_at", "attempted_at", "not_before", "problem", "notes", "leased_until"),
+)
+
+
+def _record(row: dict[str, object], now: float) -> SourceRecord:
+    for key in ("problem", "notes"):
+        written = row.pop(key)
+        if isinstance(written, bytes):
+            row[key] = msgspec.json.decode(written)
+    point = {key: row.pop(key) for key in ("cursor", "since", "etag")}
+    until = row.pop("leased_until")
+    row |= {"point": point, "is_complete": bool(row["is_complete"])}
+    return msgspec.convert(
+        row | {"is_leased": isinstance(until, float) and until > now}, SourceRecord
+    )
+
+
+def _has_ended(holder: str) -> bool:
+    """Whether a holder is known to be gone, so that its lease need not expire first."""
+    machine, _, process = holder.rpartition(" ")[0].rpartition(" ")
+    if os.name != "posix" or machine != platform.node() or not process.isdigit():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
