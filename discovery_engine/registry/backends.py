@@ -10,24 +10,21 @@ added by one entry in `BACKENDS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
-
 from discovery_engine._util.digests import blake2b
 from discovery_engine.errors import ConfigurationError, RegistryError
 from discovery_engine.registry.sqlite.database import sqlite_database
-from discovery_engine.registry.sqlite.decision_log import last_known
+from discovery_engine.registry.sqlite.decision_mark import has_decisions
 from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.registry.records import EffectiveDecisions
 
 _SQLITE = "sqlite:///"
 UNKNOWN_DATABASE = "postgresql:"
@@ -36,23 +33,14 @@ _ALIASES = {"postgres": "postgresql"}
 
 
 class BackendOpener(Protocol):
-    def __call__(
-        self, url: str, *, is_thorough: bool = True, patience: float | None = None
-    ) -> Registry: ...
+    def __call__(self, url: str, *, patience: float | None = None) -> Registry: ...
 
 
-class Backend(Struct, frozen=True):
-    open: BackendOpener
-    last_decisions: Callable[[str], EffectiveDecisions]
-    """The decisions as far as they are known although the registry cannot be opened."""
-
-
-def open_registry(url: str, *, is_thorough: bool = True, patience: float | None = None) -> Registry:
+def open_registry(url: str, *, patience: float | None = None) -> Registry:
     """The registry at `url`; the caller closes it.
 
     Args:
         url: Where it is; see above.
-        is_thorough: Verify the second copy of the decisions too, if it was changed.
         patience: The most seconds to wait for other processes before it can be read.
 
     Raises:
@@ -60,7 +48,7 @@ def open_registry(url: str, *, is_thorough: bool = True, patience: float | None 
         RegistryError: If there is no such back-end, if the registry cannot be opened, or if a newer
             version of the program made it.
     """
-    return _backend(url).open(url, is_thorough=is_thorough, patience=patience)
+    return _opener(url)(url, patience=patience)
 
 
 def open_reader(path: Path, *, patience: float) -> SqliteReader:
@@ -69,29 +57,30 @@ def open_reader(path: Path, *, patience: float) -> SqliteReader:
     Raises:
         RegistryError: As `open_registry`.
     """
-    return SqliteReader(sqlite_database(path, is_thorough=False, patience=patience))
+    return SqliteReader(sqlite_database(path, patience=patience))
 
 
 def open_fallback(url: str, error: RegistryError) -> Registry:
     """A registry for this process alone, in place of that at `url`, which raised `error`.
 
-    The decisions that are known count; new ones are refused with the reason of `error`.
+    What its owner decided is unknown, so nothing is accepted because it was not seen before; unless
+    a file is known to hold no decision. New decisions are refused with the reason of `error`.
     """
     # Only needed where the registry is broken.
-    from discovery_engine.registry.fallback import FallbackRegistry  # noqa: PLC0415
+    from discovery_engine.registry.memory import FallbackRegistry  # noqa: PLC0415
 
-    known = _backend(url).last_decisions(url)
-    return FallbackRegistry(error.message, hint=error.hint, known=known)
+    is_unread = not url.startswith(_SQLITE) or has_decisions(_path(url))
+    return FallbackRegistry(error.message, hint=error.hint, is_stand_in=True, is_unread=is_unread)
 
 
 def sqlite_url(path: Path) -> str:
     return f"{_SQLITE}{path}"
 
 
-def _backend(url: str) -> Backend:
+def _opener(url: str) -> BackendOpener:
     scheme, _, _ = url.partition(":")
-    if backend := BACKENDS.get(_ALIASES.get(scheme, scheme)):
-        return backend
+    if opener := BACKENDS.get(_ALIASES.get(scheme, scheme)):
+        return opener
     known = ", ".join(f"`{name}:`" for name in BACKENDS)
     raise RegistryError(
         f"there is no registry of the kind {scheme!r}", hint=f"its URL begins with one of {known}"
@@ -107,17 +96,16 @@ def _path(url: str) -> Path:
     return Path(path)
 
 
-def _open_sqlite(url: str, *, is_thorough: bool = True, patience: float | None = None) -> Registry:
+def _open_sqlite(url: str, *, patience: float | None = None) -> Registry:
     # A command that only reads what was saved needs `open_reader` alone.
     from discovery_engine.registry.sqlite.registry import open_sqlite  # noqa: PLC0415
 
-    return open_sqlite(_path(url), is_thorough=is_thorough, patience=patience)
+    return open_sqlite(_path(url), patience=patience)
 
 
 def _open_memory(
     url: str,  # noqa: ARG001 - there is only one kind
     *,
-    is_thorough: bool = True,  # noqa: ARG001 - there is nothing to verify
     patience: float | None = None,  # noqa: ARG001 - there is nothing to wait for
 ) -> Registry:
     from discovery_engine.registry.memory import MemoryRegistry  # noqa: PLC0415 - as above
@@ -125,16 +113,9 @@ def _open_memory(
     return MemoryRegistry()
 
 
-def _nothing_known(url: str) -> EffectiveDecisions:  # noqa: ARG001 - nothing outlives the process
-    from discovery_engine.registry.records import EffectiveDecisions  # noqa: PLC0415 - as above
-
-    return EffectiveDecisions()
-
-
 def _open_postgres(
     url: str,
     *,
-    is_thorough: bool = True,  # noqa: ARG001 - there is one copy
     patience: float | None = None,
 ) -> Registry:
     return open_database(url, timeout=patience)
@@ -184,7 +165,7 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
     folder = copy_folder(path, remote.database.address.name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # What is stored for webhooks is in the database alone, where every gateway sends it from.
-    open_file = partial(open_sqlite, is_thorough=False, patience=patience, has_webhooks=False)
+    open_file = partial(open_sqlite, patience=patience, has_webhooks=False)
     local = open_file(path)
     try:
         copy = open_file(folder / path.name)
@@ -199,22 +180,6 @@ def copy_folder(path: Path, name: str) -> Path:
     return path.parent / "shared" / blake2b(name.encode(), digest_size=8).hexdigest()
 
 
-def _none_read(url: str) -> EffectiveDecisions:  # noqa: ARG001 - whichever it is
-    """The decisions are unknown, so nothing is accepted because it was not seen before."""
-    from discovery_engine.registry.records import (  # noqa: PLC0415 - as above
-        EVERY_SCOPE,
-        EffectiveDecisions,
-        LossRecord,
-    )
-    from discovery_engine.trust.decisions import UNREAD  # noqa: PLC0415 - as above
-
-    return EffectiveDecisions.of([LossRecord(EVERY_SCOPE, UNREAD)])
-
-
-BACKENDS: Mapping[str, Backend] = MappingProxyType(
-    {
-        "sqlite": Backend(_open_sqlite, lambda url: last_known(_path(url))),
-        "postgresql": Backend(_open_postgres, _none_read),
-        "memory": Backend(_open_memory, _nothing_known),
-    }
+BACKENDS: Mapping[str, BackendOpener] = MappingProxyType(
+    {"sqlite": _open_sqlite, "postgresql": _open_postgres, "memory": _open_memory}
 )

@@ -168,7 +168,8 @@ class DecisionStore(Protocol):
         """Add acceptances, which nothing ever drops; returns how many.
 
         With `if_new` only those of tools of which nothing was accepted before: if two processes
-        see a tool for the first time at once, the first to write decides.
+        see a tool for the first time at once, the first to write decides. None is added after a
+        loss that the owner has not acknowledged.
         """
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
@@ -185,7 +186,7 @@ class DecisionStore(Protocol):
 
 
 class ServerStore(Protocol):
-    """What it keeps are decisions of the owner, too: with a second copy, and with their number."""
+    """What it keeps are decisions of the owner, too, with their number."""
 
     def servers_mark(self, scope: str) -> str:
         """Another text after every change of servers or switches; empty if there was none."""

@@ -1,7 +1,7 @@
 """Decisions one by one, as they are made, and those that are in effect after all of them.
 
-Both copies, the database and the journal, are read into `EffectiveDecisions`, so that they can be
-compared and either can be made from the other.
+All that a registry holds is read into `EffectiveDecisions`, so that two can be compared, and either
+can be made from the other.
 """
 
 from __future__ import annotations

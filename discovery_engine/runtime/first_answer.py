@@ -99,7 +99,7 @@ class FirstAnswer:
     def observed(self, files: Iterable[str]) -> JSONObject:
         """The present state of the files that the answer depends on, and of the decisions."""
         registry = os.path.join(self._data, "registry")  # noqa: PTH118 - as above
-        states = {file: _state(file) for file in (*files, f"{registry}.decisions")}
+        states = {file: _state(file) for file in (*files, f"{registry}.mark")}
         return {"files": states, "database": _identity(f"{registry}.db")}
 
     def send(self, stdin: int, stdout: int) -> EarlyStart:

@@ -157,7 +157,6 @@ def open_store(
     *,
     data_dir: str | Path | None,
     environ: Mapping[str, str],
-    is_thorough: bool = False,
     patience: float = _READING_PATIENCE,
 ) -> Registry:
     """The registry that settings name: the file of the data folder, or a database.
@@ -167,7 +166,7 @@ def open_store(
     """
     path = registry_path(data_dir, environ)
     if not settings.registry.url:
-        return open_registry(sqlite_url(path), is_thorough=is_thorough, patience=patience)
+        return open_registry(sqlite_url(path), patience=patience)
     # Its driver takes longer to load than most commands run.
     from discovery_engine.runtime.shared_store import open_shared_store  # noqa: PLC0415
 
@@ -345,7 +344,7 @@ def _reader(path: Path) -> closing[SqliteReader]:
 
 
 def _opened(url: str) -> closing[Registry]:
-    return closing(open_registry(url, is_thorough=False, patience=_READING_PATIENCE))
+    return closing(open_registry(url, patience=_READING_PATIENCE))
 
 
 def _keep_index(open_store: _Opener, name: str, index: bytes) -> None:
@@ -363,7 +362,7 @@ def open_registry_or_fallback(
 ) -> Iterator[Registry]:
     """The registry on disk; one for this process alone if caching is off or the disk fails."""
     # Imported here, because a command that only reads does not need it.
-    from discovery_engine.registry.fallback import FallbackRegistry  # noqa: PLC0415
+    from discovery_engine.registry.memory import FallbackRegistry  # noqa: PLC0415
 
     if not settings.cache.enabled:
         yield FallbackRegistry("`cache.enabled` is false", hint="set it to true")
@@ -373,7 +372,6 @@ def open_registry_or_fallback(
             settings,
             data_dir=data_dir,
             environ=environ,
-            is_thorough=True,
             patience=_OPENING_PATIENCE,
         )
     except RegistryError as error:

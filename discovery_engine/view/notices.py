@@ -118,8 +118,8 @@ def lost(at: float) -> Notice:
     if at == UNREAD:
         return Notice(
             "REGISTRY_UNAVAILABLE",
-            "the decisions of the owner could not be read on this machine yet: tools are withheld "
-            "until the shared registry answers",
+            "the decisions of the owner cannot be read now: tools are withheld until the registry "
+            "answers",
         )
     message = (
         f"earlier decisions of the owner were lost (noticed {_minute(at)}): approvals of servers,"

@@ -14,8 +14,7 @@ from tests.factories import make_definition
 from tests.told import Told
 from tests.unit.trust.mutations import MUTATIONS, TOOL
 
-DATABASE, JOURNAL, MARK = "registry.db", "registry.decisions", "registry.mark"
-COPIES = {"database": (DATABASE,), "journal": (JOURNAL,), "both": (DATABASE, JOURNAL)}
+DATABASE, MARK = "registry.db", "registry.mark"
 OTHER = make_definition("other", "Another one.")
 NEWER = make_definition("newer", "Came later.")
 EVIL = MUTATIONS["description"]
@@ -45,19 +44,6 @@ def flip_bytes(path: Path, chance: random.Random) -> None:
     start = chance.randrange(len(content))
     content[start : start + 40] = chance.randbytes(40)
     path.write_bytes(content)
-
-
-MOVES: dict[str, Callable[[list[str]], list[str]]] = {
-    "reordered": lambda lines: [*lines[:-3], lines[-2], lines[-3], lines[-1]],
-    "one left out": lambda lines: lines[:2] + lines[3:],
-    "one repeated": lambda lines: [*lines, lines[-1]],
-    "begun later": lambda lines: [lines[0], *lines[3:]],
-}
-
-
-def move_lines(journal: Path, move: Callable[[list[str]], list[str]]) -> None:
-    lines = journal.read_text().splitlines()
-    journal.write_text("".join(f"{line}\n" for line in move(lines)))
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from discovery_engine.fleet.refresh_job import RefreshJob
 from discovery_engine.registry.backends import open_registry, sqlite_url
-from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
@@ -52,8 +49,6 @@ def url_of(back_end: str, request: pytest.FixtureRequest, folder: Path) -> str:
 
 def pass_period(store: Registry) -> None:
     """As if the uses of vectors had been noted in the period before this one."""
-    if isinstance(store, MemoryRegistry):
-        store._period -= 1
     if isinstance(store, SqliteRegistry):
         for query in ("leases SET fence = fence - 1", "vector_uses SET period = period - 1"):
             store._database.write(lambda db, query=query: db.execute(f"UPDATE {query}"))
@@ -102,12 +97,7 @@ def pass_time(store: Registry, seconds: float) -> None:
     moved = ", ".join(
         f"{name} = {name} - {{0}}" for name in (*_TIMES, "claimable_at", "named_until")
     )
-    if isinstance(store, MemoryRegistry):
-        for key in store._named_until:
-            store._named_until[key] -= seconds
-        for jobs in store._jobs.values():
-            jobs.update((name, _earlier(job, seconds)) for name, job in jobs.items())
-    elif isinstance(store, SqliteRegistry):
+    if isinstance(store, SqliteRegistry):
         query = f"UPDATE refresh_jobs SET {moved.format(seconds)}"
         store._database.write(lambda db: db.execute(query))
     elif isinstance(store, PostgresRegistry):
@@ -115,8 +105,3 @@ def pass_time(store: Registry, seconds: float) -> None:
         store.database.write(lambda db: db.execute(query.encode()))
     else:
         pytest.fail(f"no clock of {store} can be moved")
-
-
-def _earlier(job: RefreshJob, seconds: float) -> RefreshJob:
-    times = {name: getattr(job, name) for name in _TIMES}
-    return replace(job, **{name: at - seconds for name, at in times.items() if at is not None})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 import threading
@@ -55,17 +54,7 @@ async def filled(folder: Folder, count: int) -> Told:
     with anyio.fail_after(60):
         async with folder.open() as engine:
             await engine.refresh()
-    settle(folder)
     return told
-
-
-def settle(folder: Folder) -> None:
-    """Have the journal of decisions be old, and compared."""
-    journal = folder.data / "registry.decisions"
-    if journal.exists():
-        status = journal.stat()
-        os.utime(journal, (status.st_atime - 60, status.st_mtime - 60))
-    open_sqlite(folder.data / "registry.db").close()
 
 
 async def work_of_opening(folder: Folder) -> int:

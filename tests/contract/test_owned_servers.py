@@ -28,7 +28,7 @@ from discovery_engine.events import (
     ServerUnregistered,
     ServerUpdated,
 )
-from tests.contract.damages import DAMAGES, DATABASE, JOURNAL
+from tests.contract.damages import DAMAGES, DATABASE, MARK
 from tests.engines import Folder, entry, program
 from tests.factories import make_definition, make_server
 from tests.rows import rows
@@ -145,9 +145,8 @@ async def test_nothing_starts_what_was_changed_behind_the_approval(
 
 @pytest.mark.requirement("OWN-3")
 @rows("damage", list(DAMAGES.values()), ids=DAMAGES)
-@rows("copy", [DATABASE, JOURNAL])
-async def test_either_copy_restores_servers_and_switches(
-    tmp_path: Path, copy: str, damage: Callable[[Path], None]
+async def test_servers_and_switches_outlive_their_mark(
+    tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     folder = Folder(tmp_path)
     folder.write()
@@ -155,7 +154,7 @@ async def test_either_copy_restores_servers_and_switches(
         await engine.servers.add("post", REMOTE, to="registry")
         await engine.servers.disable("post")
 
-    damage(folder.data / copy)
+    damage(folder.data / MARK)
 
     async with folder.open() as engine:
         [post] = await engine.servers.list()
@@ -175,7 +174,8 @@ async def test_a_row_that_somebody_changed_is_never_used(folder: Folder, told: T
 
     async with folder.open() as engine:
         await engine.refresh()
-        assert not (await engine.execute("post", "mail", {})).get("isError")
+        assert engine.view.lost_at
+        assert await engine.servers.list() == ()
 
     assert not (folder.path / "harm").exists()
 

@@ -106,8 +106,8 @@ def test_after_a_change_the_engine_answers(home: Home, change: str) -> None:
     if change == "configuration":
         home.write({"another": fault_entry()})
     elif change == "decisions":
-        with (data / "registry.decisions").open("ab") as journal:
-            journal.write(b"\n")
+        with (data / "registry.mark").open("ab") as mark:
+            mark.write(b"\n")
     elif change == "database":
         (data / "registry.db").unlink()
     elif change == "request":

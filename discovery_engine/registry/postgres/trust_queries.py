@@ -119,7 +119,12 @@ def accept(
     *,
     if_new: bool,
 ) -> int:
-    """Returns how many were kept; with `if_new` only those of tools of which none was."""
+    """Returns how many were kept; with `if_new` only those of tools of which none was.
+
+    With `if_new` none is after a loss that the owner has not acknowledged.
+    """
+    if if_new and lost_at(connection, scope) is not None:
+        return 0
     known = _known_tools(connection, scope, found) if if_new else frozenset()
     kept = [one for one in found if (one.server, one.tool) not in known]
     with connection.cursor() as cursor:

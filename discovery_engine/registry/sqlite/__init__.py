@@ -1,1 +1,1 @@
-"""The registry in one SQLite file, with a second copy of the decisions beside it."""
+"""The registry in one SQLite file."""

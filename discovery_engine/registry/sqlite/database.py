@@ -23,7 +23,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import EffectiveDecisions, Record
 from discovery_engine.registry.sqlite import decision_tables, index_table
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at, is_busy
-from discovery_engine.registry.sqlite.decision_log import DecisionLog, Depth
+from discovery_engine.registry.sqlite.decision_mark import DecisionMark
 from discovery_engine.registry.sqlite.decision_tables import RowCounts
 from discovery_engine.registry.sqlite.migrations import migrate
 
@@ -45,7 +45,6 @@ _WAL_IS_SAFE = (3, 51, 3)
 def sqlite_database(
     path: str | Path,
     *,
-    is_thorough: bool = True,
     patience: float | None = None,
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
     busy: BusyHandler | None = None,
@@ -57,8 +56,7 @@ def sqlite_database(
         place,
         sqlite_version=sqlite_version,
         busy=busy,
-        log=DecisionLog(place, busy, patience=patience),
-        is_thorough=is_thorough,
+        mark=DecisionMark(place, busy, patience=patience),
         patience=patience,
     )
 
@@ -72,7 +70,7 @@ class Database:
         path: Where it is.
         sqlite_version: Of the SQLite in use.
         busy: Taken at it.
-        log: Keeps the decisions in it, and their second copy, the same.
+        mark: Tells whether decisions in it were lost.
         patience: The most seconds to wait for other processes with opening and reading it.
 
     Raises:
@@ -83,25 +81,24 @@ class Database:
         self,
         path: Path,
         *,
-        sqlite_version: tuple[int, ...],
+        sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
         busy: BusyHandler,
-        log: DecisionLog,
-        is_thorough: bool,
+        mark: DecisionMark,
         patience: float | None,
     ) -> None:
-        self.path = path.absolute()
+        self.path = path
         self.recovered: str | None = None
         """Where a damaged file was put that stood in this one's place; None if none did."""
         self._journal = "wal" if sqlite_version >= _WAL_IS_SAFE else "delete"
         self._busy = busy
-        self._log = log
+        self._mark = mark
         self._patience = patience
         self._alone = threading.RLock()
         self._is_closed = False
         self._is_checked = False
         self._counts: RowCounts | None = None
         with _registry_errors(self.path):
-            self._connection = self._opened(thorough=is_thorough)
+            self._connection = self._opened()
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` finds; all it reads is of one moment. It may be run twice."""
@@ -111,24 +108,59 @@ class Database:
         """Keep all that `work` does, or none; it is on the disk on return. It may be run twice."""
         return self._run(partial(self._written, work))
 
-    def read_decisions(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `read`, once the decisions are known to be whole, and the newest there are."""
+    def read_newest(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read`, once it is known that no newer decision is lost."""
 
         def found() -> T:
-            self._check_decisions()
+            self._mark.check(self._connection)
             return self._found(work)
 
         return self._run(found)
 
+    def read_decisions(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read_newest`; every row is verified when decisions are first read to act on them."""
+
+        def found() -> T:
+            self._mark.check(self._connection, rows=not self._is_checked)
+            self._is_checked = True
+            return self._found(work)
+
+        return self._run(found)
+
+    def read_verified(self, work: Callable[[sqlite3.Connection, RowCounts], T | None]) -> T:
+        """As `read_newest`, for a few decisions, of which `work` verifies each row that it reads.
+
+        If it returns None, all rows are verified first, and it is run again.
+        """
+
+        def found() -> T:
+            self._mark.check(self._connection)
+            if (result := self._verified(work)) is not None:
+                return result
+            self._mark.check(self._connection, rows=True)
+            self._counts = None
+            if (result := self._verified(work)) is None:
+                raise sqlite3.DatabaseError("rows of decisions are damaged")
+            return result
+
+        return self._run(found)
+
     def decide(self, work: Callable[[sqlite3.Connection], tuple[T, Sequence[Record]]]) -> T:
-        """As `write`, into both copies of the decisions: what `work` gives, and what it kept."""
+        """As `write`, of decisions: what `work` gives, and what it decided."""
+
+        def numbered(db: sqlite3.Connection) -> tuple[T, int, frozenset[str]]:
+            result, records = work(db)
+            number = decision_tables.newest(db) + len(records)
+            if records:
+                decision_tables.set_newest(db, number)
+            return result, number, frozenset(record.scope for record in records)
 
         def decided() -> T:
-            with self._log.locked():
-                self._log.check(self._connection, depth=Depth.NEWEST)
-                result, rest = self._written(lambda db: self._log.write(db, work))
-                if rest:
-                    self._log.append(rest)
+            with self._mark.locked():
+                self._mark.check(self._connection)
+                result, number, scopes = self._written(numbered)
+                if scopes:
+                    self._mark.note(number, scopes)
                 return result
 
         return self._run(decided)
@@ -136,40 +168,20 @@ class Database:
     def replace_decisions(
         self, work: Callable[[sqlite3.Connection], tuple[int, EffectiveDecisions]]
     ) -> None:
-        """Hold the decisions that `work` writes, and no others, in both copies."""
+        """Hold the decisions that `work` writes, with the number that it gives, and no others."""
+
+        def numbered(db: sqlite3.Connection) -> tuple[int, EffectiveDecisions]:
+            number, effective = work(db)
+            decision_tables.set_newest(db, number)
+            return number, effective
 
         def replaced() -> None:
-            self._log.replace(self._connection, lambda: work(self._connection))
+            with self._mark.locked():
+                number, effective = self._written(numbered)
+                self._mark.write(number, effective.scopes)
             self._counts = None
 
         self._run(replaced)
-
-    def read_newest(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `read`, once both copies are known to name the same decision as the newest."""
-
-        def found() -> T:
-            self._log.check(self._connection, depth=Depth.NEWEST)
-            return self._found(work)
-
-        return self._run(found)
-
-    def read_verified(self, work: Callable[[sqlite3.Connection, RowCounts], T | None]) -> T:
-        """As `read`, for a few decisions, of which `work` verifies each row that it reads.
-
-        If it returns None, all rows are compared with the journal first, and it is run again.
-        """
-
-        def found() -> T:
-            self._log.check(self._connection, depth=Depth.NEWEST)
-            if (result := self._verified(work)) is not None:
-                return result
-            self._log.check(self._connection, depth=Depth.ROWS)
-            self._counts = None
-            if (result := self._verified(work)) is None:
-                raise sqlite3.DatabaseError("rows of decisions are damaged")
-            return result
-
-        return self._run(found)
 
     def is_private(self) -> bool:
         """Whether no other user can write to the file now, or replace it."""
@@ -188,11 +200,6 @@ class Database:
         counts = self._counts = self._counts or self._found(decision_tables.count_rows)
         return None if counts is None else self._found(lambda db: work(db, counts))
 
-    def _check_decisions(self) -> None:
-        """Compare both copies; every row once, when decisions are first read to act on them."""
-        self._log.check(self._connection, depth=Depth.NEWEST if self._is_checked else Depth.ROWS)
-        self._is_checked = True
-
     def _run(self, transaction: Callable[[], T]) -> T:
         with self._alone, _registry_errors(self.path):
             try:
@@ -210,7 +217,7 @@ class Database:
         if self._is_closed or file_identity(self.path) == self._identity:
             return
         self._connection.close()
-        self._connection = self._opened(thorough=True)
+        self._connection = self._opened()
 
     def _found(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # To begin takes no lock. The first look does, so there is nothing to do again but it.
@@ -233,9 +240,9 @@ class Database:
             raise
         return result
 
-    def _opened(self, *, thorough: bool) -> sqlite3.Connection:
+    def _opened(self) -> sqlite3.Connection:
         try:
-            return self._ready(thorough=thorough)
+            return self._ready()
         except _ERRORS as exc:
             if not _is_damage(exc):
                 raise
@@ -243,15 +250,14 @@ class Database:
 
     def _opened_anew(self, damage: _Error) -> sqlite3.Connection:
         """What is opened in the place of a damaged file."""
-        with self._log.locked():  # a process that finds the same damage then finds the new file
+        with self._mark.locked():  # a process that finds the same damage then finds the new file
             is_mine = self._set_aside(damage)
-            return self._ready(thorough=True, was_damaged=is_mine)
+            return self._ready(was_damaged=is_mine)
 
-    def _ready(self, *, thorough: bool, was_damaged: bool = False) -> sqlite3.Connection:
+    def _ready(self, *, was_damaged: bool = False) -> sqlite3.Connection:
         connection = self._busy.retry(self._connected, at_most=self._patience)
         try:
-            depth = Depth.JOURNAL if thorough else Depth.NEWEST
-            self._log.check(connection, depth=depth, was_damaged=was_damaged)
+            self._mark.check(connection, was_damaged=was_damaged)
         except BaseException:
             connection.close()
             raise
@@ -345,5 +351,5 @@ def _registry_errors(path: Path) -> Iterator[None]:
             ) from exc
         raise RegistryError(
             f"the registry {str(path)!r} cannot be used: {exc}",
-            hint="move it away, or choose another data folder; decisions are kept beside it, too",
+            hint="move it away, or choose another data folder",
         ) from exc

@@ -27,7 +27,6 @@ from discovery_engine.registry.records import (
 )
 from discovery_engine.registry.sqlite import server_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
-from discovery_engine.registry.sqlite.journal import JournalHead
 from discovery_engine.registry.sqlite.row_checksum import checksum_of, is_intact
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
@@ -137,7 +136,13 @@ def accept(
     *,
     if_new: bool,
 ) -> list[AcceptanceRecord]:
-    """Keep acceptances, and return those; with `if_new` only of tools of which none is kept."""
+    """Keep acceptances, and return those; with `if_new` only of tools of which none is kept.
+
+    With `if_new` nothing is kept after a loss that the owner has not acknowledged: what was not
+    seen before cannot be told from what was lost.
+    """
+    if if_new and lost_at(connection, scope) is not None:
+        return []
     known = _known_tools(connection, scope, found) if if_new else frozenset()
     kept = [
         AcceptanceRecord(scope, one, at) for one in found if (one.server, one.tool) not in known
@@ -176,54 +181,51 @@ class StoredDecisions(Struct):
     """All decisions that the database holds."""
 
     effective: EffectiveDecisions
-    head: JournalHead
-    """The newest line of the journal that the database has recorded."""
+    number: int
+    """Of the newest."""
     is_sound: bool
     """Whether no row was changed, and none is missing."""
 
 
-def head(connection: sqlite3.Connection) -> JournalHead:
-    row = connection.execute("SELECT number, checksum FROM decision_log").fetchone()
-    match row:
-        case (int(number), str(checksum)):
-            return JournalHead(number, checksum)
-    return JournalHead()  # damaged: the journal then goes first
+def newest(connection: sqlite3.Connection) -> int:
+    """The number of the newest decision; 0 if there is none, or that is damaged."""
+    row = connection.execute("SELECT number FROM decision_log").fetchone()
+    return row[0] if row and isinstance(row[0], int) else 0
 
 
-def set_head(connection: sqlite3.Connection, newest: JournalHead) -> None:
+def set_newest(connection: sqlite3.Connection, number: int) -> None:
+    # Programs before find an empty checksum, and write their second copy anew.
     connection.execute(
         """
-        INSERT OR REPLACE INTO decision_log (id, number, checksum, rows) VALUES (1, ?, ?,
+        INSERT OR REPLACE INTO decision_log (id, number, checksum, rows) VALUES (1, ?, '',
             (SELECT count(*) FROM approvals) + (SELECT count(*) FROM acceptances)
             + (SELECT count(*) FROM losses) + (SELECT count(*) FROM registered_servers)
             + (SELECT count(*) FROM switches))
         """,
-        (newest.number, newest.checksum),
+        (number,),
     )
 
 
 def stored(connection: sqlite3.Connection) -> StoredDecisions:
     """What can be read of the decisions of all scopes; rows that are damaged are left out."""
-    newest = head(connection)
     records: list[Record] = []
     damaged = 0
     for query, record_of in _HELD:
         for *row, checksum in connection.execute(query):
-            # Before the first journal was written rows had no checksum.
-            if is_intact(row, checksum) or (checksum is None and not newest.checksum):
+            if is_intact(row, checksum):
                 records.append(record_of(*row))
             else:
                 damaged += 1
     kept = connection.execute("SELECT rows FROM decision_log").fetchone()
     is_sound = not damaged and kept == (len(records),)
-    return StoredDecisions(EffectiveDecisions.of(records), newest, is_sound)
+    return StoredDecisions(EffectiveDecisions.of(records), newest(connection), is_sound)
 
 
 def records_of(connection: sqlite3.Connection, newer: NewerDecisions) -> list[Record] | None:
     """What a registry decided since, once it is written here; None if that cannot be known."""
     query = f"{_ACCEPTED} ORDER BY id DESC LIMIT 1"
     last = next((_accepted(*row) for *row, _ in connection.execute(query)), None)
-    if head(connection).number != newer.since or last != newer.last:
+    if newest(connection) != newer.since or last != newer.last:
         return None
     known = EffectiveDecisions.of(
         record_of(*row)

@@ -34,7 +34,6 @@ from discovery_engine.registry.sqlite import (
 )
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler
 from discovery_engine.registry.sqlite.database import Database, sqlite_database
-from discovery_engine.registry.sqlite.journal import JournalHead
 from discovery_engine.registry.sqlite.sqlite_decisions import SqliteDecisions
 from discovery_engine.registry.sqlite.sqlite_queue import SqliteQueue, is_saved
 from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
@@ -60,7 +59,6 @@ _UNKNOWN = -1  # the number of no save
 def open_sqlite(
     path: str | Path,
     *,
-    is_thorough: bool = True,
     patience: float | None = None,
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
     busy: BusyHandler | None = None,
@@ -73,7 +71,6 @@ def open_sqlite(
 
     Args:
         path: Where it is.
-        is_thorough: Compare each line of the journal, too, if it was changed since it was compared.
         patience: The most seconds to wait for other processes before it can be read.
         sqlite_version: Of the SQLite in use.
         busy: Taken at it; those of the process if None.
@@ -83,13 +80,7 @@ def open_sqlite(
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
     """
-    database = sqlite_database(
-        path,
-        is_thorough=is_thorough,
-        patience=patience,
-        sqlite_version=sqlite_version,
-        busy=busy,
-    )
+    database = sqlite_database(path, patience=patience, sqlite_version=sqlite_version, busy=busy)
     return SqliteRegistry(database, clock=clock, has_webhooks=has_webhooks)
 
 
@@ -208,10 +199,10 @@ class SqliteRegistry(
 
         database = self._database
 
-        def newest() -> tuple[JournalHead, str, int]:
-            head = database.read_newest(decision_tables.head)
+        def newest() -> tuple[int, str, int]:
+            decision = database.read_newest(decision_tables.newest)
             saved = database.read(snapshot_tables.newest_listing)
-            return head, database.read(request_table.mark), saved
+            return decision, database.read(request_table.mark), saved
 
         return decision_changes(database.path, newest)
 

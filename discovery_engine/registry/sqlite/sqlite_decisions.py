@@ -1,6 +1,6 @@
 """Decisions of owners in SQLite: approvals, acceptances, and servers that stand in no file.
 
-`registry.protocols` has their contracts. Each decision is in the journal, too.
+`registry.protocols` has their contracts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class SqliteDecisions:
-    """The part of `SqliteRegistry` that needs nothing but the file and its journal."""
+    """The part of `SqliteRegistry` that needs nothing but the file and its mark."""
 
     _database: Database
 
     def newest_decision(self) -> int:
-        return self._database.read_newest(decision_tables.head).number
+        return self._database.read_newest(decision_tables.newest)
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
         return self._database.read_verified(
@@ -108,7 +108,7 @@ class SqliteDecisions:
 
         def export(db: sqlite3.Connection) -> DecisionExport:
             stored = decision_tables.stored(db)
-            return DecisionExport(stored.head.number, stored.effective, server_tables.marks(db))
+            return DecisionExport(stored.number, stored.effective, server_tables.marks(db))
 
         return self._database.read_decisions(export)
 

@@ -17,7 +17,7 @@ def main(path: str, server: str) -> None:
     start = len(store.decisions("scope").accepted.get(server, {}))
     for number in count(start):
         one = Acceptance(server, f"t{number}", f"m{number}", f"f{number}", "{}")
-        store.accept("scope", [one], at=float(number), if_new=True)
+        store.accept("scope", [one], at=float(number))
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
 

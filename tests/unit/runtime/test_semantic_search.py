@@ -259,16 +259,18 @@ async def test_a_process_with_older_settings_takes_no_vectors_from_newer_ones() 
 async def test_the_use_of_vectors_is_noted_each_day_until_their_tools_are_gone() -> None:
     now, catalog = 0.0, make_catalog(make_part("s", "one", "two"))
     store, embedder = MemoryRegistry(clock=lambda: now), Embedding()
+    store.save_settings("s", make_settings("s"))
     await embedder.embed([WARM_UP])
     cache = VectorCache(store, embedder, scope="s", batch=2, clock=lambda: now)
-    counts = []
+    counts: list[int] = []
+    query = "SELECT count(*) FROM vectors"
 
     for day in range(180):
         now = day * 86_400.0
         if day == 90:
             catalog = make_catalog(make_part("s", "one"))
         assert len([one async for one in cache.update(catalog)][-1]) == len(catalog)
-        counts.append(len(store._vectors))
+        counts += store._database.read(lambda db: db.execute(query).fetchone())
 
     assert counts[:120] == [2] * 120  # 30 days after the tool has gone
     assert counts[150:] == [1] * 30
@@ -297,13 +299,16 @@ async def test_texts_that_another_process_embeds_are_taken_from_it() -> None:
     async with running(Embedding(), store=store) as world:
         await world.lists("one", "two")
         await world.until(2)
-    made, store._vectors = store._vectors, {}
+    query = "SELECT model, digest, data FROM vectors"
+    made = store._database.read(lambda db: db.execute(query).fetchall())
+    store = Leases()
     assert store.acquire_lease("embedding with counting", "another process")
 
     async with running(embedder, store=store) as world:
         await world.lists("one", "two")
         await store.looked_at(times=2)
-        store._vectors = made
+        for model, digest, vector in made:
+            store.save_vectors("s", model, {digest: vector})
         await world.until(2)
 
     assert embedder.given == []

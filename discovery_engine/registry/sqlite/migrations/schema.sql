@@ -82,9 +82,8 @@ CREATE TABLE uses (
     PRIMARY KEY (server, tool)
 ) WITHOUT ROWID;
 
--- Decisions have a second copy in a journal beside the database. `number` and `checksum` are those
--- of its newest line; `rows` is how many approvals, acceptances and losses there are. An empty
--- checksum means that the journal has yet to be written.
+-- `number` is that of the newest decision; `rows` is how many rows the tables of decisions have, so
+-- that one that is missing shows. `checksum` is empty: programs before kept a second copy.
 CREATE TABLE decision_log (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     number INTEGER NOT NULL,
@@ -130,8 +129,7 @@ CREATE TABLE losses (
     checksum TEXT NOT NULL
 );
 
--- Servers that stand in no file, and the owner's switches for any server. Both are decisions: each
--- row has a checksum, and the journal beside the database has a second copy.
+-- Servers that stand in no file, and the owner's switches for any server. Both are decisions.
 CREATE TABLE registered_servers (
     id INTEGER PRIMARY KEY,
     scope TEXT NOT NULL,
