@@ -675,7 +675,7 @@ async def test_an_address_without_a_value_is_never_replaced_by_the_local_file(
     async with folder.open(environ=environ) as engine:
         assert engine.view.lost_at is not None
         [notice] = [one for one in (await engine.search("x")).notices if "owner" in one.message]
-        assert "could not be read on this machine yet" in notice.message
+        assert "cannot be read now" in notice.message
         with pytest.raises(RegistryError, match="DATABASE_URL"):
             engine._core.store.approve(SCOPE, [Approval("a", "1")], at=1.0)
 
