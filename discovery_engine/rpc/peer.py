@@ -7,6 +7,7 @@ A `Peer` sends requests and notifications of JSON-RPC 2.0, whose params and resu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -67,6 +68,9 @@ class RequestTimeoutError(TimeoutError):
 class Clock(Protocol):
     def time(self) -> float:
         """Seconds, of the event loop."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """A block during which the time does not go on."""
 
 
 class RequestTimeout(Struct, frozen=True):

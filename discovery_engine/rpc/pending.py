@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from sys import float_info
 from typing import TypeGuard
@@ -50,6 +51,7 @@ class PendingRequest:
         self._work: anyio.CancelScope | None = None  # what `work` awaits
         self._has_failed = False  # the callback, which is logged once for each request
         self._timer = RequestTimer(timeout, self.abort, timers) if timeout else None
+        self.clock = timeout.clock if timeout else None  # until it has stood still once
 
     @property
     def is_settled(self) -> bool:
@@ -167,11 +169,6 @@ class PendingRequests:
             request.stop_timer()
             _add_bounded(self._cancelled, request_id)
 
-    def fail_unsent(self, request_id: RequestId) -> None:
-        """A request was not written, and never will be; no-op if none waits."""
-        if request := self._waiting.pop(request_id, None):
-            request.abort(ConnectionClosedError(was_sent=False))
-
     def settle(self, request_id: RequestId, outcome: JSONObject | RpcError) -> bool:
         """Give a request its answer; False if none waits for it, which is then counted."""
         if not self.expects(request_id):
@@ -194,6 +191,17 @@ class PendingRequests:
         else:
             self.unsolicited += 1
         return False
+
+    def reading(self, request_id: RequestId | None) -> AbstractContextManager[None]:
+        """A block in which what looks like the answer to a request is read, out of its time.
+
+        Only the first for each request: a flood of such lines cannot stop the time.
+        """
+        request = self._waiting.get(correlated(request_id or 0))
+        if not request or not (clock := request.clock):
+            return nullcontext()
+        request.clock = None
+        return clock.paused()
 
     def report(self, params: JSONObject) -> None:
         """Pass a progress notification to its request; an invalid one is dropped."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.json_codec import decode, encode
+from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import (
     ErrorResponse,
     Message,
@@ -101,13 +100,6 @@ class StreamPeer:
             ValueError: If it contains what JSON cannot express.
         """
         self._stream.write(as_json(message))
-
-    def fail_unsent(self, line: bytes) -> None:
-        """Fail the request that a line is, which was never written; no-op if it is none."""
-        with suppress(ValueError):  # several answers may be one line here
-            match decode(line):
-                case {"id": int(number), "method": str()}:
-                    self.pending.fail_unsent(number)
 
     def deliver(self, message: Message) -> None:
         """Process a message of the other side."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from itertools import chain, compress, islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
@@ -19,13 +18,13 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
-from discovery_engine.rpc.request_timer import RequestTimeLimit
+from discovery_engine.rpc.request_timer import PausableClock
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.transport import HeaderMap
 
 T = TypeVar("T")
-FetchPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
-"""Sends the request for a list with the given parameters."""
+FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObject]]
+"""Sends the request for a list with the given parameters, and waits for so long."""
 FindFault: TypeAlias = Callable[[Any], str | None]
 """Why what was listed cannot be used; None if it can."""
 
@@ -94,14 +93,16 @@ async def read_pages(
         Exception: What `fetch` raises for the first page.
     """
     reader = _PageReader(method, member)
-    limit = RequestTimeout(min(seconds, _MAX_SECONDS))
-    with suppress(RequestTimeoutError), RequestTimeLimit(limit):
+    clock = PausableClock()  # it stands still while an answer that has come is read
+    end = clock.time() + min(seconds, _MAX_SECONDS)
+    try:
         while not reader.done:
-            await reader.read(fetch)
-    if not reader.count:
-        raise TimeoutError
-    cut = reader.cut if reader.done else f"no further page came within {seconds:g} s"
-    return Pages(tuple(reader.definitions), reader.ttl, cut)
+            await reader.read(fetch, RequestTimeout(end - clock.time(), clock=clock))
+    except RequestTimeoutError:
+        if not reader.count:
+            raise
+        reader.cut = f"no further page came within {seconds:g} s"
+    return Pages(tuple(reader.definitions), reader.ttl, reader.cut)
 
 
 class _PageReader:
@@ -116,12 +117,12 @@ class _PageReader:
         self._cursor: str | None = None
         self._seen: set[str] = set()
 
-    async def read(self, fetch: FetchPage) -> None:
+    async def read(self, fetch: FetchPage, limit: RequestTimeout) -> None:
         params = {} if self._cursor is None else {"cursor": self._cursor}
         try:
-            self._add(await fetch(params))
+            self._add(await fetch(params, limit))
         except Exception as error:  # a later page that fails must not lose the earlier ones
-            if not self.count:
+            if not self.count or isinstance(error, RequestTimeoutError):
                 raise
             self._stop(f"page {self.count + 1} failed: {error}")
 

@@ -57,9 +57,9 @@ class RpcClient:
                 self.offers_tasks = offers_tasks(info.capabilities)
                 self.is_stored = False
 
-    async def list_page(self, method: str, params: JSONObject) -> JSONObject:
+    async def list_page(self, method: str, params: JSONObject, limit: RequestTimeout) -> JSONObject:
         """One page of the list that `method` asks for."""
-        return await self._request(method, params, RequestDetails(self.info.version))
+        return await self._request(method, params, RequestDetails(self.info.version), timeout=limit)
 
     async def send(
         self,

@@ -19,7 +19,7 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamProtocolError, UpstreamTimeoutError
 from discovery_engine.events import EventBus, ServerDiscovering
 from discovery_engine.limits import PROMPT_NAME_LENGTH, URI_LENGTH
-from discovery_engine.rpc.peer import InvalidAnswerError, RpcError
+from discovery_engine.rpc.peer import InvalidAnswerError, RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.tools.offering import OfferingKind, decision_key
 from discovery_engine.upstream.handshake import ServerInfo
@@ -137,8 +137,8 @@ def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature 
 # Only what the server declares is asked for. Each kind is listed by itself: one that fails costs
 # neither the others nor the tools, and a bad definition costs only itself.
 
-FetchList: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
-"""Sends the method of a list with the given parameters."""
+FetchList: TypeAlias = Callable[[str, JSONObject, RequestTimeout], Awaitable[JSONObject]]
+"""Sends the method of a list with the given parameters, and waits for so long."""
 
 _MESSAGE_LENGTH = 200  # characters of a server's message
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -234,10 +234,11 @@ async def test_pages_are_read_to_the_end_and_kept_if_there_is_none(folder: Folde
         "endless_pages": 1000,
         "listing_fails": 3,
         "listing_hangs": 3,
+        "listing_large": 1,
         "no_tools": 0,
     }
-    servers = {mode: fault(mode, timeouts={"list": 100}) for mode in counts}
-    servers["listing_hangs"]["timeouts"] = {"list": 2}
+    timeouts = {mode: {"list": 2 if mode.startswith("listing") else 100} for mode in counts}
+    servers = {mode: fault(mode, timeouts=timeouts[mode]) for mode in counts}
 
     async with engine_of(folder.path, servers) as engine:
         await engine.refresh()

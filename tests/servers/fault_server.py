@@ -45,6 +45,7 @@ MODES = {
     "listing_fails": "its second page is an error",
     "list_dies": "exits with status 6 when it is to list its tools",
     "listing_hangs": "its second page never comes",
+    "listing_large": "its list takes seconds to read",
     "listing_nonsense": "answers `tools/list` without tools",
     "cursor_loop": "its pages go round in a circle",
     "endless_pages": "there is always one more page",
@@ -176,6 +177,9 @@ class Server:
                 refuse(message, -32603, "no such page")
             case "listing_hangs", "2":
                 pass
+            case "listing_large", _:
+                tools = b'{"name": "a"}, {"name": "b", "inputSchema": [%b0]}' % (b"0," * 1_000_000)
+                write(b'{"id": %d, "result": {"tools": [%b]}}\n' % (message["id"], tools))
             case "list_dies", _:
                 os._exit(6)
             case (("endless_pages" | "ten_pages"), _):

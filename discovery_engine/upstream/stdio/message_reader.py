@@ -150,7 +150,8 @@ class MessageReader:
 
     async def _large_message(self, line: bytes) -> Message | None:
         try:
-            value = await self._scheduler.run(decode_incrementally(line), size=len(line))
+            with self._pending.reading(sniffed_id(*edges(line))):
+                value = await self._scheduler.run(decode_incrementally(line), size=len(line))
         except ValueError as error:
             return self._unreadable(line, error)
         return self._accepted(value, line)

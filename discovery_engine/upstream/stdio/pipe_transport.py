@@ -195,10 +195,8 @@ class PipeTransport(Transport):
             f"it wrote {what} to stdout that is not MCP", f"it wrote {quoted(sample)}"
         )
 
-    def _lose_input(self, unwritten: Sequence[bytes]) -> None:
+    def _lose_input(self) -> None:
         """Its stdin is broken, which may be noticed before its last answers are read."""
-        for line in unwritten:
-            self._peer.fail_unsent(line)
         if not self.is_lost:
             self._note_loss()
             loop = asyncio.get_running_loop()

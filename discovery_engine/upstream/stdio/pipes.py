@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -54,11 +54,8 @@ class PipeWriter:
         self._writer = writer
         self._lines: list[bytes] = []
         self._loop = asyncio.get_running_loop()
-        self.on_broken: Callable[[Sequence[bytes]], None] = _ignore
-        """Called once it is noticed that the other side reads no more.
-
-        With the lines of which not one byte was written.
-        """
+        self.on_broken: Callable[[], None] = _ignore
+        """Called once it is noticed that the other side reads no more."""
 
     @classmethod
     async def from_descriptor(cls, descriptor: int) -> PipeWriter:
@@ -109,8 +106,8 @@ class PipeWriter:
             # nothing, and if the pipe is broken, neither.
             transport.write(b"".join(lines))
         if lines and transport.is_closing():
-            self.on_broken(lines)
+            self.on_broken()
 
 
-def _ignore(lines: Sequence[bytes]) -> None:
+def _ignore() -> None:
     """The default of `PipeWriter.on_broken`."""

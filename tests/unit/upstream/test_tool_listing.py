@@ -56,7 +56,7 @@ def test_any_definition_is_judged_without_an_error(definition: Any) -> None:
     ],
 )
 async def test_only_a_number_is_a_ttl(ttl_ms: object, ttl: float | None) -> None:
-    async def ask(params: JSONObject) -> JSONObject:
+    async def ask(params: JSONObject, timeout: object) -> JSONObject:  # noqa: ASYNC109
         return {"tools": [], "ttlMs": ttl_ms}
 
     assert await read_pages(ask, seconds=20) == Pages((), ttl)
