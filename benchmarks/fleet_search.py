@@ -47,11 +47,12 @@ from discovery_engine.config.settings import (  # noqa: E402
     StdioTransport,
 )
 from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.search.database.database_searcher import (  # noqa: E402
+from discovery_engine.registry.postgres.database_searcher import (  # noqa: E402
+    DatabaseSearcher,
     open_database_searcher,
 )
-from discovery_engine.search.database.synchronization import SearchSynchronization  # noqa: E402
+from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
+from discovery_engine.registry.postgres.search_documents import SearchDocuments  # noqa: E402
 from discovery_engine.search.examples.book import OWN_EXAMPLES  # noqa: E402
 from discovery_engine.search.ranking.confidence import Assessment  # noqa: E402
 from discovery_engine.search.ranking.hit import Hit  # noqa: E402
@@ -121,11 +122,7 @@ def measure(catalog: Catalog, asked: Sequence[str], url: str, *, index_last: boo
 def fill(catalog: Catalog, url: str, *, index_last: bool) -> float:
     """Write a catalog with its documents; returns the seconds that the documents took."""
     with closing(open_database(url, timeout=PATIENCE)) as registry:
-        names = [ServerSettings(server, StdioTransport("x")) for server in catalog.parts]
-        registry.save_settings(SCOPE, Settings(servers=tuple(names)))
-        parts = iter(catalog.parts.values())
-        while batch := [*islice(parts, AT_ONCE)]:
-            registry.save_parts(SCOPE, batch, revision=1)
+        keep(registry, catalog)
         began = time.perf_counter()
         run = registry.database.write
         if index_last:
@@ -138,6 +135,14 @@ def fill(catalog: Catalog, url: str, *, index_last: bool) -> float:
         filled = time.perf_counter() - began
         run(lambda db: db.execute("ANALYZE"))
     return filled
+
+
+def keep(registry: PostgresRegistry, catalog: Catalog) -> None:
+    names = [ServerSettings(server, StdioTransport("x")) for server in catalog.parts]
+    registry.save_settings(SCOPE, Settings(servers=tuple(names)))
+    parts = iter(catalog.parts.values())
+    while batch := [*islice(parts, AT_ONCE)]:
+        registry.save_parts(SCOPE, batch, revision=1)
 
 
 def compare(
@@ -158,7 +163,7 @@ def compare(
     print(f"  MB: search {sizes[0]}, plain {sizes[1]}", flush=True)
 
 
-def in_database(catalog: Catalog, registry: PostgresRegistry) -> Searcher:
+def in_database(catalog: Catalog, registry: PostgresRegistry) -> DatabaseSearcher:
     def refuse() -> Searcher:
         raise AssertionError("the database does not answer")
 
@@ -167,7 +172,7 @@ def in_database(catalog: Catalog, registry: PostgresRegistry) -> Searcher:
         SearchSettings(where="database"),
         descriptions={},
         book=OWN_EXAMPLES,
-        documents=SearchSynchronization(registry.search, SCOPE),
+        documents=SearchDocuments(registry.search, SCOPE),
         open_local=refuse,
     )
 

@@ -4,9 +4,8 @@
 
 Needs no model: tools are points around centres, fifty to each on average, which lie in a space of
 fewer dimensions, as texts of a model do; a request is a tool's point, moved as far as that is from
-its centre. The documents of tools are not made, only the rows that vectors belong to; vectors are
-written as a gateway does. Everything is measured in one run, on a PostgreSQL that is started for it
-with 128 MB of shared buffers, and 4 GB to build an index:
+its centre. Vectors are written as a gateway does. Everything is measured in one run, on a
+PostgreSQL that is started for it with 128 MB of shared buffers, and 4 GB to build an index:
 
 recall@10   the share of the ten nearest by all vectors that are found
 mean, low   the largest error of the mean and the lowest similarity, which a sample gives
@@ -27,7 +26,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,23 +34,24 @@ from psycopg import Connection
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fleet_search import PATIENCE, SCOPE, configure, made_up, quantiles  # noqa: E402
-
-from discovery_engine.catalog import Catalog  # noqa: E402
-from discovery_engine.config.settings import Settings  # noqa: E402
-from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.postgres.halfvec import as_text, to_binary  # noqa: E402
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.runtime.stored_vector_cache import sample_of  # noqa: E402
-from discovery_engine.search.database.stored_catalog import (  # noqa: E402
-    StoredCatalog,
-    StoredVocabulary,
+from fleet_search import (  # noqa: E402
+    PATIENCE,
+    configure,
+    in_database,
+    keep,
+    made_up,
+    quantiles,
 )
-from discovery_engine.search.database.stored_vectors import StoredVectors  # noqa: E402
-from discovery_engine.search.database.term_keys import TermKeys  # noqa: E402
-from discovery_engine.search.database.vector_store import StoredVector, VectorSpace  # noqa: E402
-from discovery_engine.search.index.index import Index  # noqa: E402
-from discovery_engine.search.text.lexicon import lexicon_for  # noqa: E402
+
+from discovery_engine._util.batches import batches  # noqa: E402
+from discovery_engine.registry.backends import open_database  # noqa: E402
+from discovery_engine.registry.postgres.database_searcher import DatabaseIndex  # noqa: E402
+from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
+from discovery_engine.registry.postgres.search_vectors import (  # noqa: E402
+    StoredVectors,
+    VectorSpace,
+    open_space,
+)
 from discovery_engine.search.vectors import ToolVectors, Vectors  # noqa: E402
 from tests.postgres import open_server  # noqa: E402
 
@@ -83,22 +82,25 @@ def main() -> None:
 def measure(registry: PostgresRegistry, size: int, dimensions: int, queries: int) -> None:
     catalog = made_up(size)
     points, asked = made_up_points(len(catalog), dimensions, queries)
-    stored, space = opened(registry, catalog, dimensions)
+    keep(registry, catalog)
+    index = in_database(catalog, registry).database_index
+    space = open_space(registry.search, index.stored().number, "made up", dimensions)
+    assert space
     began = time.perf_counter()
-    fill(registry, stored, space, points)
+    fill(index, space, points)
     written = time.perf_counter() - began
     began = time.perf_counter()
-    registry.search.vectors.finish(space)
+    mean = space.finish(size)
     built = time.perf_counter() - began
     memory = Vectors([entry.tool for entry in catalog], [one.tobytes() for one in points])
-    database = sampled(registry, stored, space, memory)
+    database = StoredVectors(space, index, mean, size, is_static=False)
     plain, plain_built = plain_pgvector(registry, points)
     print(f"{len(catalog):,} tools, {dimensions} dimensions, {queries} requests", flush=True)
     compare(memory, database, plain, asked)
     print(f"  written in {written:.0f} s, built in {built:.0f} s; plain in {plain_built:.0f} s")
-    index = f"search_vectors_of_space_{space.number}"
+    name = f"search_vectors_of_space_{space.number}"
     print(
-        f"  MB: index {size_of(registry, index)}, vectors {size_of(registry, 'search_vectors')}, "
+        f"  MB: index {size_of(registry, name)}, vectors {size_of(registry, 'search_vectors')}, "
         f"plain {size_of(registry, 'plain_index')} and {size_of(registry, 'plain_vectors')}",
         flush=True,
     )
@@ -171,60 +173,11 @@ def unit(rows: Any) -> Any:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def opened(
-    registry: PostgresRegistry, catalog: Catalog, dimensions: int
-) -> tuple[StoredCatalog, VectorSpace]:
-    """A search index with all servers, and without documents."""
-    registry.save_settings(SCOPE, Settings())
-    index = registry.search.stored_index(SCOPE, b"benchmark", since=0)
-    assert index
-
-    def add(db: Connection) -> list[tuple[int, str]]:
-        command = """
-            INSERT INTO discovery.search_servers
-                (search_index, key, name, made_of, content, revision)
-            SELECT %s, name::bytea, name, '', '', 0 FROM unnest(%s::text[]) AS name
-            RETURNING id, name
-            """
-        return db.execute(command, (index.number, [*catalog.parts])).fetchall()
-
-    servers = dict(registry.database.write(add))
-    names = Index().update(catalog, {}, lexicon_for(()), names_only=True)
-    stored = StoredCatalog(
-        names,
-        registry.search,
-        StoredVocabulary(index.number, TermKeys(index.number), {}),
-        MappingProxyType({name: number for number, name in servers.items()}),  # type: ignore[misc]
-        MappingProxyType(servers),  # type: ignore[arg-type]
-        index.revision,
-    )
-    return stored, registry.search.vectors.open_space(index.number, "made up", dimensions)
-
-
-def fill(
-    registry: PostgresRegistry, stored: StoredCatalog, space: VectorSpace, points: Any
-) -> None:
-    rows = iter(points)
-    batch: dict[int, list[StoredVector]] = {}
-    for server, part in stored.names.servers.items():
-        vectors = [StoredVector(next(rows).tobytes(), None) for _ in part.tools]
-        batch[stored.numbers[server]] = vectors
-        if len(batch) == AT_ONCE:
-            registry.search.vectors.save(space, batch)
-            batch = {}
-    if batch:
-        registry.search.vectors.save(space, batch)
-
-
-def sampled(
-    registry: PostgresRegistry, stored: StoredCatalog, space: VectorSpace, memory: Vectors
-) -> StoredVectors:
-    tools = [*sample_of(memory.tools)]
-    rows = [memory.row(tool) for tool in tools]
-    assert None not in rows
-    found = StoredVectors(registry.search.vectors, space, stored, sample=Vectors((), ()), count=0)
-    sample = found.of_tools(tools)
-    return StoredVectors(registry.search.vectors, space, stored, sample=sample, count=len(memory))
+def fill(index: DatabaseIndex, space: VectorSpace, points: Any) -> None:
+    rows, numbers = iter(points), index.stored().numbers
+    sizes = {numbers[name]: len(server.tools) for name, server in index.servers.items()}
+    for batch in batches(sizes, lambda _: 1, most=AT_ONCE):
+        space.save({n: [[next(rows).tobytes()] for _ in range(sizes[n])] for n in batch})
 
 
 def plain_pgvector(
@@ -234,11 +187,10 @@ def plain_pgvector(
 
     def fill(db: Connection) -> None:
         db.execute(f"CREATE TABLE discovery.plain_vectors (id int, vector public.halfvec({size}))")
-        command = "COPY discovery.plain_vectors FROM STDIN (FORMAT BINARY)"
+        command = "COPY discovery.plain_vectors FROM STDIN"
         with db.cursor() as cursor, cursor.copy(command) as copy:
-            copy.set_types(["int4", "bytea"])
             for number, point in enumerate(points):
-                copy.write_row((number, to_binary(StoredVector(point.tobytes(), None))[0]))
+                copy.write_row((number, str(point.tolist())))
 
     registry.database.write(fill)
     began = time.perf_counter()
@@ -254,7 +206,9 @@ def plain_pgvector(
         """
 
     def search(vector: Sequence[float]) -> list[int]:
-        found = registry.database.read(lambda db: db.execute(query, (as_text(vector),)).fetchall())
+        found = registry.database.read(
+            lambda db: db.execute(query, (str([*map(float, vector)]),)).fetchall()
+        )
         return [number for (number,) in found]
 
     return search, built

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
-    from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.written import WrittenRequests
 
 
@@ -233,7 +233,7 @@ class VectorStore(Protocol):
 
 class SearchedVectorStore(VectorStore, Protocol):
     @property
-    def search(self) -> SearchStore | None:
+    def search(self) -> SearchDatabase | None:
         """Where tools can be searched; None if this registry is no database of PostgreSQL."""
 
 

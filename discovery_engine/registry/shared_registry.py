@@ -26,7 +26,7 @@ from discovery_engine.registry.failover import Failover
 from discovery_engine.registry.gateway_store_proxy import GatewayStoreProxy
 from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import RegistryHealth
-from discovery_engine.registry.search_store_proxy import SearchStoreProxy
+from discovery_engine.registry.search_database import SearchDatabaseProxy
 from discovery_engine.registry.shared_leases import SharedLeases
 from discovery_engine.registry.shared_queue import SharedQueue
 from discovery_engine.registry.shared_webhooks import SharedWebhooks
@@ -87,7 +87,7 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         patience = remote.database.timeout * _PATIENCE
         self._waiting = WaitingWrites(self._send, self.availability, patience=patience)
         ask = self._failover.ask_if_available
-        self.search = SearchStoreProxy(lambda call: ask(lambda store: call(store.search)))
+        self.search = SearchDatabaseProxy(lambda call: ask(lambda store: call(store.search)))
         self.gateways = GatewayStoreProxy(remote.gateways, lambda call: ask(lambda _: call()))
 
     # What all gateways see; the copy while the database does not answer.

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
     from discovery_engine.fleet.refresh_job import RefreshClaim
+    from discovery_engine.registry.postgres.search_documents import SearchDocuments
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.registry.refresh_queue import ClaimedPart, SaveOutcome
     from discovery_engine.registry.snapshot import Snapshot
-    from discovery_engine.search.database.synchronization import SearchSynchronization
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance
@@ -45,21 +45,21 @@ class CatalogStore:
     def __init__(self, registry: Registry, *, claimed_only: bool = False) -> None:
         self._registry = registry
         self._claimed_only = claimed_only
-        self._searched: tuple[str, SearchSynchronization] | None = None
+        self._searched: tuple[str, SearchDocuments] | None = None
 
-    def search_documents(self, settings: Settings) -> SearchSynchronization | None:
+    def search_documents(self, settings: Settings) -> SearchDocuments | None:
         """The documents of tools in the database; None if the settings search in memory."""
         store = self._registry.search
         if store is None or not settings.search.is_in_database:
             return None
         # Only then: memory is where most configurations search.
-        from discovery_engine.search.database.synchronization import (  # noqa: PLC0415
-            SearchSynchronization,
+        from discovery_engine.registry.postgres.search_documents import (
+            SearchDocuments,
         )
 
         key = catalog_key_of(settings)
         if self._searched is None or self._searched[0] != key:
-            self._searched = key, SearchSynchronization(store, key)
+            self._searched = key, SearchDocuments(store, key)
         return self._searched[1]
 
     @property

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.protocols import ReadableRegistry, Registry, ServerStore
+    from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
-    from discovery_engine.search.database.search_store import SearchStore
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.usage import UseCount
@@ -298,17 +298,15 @@ def _database_searcher(
     open_local: Callable[[], Searcher],
 ) -> Searcher:
     """The searcher over what a database has."""
-    from discovery_engine.registry.search_store_proxy import (  # noqa: PLC0415 - as `_searcher`
-        SearchStoreProxy,
-    )
-    from discovery_engine.search.database.database_searcher import (  # noqa: PLC0415
+    from discovery_engine.registry.postgres.database_searcher import (
         open_database_searcher,
     )
-    from discovery_engine.search.database.synchronization import (  # noqa: PLC0415
-        SearchSynchronization,
+    from discovery_engine.registry.postgres.search_documents import (
+        SearchDocuments,
     )
+    from discovery_engine.registry.search_database import SearchDatabaseProxy  # noqa: PLC0415
 
-    def ask(work: Callable[[SearchStore], object]) -> object:
+    def ask(work: Callable[[SearchDatabase], object]) -> object:
         with open_shared() as store:
             if store.search is None:
                 raise RegistryError("the registry is no database")
@@ -320,7 +318,7 @@ def _database_searcher(
         settings.search,
         descriptions={server.name: server.description for server in settings.servers},
         book=open_book(),
-        documents=SearchSynchronization(SearchStoreProxy(ask), name),
+        documents=SearchDocuments(SearchDatabaseProxy(ask), name),
         open_local=open_local,
     )
 

@@ -19,8 +19,8 @@ from discovery_engine.search.searcher import Searcher, build_searcher, load_sear
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import SearchSettings, Settings
-    from discovery_engine.search.database.database_searcher import DatabaseSearcher
-    from discovery_engine.search.database.synchronization import SearchSynchronization
+    from discovery_engine.registry.postgres.database_searcher import DatabaseSearcher
+    from discovery_engine.registry.postgres.search_documents import SearchDocuments
     from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class SearcherSource:
         book: ExampleBook | None = None,
         stored: bytes | None = None,
         previous: SearcherSource | None = None,
-        documents: SearchSynchronization | None = None,
+        documents: SearchDocuments | None = None,
     ) -> None:
         described = {server.name: server.description for server in settings.servers}
         book = book or ExampleBook.of(settings.search)
@@ -118,7 +118,7 @@ class SearcherSource:
             return None
         self._documents.rewrite()
         searcher = self._open_database()
-        searcher.stored_catalog()
+        searcher.database_index.stored()
         return searcher
 
     def _opened(self) -> Searcher:
@@ -139,12 +139,12 @@ def _database_searcher(
     settings: SearchSettings,
     descriptions: Mapping[ServerName, str],
     book: ExampleBook,
-    documents: SearchSynchronization,
+    documents: SearchDocuments,
     open_local: Callable[[], Searcher],
     previous: Searcher | None = None,
 ) -> DatabaseSearcher:
     # Only then: memory is where most configurations search.
-    from discovery_engine.search.database.database_searcher import (  # noqa: PLC0415
+    from discovery_engine.registry.postgres.database_searcher import (
         open_database_searcher,
     )
 

@@ -27,8 +27,8 @@ from discovery_engine.events import (
     RequestsWritten,
     Subscription,
 )
+from discovery_engine.registry.search_database import NoVectorSearchError
 from discovery_engine.runtime.vector_cache import VectorCache
-from discovery_engine.search.database.vector_store import NoVectorSearchError
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.query.clauses import split_clauses
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings
     from discovery_engine.registry.protocols import SearchedVectorStore
-    from discovery_engine.search.database.vector_store import VectorSearchStore
+    from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.view.view import View
 
@@ -278,7 +278,7 @@ class SemanticSearch:
             await embedder.embed([WARM_UP])
             if wanted.is_in_database and (search := self._store.search):
                 try:
-                    tools = self._in_database(search.vectors, wanted, embedder)
+                    tools = self._in_database(search, wanted, embedder)
                     await self._follow(wanted, events, embedder, tools)
                 except NoVectorSearchError as error:
                     logger.warning("Vectors are compared in each gateway: %s", error)
@@ -302,7 +302,7 @@ class SemanticSearch:
             await self._next_change(events, tools.updated_each)
 
     def _in_database(
-        self, search: VectorSearchStore, wanted: _Wanted, embedder: Embedder
+        self, search: SearchDatabase, wanted: _Wanted, embedder: Embedder
     ) -> VectorCache:
         # Only then: most configurations compare vectors in memory.
         from discovery_engine.runtime.stored_vector_cache import (  # noqa: PLC0415

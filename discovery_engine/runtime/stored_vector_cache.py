@@ -1,52 +1,53 @@
 """The vectors of the tools of a catalog that is searched in the database, where they stay.
 
 Which are missing there is found by the documents of servers: what one gateway has written no other
-embeds, loads or writes. In memory are those of a few servers while they are made, and a sample.
+embeds, loads or writes. In memory are those of a few servers while they are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
-from zlib import crc32
 
 import anyio.to_thread
 
+from discovery_engine._util.batches import batches
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry.postgres.database_searcher import (  # noqa: TID253 - imported where a database is searched
+    DatabaseIndex,
+    DatabaseSearcher,
+)
+from discovery_engine.registry.postgres.search_vectors import (  # noqa: TID253 - as above
+    StoredVectors,
+    VectorSpace,
+    open_space,
+)
 from discovery_engine.runtime.vector_cache import Texts, VectorCache
-from discovery_engine.search.database.database_searcher import DatabaseSearcher
-from discovery_engine.search.database.stored_vectors import SAMPLE, StoredVectors, vectors_of
-from discovery_engine.search.database.vector_store import StoredVector
 from discovery_engine.search.embedders import EmbeddingError
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
-    from discovery_engine.search.database.stored_catalog import StoredCatalog
-    from discovery_engine.search.database.vector_store import VectorSearchStore, VectorSpace
+    from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import ToolVectors
-    from discovery_engine.tools.model import ServerName, Tool
 
 T = TypeVar("T")
 
 _AT_ONCE = 500  # tools whose vectors are made and written together, more if a server has more
-_GROWTH = 1.5  # of the number of vectors, after which they are published early,
-_MOST_EARLY = 10_000  # as long as there are no more; without an index a search takes too long
-_CHECKSUMS = 2**32
 
 
 class StoredVectorCache(VectorCache):
     """As `VectorCache`, over the tools of a searcher in the database."""
 
-    def search_in(self, search: VectorSearchStore, searcher: Callable[[], Searcher]) -> None:
+    def search_in(self, database: SearchDatabase, searcher: Callable[[], Searcher]) -> None:
         """To be called first: where vectors are compared, and the searcher over the catalog."""
-        self._search = search
+        self._database = database
         self._searcher = searcher
 
     async def update(self, catalog: Catalog, *, anew: bool = False) -> AsyncIterator[ToolVectors]:
-        """Yield the vectors of the searcher's catalog.
+        """Yield the vectors of the searcher's catalog: first what the database has, at last all.
 
         With `anew` none is loaded that was stored under its text. Those that are beside the
         documents are replaced with these.
@@ -56,46 +57,41 @@ class StoredVectorCache(VectorCache):
             NoVectorSearchError: If the database cannot compare vectors.
         """
         self._begin(anew=anew)
-        stored, space = await _of_database(self._opened)
-        missing = await _of_database(partial(self._search.missing, space))
-        names = [name for name, number in stored.numbers.items() if number in missing]
-        count = shown = stored.size - sum(_size(stored, name) for name in names)
-        if names and 2 * count >= stored.size:
-            await _of_database(partial(self._search.finish, space))
-            yield await _of_database(partial(self._sampled, stored, space, count))
-        for batch in _batches(stored, names):
-            await self._store_vectors(stored, space, batch)
-            count += sum(_size(stored, name) for name in batch)
-            if count > _GROWTH * shown and count <= _MOST_EARLY:
-                shown = count
-                yield await _of_database(partial(self._sampled, stored, space, count))
-        if names:
-            await _of_database(partial(self._search.finish, space))
-        yield await _of_database(partial(self._sampled, stored, space, count))
+        index, space = await _of_database(self._opened)
+        missing = await _of_database(space.missing)
+        numbers = index.stored().numbers
+        parts = {
+            name: server.part for name, server in index.servers.items() if numbers[name] in missing
+        }
+        count = index.size - sum(len(part.entries) for part in parts.values())
+        if count or not parts:
+            yield await _of_database(partial(self._finished, index, space, count))
+        for batch in batches(parts, lambda name: len(parts[name].entries), most=_AT_ONCE):
+            await self._store_vectors(space, {numbers[name]: parts[name] for name in batch})
+        if parts:
+            yield await _of_database(partial(self._finished, index, space, index.size))
         if self._is_due():
             await self._note(await anyio.to_thread.run_sync(self._digests, catalog))
 
-    def _opened(self) -> tuple[StoredCatalog, VectorSpace]:
+    def _opened(self) -> tuple[DatabaseIndex, VectorSpace]:
         searcher = self._searcher()
         if not isinstance(searcher, DatabaseSearcher):
             raise RegistryError("the catalog is not searched in the database any more")
         model, dimensions = self._embedder.model, self._embedder.dimensions or 0
         for is_anew in (False, True):
-            stored = searcher.stored_catalog(is_anew=is_anew)
-            if space := self._search.open_space(stored.vocabulary.number, model, dimensions):
-                return stored, space
+            number = searcher.database_index.stored(is_anew=is_anew).number
+            if space := open_space(self._database, number, model, dimensions):
+                return searcher.database_index, space
         raise RegistryError("the index of the tools was dropped while it was made")
 
-    async def _store_vectors(
-        self, stored: StoredCatalog, space: VectorSpace, batch: Mapping[ServerName, ServerPart]
-    ) -> None:
+    async def _store_vectors(self, space: VectorSpace, parts: Mapping[int, ServerPart]) -> None:
         """Let the database have the vectors of some servers; none of them stays in memory."""
-        found = {}
         texts: Texts = {}
         examples: Texts = {}
-        for name, part in batch.items():
-            tools = [entry.tool for entry in part.entries]
-            found[name] = [*self._entries(tools, texts, examples)]
+        keys = {
+            number: [*self._entries([entry.tool for entry in part.entries], texts, examples)]
+            for number, part in parts.items()
+        }
         texts |= examples
         self._known = {}
         await self._load(texts)
@@ -103,54 +99,23 @@ class StoredVectorCache(VectorCache):
         while some := [*islice(lacking, self._turn_size)]:
             await self._compute({digest: texts[digest] for digest in some})
         vectors = {
-            stored.numbers[name]: [
-                StoredVector(self._known[one.text], one.examples and self._known[one.examples])
-                for one in entries
+            number: [
+                [self._known[digest] for digest in (one.text, one.examples) if digest is not None]
+                for one in tools
             ]
-            for name, entries in found.items()
+            for number, tools in keys.items()
         }
         self._known = {}
-        await _of_database(partial(self._search.save, space, vectors))
+        await _of_database(partial(space.save, vectors))
 
-    def _sampled(self, stored: StoredCatalog, space: VectorSpace, count: int) -> StoredVectors:
-        tools = [tool for server in stored.names.servers.values() for tool in server.tools]
-        doc_ids = filter(None, map(stored.names.doc_id, sample_of(tools)))
-        places = [*map(stored.place, doc_ids)]
-        by_place = {one.place: one for one in self._search.at(space, places)} if places else {}
-        known = [by_place[place] for place in places if place in by_place]
-        sample = vectors_of(stored, known, is_static=self._is_static)
-        return StoredVectors(self._search, space, stored, sample=sample, count=count)
+    def _finished(self, index: DatabaseIndex, space: VectorSpace, count: int) -> StoredVectors:
+        return StoredVectors(space, index, space.finish(count), count, self._is_static)
 
     def _digests(self, catalog: Catalog) -> frozenset[bytes]:
         parts = catalog.parts.values()
-        found = (self._entries([e.tool for e in part.entries], {}, {}) for part in parts)
-        keys = (key for some in found for one in some for key in (one.text, one.examples))
+        entries = (self._entries([e.tool for e in part.entries], {}, {}) for part in parts)
+        keys = (key for some in entries for one in some for key in (one.text, one.examples))
         return frozenset(key for key in keys if key is not None)
-
-
-def _size(stored: StoredCatalog, name: ServerName) -> int:
-    return len(stored.names.servers[name].part.entries)
-
-
-def _batches(
-    stored: StoredCatalog, names: list[ServerName]
-) -> Iterator[dict[ServerName, ServerPart]]:
-    batch: dict[ServerName, ServerPart] = {}
-    size = 0
-    for name in names:
-        batch[name] = stored.names.servers[name].part
-        size += _size(stored, name)
-        if size >= _AT_ONCE:
-            yield batch
-            batch, size = {}, 0
-    if batch:
-        yield batch
-
-
-def sample_of(tools: Sequence[Tool]) -> Iterator[Tool]:
-    """About `SAMPLE` of them, or all: the same for all gateways, and few others after a change."""
-    bar = SAMPLE * _CHECKSUMS // max(len(tools), SAMPLE)
-    return (tool for tool in tools if crc32(f"{tool.server}:{tool.name}".encode()) < bar)
 
 
 async def _of_database(work: Callable[[], T]) -> T:

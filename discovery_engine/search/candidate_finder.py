@@ -65,7 +65,7 @@ class CandidateFinder:
 
         by_words = query.retrieval.find_candidates(least=most, allowed=allowed, within=within)
         others = set(filter(allowed, query.name_matches))
-        others.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
+        others.update(self._best_tagged(query, tag_shares, most, allowed, within))
         if similarities:
             others.update(self._most_similar(similarities, most, allowed, within))
         scores = self._scores_with(by_words, others, query.terms)
@@ -95,7 +95,7 @@ class CandidateFinder:
 
     def _best_tagged(
         self,
-        terms: QueryTerms,
+        query: AnalyzedQuery,
         tag_shares: Mapping[Tags, float],
         most: int,
         allowed: Callable[[DocId], bool],
@@ -112,7 +112,8 @@ class CandidateFinder:
         ]
         if len(doc_ids) <= most:
             return doc_ids
-        partial = dict(self._scores(doc_ids, terms))
+        doc_ids = query.retrieval.among(doc_ids, most)
+        partial = dict(self._scores(doc_ids, query.terms))
 
         def relevance(doc_id: DocId) -> float:
             tag = tag_shares[self._index.entry(doc_id).verdict.tags]
@@ -145,5 +146,6 @@ class CandidateFinder:
         for level, found in groupby(sorted(doc_ids), itemgetter(0)):
             some = [*found]
             docs = [doc for _, doc in some]
-            scores = score_tools(self._index.levels[level].postings, docs, terms)
+            postings = self._index.postings(level, docs, terms.weights)
+            scores = score_tools(postings, docs, terms)
             yield from zip(some, scores, strict=True)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import SearchSettings, Weights
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.index.tags import Tags
+    from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.search.ranking.agreement import Agreement
     from discovery_engine.search.ranking.gaps import Gaps
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
@@ -73,7 +74,14 @@ class Searcher:
     assessed_hits = FIRST
     """How many of the first hits `assess` looks at."""
 
-    def __init__(self, index: Index, weights: Weights, tags: TagTable, lexicon: Lexicon) -> None:
+    def __init__(
+        self,
+        index: Index,
+        weights: Weights,
+        tags: TagTable,
+        lexicon: Lexicon,
+        retrieval: Callable[[Index, QueryTerms], Retrieval] = Retrieval,
+    ) -> None:
         self._index = index
         self._weights = weights
         self._tags = tags
@@ -82,7 +90,9 @@ class Searcher:
         analyzer = QueryAnalyzer(lexicon, index)
         self._analyzer = analyzer
         # Not of bound methods: the cycle would keep an old searcher until the next collection.
-        self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
+        self._analyze = lru_cache(_QUERIES_KEPT)(
+            lambda text: _analyze(index, analyzer, text, retrieval)
+        )
         self._tagged_with = lru_cache(_SUBSETS_KEPT)(
             lambda tags, any_tag: Subset.of(
                 index, lambda entry: entry.verdict.carries(tags, any_tag=any_tag)
@@ -300,10 +310,15 @@ def build_searcher(
     return Searcher(index, settings.weights, TagTable(index.servers, lexicon), lexicon)
 
 
-def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
+def _analyze(
+    index: Index,
+    analyzer: QueryAnalyzer,
+    text: str,
+    retrieval: Callable[[Index, QueryTerms], Retrieval],
+) -> AnalyzedQuery:
     terms, reading = analyzer.analyze_and_read(text)
     names = match_names(index, text, terms)
-    return AnalyzedQuery(text, terms, names, reading, Retrieval(index, terms))
+    return AnalyzedQuery(text, terms, names, reading, retrieval(index, terms))
 
 
 def _best(

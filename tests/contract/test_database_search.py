@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from psycopg import Connection
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.loading.parsing import parse_settings
@@ -21,17 +20,13 @@ from discovery_engine.config.settings import SearchSettings, Settings
 from discovery_engine.doctor.checks import MOST_IN_MEMORY, search_place
 from discovery_engine.errors import ConfigurationError, RegistryUnavailableError
 from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres import search_queries
+from discovery_engine.registry.postgres import database_searcher, search_documents
+from discovery_engine.registry.postgres.database_searcher import DatabaseSearcher
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
+from discovery_engine.registry.postgres.search_documents import SearchDocuments
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.searcher_source import SearcherSource
-from discovery_engine.search.database import fetched_documents, synchronization
-from discovery_engine.search.database.database_searcher import DatabaseSearcher
-from discovery_engine.search.database.search_store import ServerDocuments, StoredDocument
-from discovery_engine.search.database.synchronization import SearchSynchronization
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools.model import ServerName
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
 from tests.engines import Folder, good
@@ -93,7 +88,7 @@ class Gateway:
     def __init__(self, registry: PostgresRegistry, scope: str = SCOPE) -> None:
         self.registry = registry
         self.scope = scope
-        self.documents = SearchSynchronization(registry.search, scope)
+        self.documents = SearchDocuments(registry.search, scope)
         self._source: SearcherSource | None = None
 
     def view(self, *parts: ServerPart, search: SearchSettings = IN_DATABASE) -> View:
@@ -239,7 +234,7 @@ def test_a_server_that_is_asked_for_is_found_below_many_that_fit_better(
 def test_of_a_common_word_the_tools_that_it_matters_most_for_are_read(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetched_documents, "_POSTINGS", 250)
+    monkeypatch.setattr(database_searcher, "_POSTINGS", 250)
     text = "what may mention, among many other things that are of no matter here, an invoice"
     many = [make_entry(f"note_{n}", "a", description=text) for n in range(400)]
     best = [make_entry(f"invoice_{n}", "b", description="an invoice") for n in range(5)]
@@ -258,13 +253,12 @@ def test_the_database_reads_no_more_postings_than_it_is_asked_to(
     view = Gateway(registry).view(crowd(300, enabled=True))
     searcher = view.searcher
     assert isinstance(searcher, DatabaseSearcher)
-    stored = searcher.stored_catalog()
+    stored = searcher.database_index
 
-    some = stored.nearest({"invoic": 1.0}, 240, postings=100)
-    everything = stored.nearest({"invoic": 1.0}, 1_000, postings=1_000)
+    some = stored.nearest({"invoic": 1.0}, 240, postings=100, servers=None)
+    everything = stored.nearest({"invoic": 1.0}, 1_000, postings=1_000, servers=None)
 
-    assert (len(some.doc_ids), some.are_all) == (100, False)
-    assert (len(everything.doc_ids), everything.are_all) == (300, True)
+    assert (len(some), len(everything)) == (100, 300)
 
 
 @pytest.mark.requirement("PGS-23")
@@ -273,7 +267,7 @@ def test_hidden_tools_with_all_postings_that_are_read_take_no_place(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are few, but hold so many terms that at first nothing is read of any other tool."""
-    monkeypatch.setattr(fetched_documents, "_POSTINGS", 50)
+    monkeypatch.setattr(database_searcher, "_POSTINGS", 50)
     note = make_entry("note", "mail", description="may mention an invoice to send at times")
     filler = make_part("music", *(f"play_{number}" for number in range(400)))
     view = Gateway(registry).view(crowd(100, enabled=False), make_part("mail", note), filler)
@@ -320,31 +314,11 @@ def test_a_server_that_is_gone_is_counted_no_more(registry: PostgresRegistry) ->
     assert [*numbers(registry)] == ["b"]
 
 
-@pytest.mark.requirement("PGS-24")
-def test_to_store_the_documents_of_a_server_no_listing_of_another_is_read(
-    registry: PostgresRegistry,
-) -> None:
-    parts = [make_part(f"server{number}", "get_file") for number in range(30)]
-    Gateway(registry).view(*parts).search("file")
-    new = ServerDocuments(ServerName("server7"), b"", b"", [StoredDocument(1, [1], b"1")], {})
-    listings = """
-        SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
-        FROM pg_stat_xact_user_tables WHERE relid = 'discovery.listings'::regclass
-        """
-
-    def save(db: Connection) -> object:
-        [index] = db.execute("SELECT id FROM discovery.search_indexes").fetchone() or (0,)
-        search_queries.save(db, index, [new], unlisted=())
-        return db.execute(listings).fetchone()
-
-    assert registry.database.write(save) == (0,)
-
-
 @pytest.mark.requirement("PGS-33")
 def test_documents_that_are_searched_are_kept_from_gateways_that_start_after_quiet_weeks(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PostgresSearchStore, "noted_each", 0.0)
+    monkeypatch.setattr(database_searcher, "NOTED_EACH", 0.0)
     part = make_part("mail", "send_mail", "read_mail")
     view = Gateway(registry).view(part)
     assert keys(view.search("send mail"))[:1] == ["mail:send_mail"]
@@ -369,7 +343,7 @@ def test_versions_of_the_program_have_an_index_each(
     old.search("invoice")
     before = numbers(registry)
 
-    monkeypatch.setattr(synchronization, "FORMAT", synchronization.FORMAT + 1)
+    monkeypatch.setattr(search_documents, "FORMAT", search_documents.FORMAT + 1)
     new = Gateway(registry).view(*parts)
     found = new.search("invoice")
     again = old.search("send an invoice")
@@ -395,7 +369,7 @@ def test_a_database_that_is_gone_is_not_missed_and_found_again(url: str, proxy: 
         assert without == expected
         assert searcher._local
         with pytest.raises(RegistryUnavailableError):
-            registry.search.documents([])
+            registry.search.read(lambda db: db.execute("SELECT 1"))
 
 
 @pytest.mark.requirement("PGS-26")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from discovery_engine.registry.gateway_store import SHARES_NOTHING, STATE_KEY
 from discovery_engine.registry.postgres import trust_queries
-from discovery_engine.registry.postgres.search_vector_queries import is_recent
+from discovery_engine.registry.postgres.search_vectors import is_recent
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase

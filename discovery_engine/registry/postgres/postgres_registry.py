@@ -43,7 +43,6 @@ from discovery_engine.registry.postgres.postgres_vectors import PostgresVectors
 from discovery_engine.registry.postgres.postgres_webhook_writer import event_writer
 from discovery_engine.registry.postgres.postgres_webhooks import PostgresWebhooks
 from discovery_engine.registry.postgres.saved_listings import SavedListings
-from discovery_engine.registry.postgres.search_documents import PostgresSearchStore
 from discovery_engine.registry.refresh_steps import success
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 
@@ -86,7 +85,7 @@ class PostgresRegistry(PostgresDecisions, PostgresQueue, PostgresVectors, Postgr
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
-        self.search = PostgresSearchStore(database)
+        self.search = database
         self.gateways = PostgresGateways(database)
         self._listings = SavedListings()
         self._saves: dict[str, int | None] = {}

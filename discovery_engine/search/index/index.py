@@ -16,11 +16,11 @@ from msgspec import Struct, field
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.index.documents import build_documents
 from discovery_engine.search.index.levels import Level, compacted, merged
-from discovery_engine.search.index.postings import PostingsWriter, ServerSpan
+from discovery_engine.search.index.postings import Postings, PostingsWriter, ServerSpan
 from discovery_engine.search.operations.tool_profile import read_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.catalog import Catalog, Entry, ServerPart
     from discovery_engine.search.examples.book import Examples
@@ -110,6 +110,10 @@ class Index(Struct, frozen=True, dict=True):
     def known_terms(self, terms: Collection[str]) -> set[str]:
         """Those of many terms that some tool holds, or a deleted one did."""
         return {term for level in self.levels for term in level.postings.held_terms(terms)}
+
+    def postings(self, level: int, docs: Sequence[int], terms: Iterable[str]) -> Postings:  # noqa: ARG002 - of all
+        """Those of these terms and tools of a level, at least."""
+        return self.levels[level].postings
 
     def entry(self, doc_id: DocId) -> Entry:
         level, doc = doc_id

@@ -98,6 +98,10 @@ class Retrieval:
         sums = [_sums(level, weights) for level in self._index.levels]
         return Candidates(_best_allowed(sums, least, allowed), are_by_all_terms=True)
 
+    def among(self, doc_ids: list[DocId], most: int) -> list[DocId]:  # noqa: ARG002 - all are at hand
+        """Those of many that are worth scoring, to find the best `most`."""
+        return doc_ids
+
     def _best_within(
         self, within: Subset, least: int, allowed: Callable[[DocId], bool]
     ) -> Candidates:
