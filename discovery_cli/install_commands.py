@@ -22,8 +22,7 @@ from discovery_cli.options import complete_server, pass_invocation
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.installer.installed_change import InstalledChange
-    from discovery_engine.installer.plan import InstallPlan
+    from discovery_engine.installer.plan import InstalledChange, InstallPlan
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
 with_option = click.option(
@@ -119,7 +118,8 @@ def install(
 
     plan, done = invocation.run(work)
     if output.as_json:
-        output.answer({**plan.to_json(), "installed": done is not None})
+        problem = (done.problem if done else "") or None
+        output.answer({**plan.to_json(), "installed": done is not None, "problem": problem})
     elif done:
         say_installed(output, plan, done)
     elif not dry_run:
@@ -136,7 +136,7 @@ async def planned_installation(
     asks: bool,
 ) -> InstallPlan:
     """The plan with the values of the options, of stdin, and of the person at the terminal."""
-    from discovery_engine.installer.sandbox_grants import Grants
+    from discovery_engine.installer.install_records import Grants
 
     installer, given, to = engine.installer, given_values(chosen["values"]), chosen.get("to")
     server, offer = chosen.get("server", ""), chosen.get("offer", "")
@@ -217,6 +217,8 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
 
     Without a terminal and without --yes nothing is changed, and the exit code is 4.
     """
+    from discovery_cli.install_output import say_started
+
     output, asks = invocation.output, may_ask_person(invocation, yes=yes)
 
     async def work(engine: Engine) -> InstalledChange | None:
@@ -235,6 +237,8 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
         output.answer({"name": name, "version": pin.version if pin else None})
     elif done:
         output.say(f"{done.name} is {done.pin.version} again")
+        if done.problem:
+            say_started(output, done)
     else:
         output.say("nothing was changed" if asks else NO_TERMINAL)
     return ExitCode.OK if done else ExitCode.DISABLED
@@ -252,7 +256,7 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
 def uninstall(
     invocation: Invocation, name: str, *, secrets: Literal["keep", "delete"] | None, yes: bool
 ) -> ExitCode:
-    """Remove an installed server, what was downloaded for it, and its secrets if you agree.
+    """Remove an installed server, its private folder, and its secrets if you agree.
 
     Without a terminal and without --yes nothing is removed, and the exit code is 4.
     """

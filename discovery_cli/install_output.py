@@ -10,10 +10,8 @@ from discovery_engine.owner.candidates import shell_word, visible_line
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_cli.output import Output
-    from discovery_engine.installer.input_values import AskedInput
-    from discovery_engine.installer.installed_change import InstalledChange
-    from discovery_engine.installer.plan import InstallPlan
-    from discovery_engine.installer.update_plan import Difference, UpdatePlan
+    from discovery_engine.installer.offered_inputs import AskedInput
+    from discovery_engine.installer.plan import Difference, InstalledChange, InstallPlan, UpdatePlan
 
 _WIDTH = 8
 
@@ -22,13 +20,21 @@ def say_installed(output: Output, plan: InstallPlan, done: InstalledChange) -> N
     """What was done, what was checked, and what was not."""
     pin, place = done.pin, "discovery.yaml" if done.where == "file" else "the registry"
     output.say(f"installed {done.name} {pin.version} in {place}")
-    if plan.url:
-        output.say(f"it was not connected yet: `discovery tools {done.name}` lists its tools")
-        return
-    kind = pin.integrity.partition(":")[0].partition("-")[0]
-    content = f"its {kind} hash was compared" if kind else "there is no hash to compare it with"
-    output.say(f"its package was fetched, and {content}; nothing of it was started yet")
-    output.say(f"`discovery tools {done.name}` starts it, and lists its tools")
+    if not plan.url:
+        kind = pin.integrity.partition(":")[0].partition("-")[0]
+        output.say(
+            f"its {kind} hash was compared" if kind else "there is no hash to compare it with"
+        )
+    say_started(output, done)
+
+
+def say_started(output: Output, done: InstalledChange) -> None:
+    """Whether a server was started for the first time in its version."""
+    if done.problem:
+        output.say(f"{done.name} could not be started yet: {visible_line(done.problem)}")
+        output.say(f"`discovery tools {done.name}` tries it again")
+    else:
+        output.say(f"it was started, and its tools are listed: `discovery tools {done.name}`")
 
 
 def show_plan(output: Output, plan: InstallPlan) -> None:

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
-    from discovery_engine.installer.input_values import AskedInput
+    from discovery_engine.installer.offered_inputs import AskedInput
 
 NO_TERMINAL = "there is no terminal to ask on; use --yes to approve what is shown"
 
@@ -40,7 +40,7 @@ def require_no_secret_value(
     given: Mapping[str, Sequence[str]], asked: Iterable[AskedInput]
 ) -> None:
     """Other users see the arguments of a program, and the shell keeps them."""
-    from discovery_engine.installer.input_values import is_reference
+    from discovery_engine.installer.offered_inputs import is_reference
 
     for one in asked:
         if one.is_secret and not all(map(is_reference, given.get(one.key, ()))):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from discovery_cli.exit_codes import ExitCode, exit_code
-from discovery_cli.install_output import progress_of, update_lines
+from discovery_cli.install_output import progress_of, say_started, update_lines
 from discovery_cli.install_questions import NO_TERMINAL, answers, is_agreed
 from discovery_engine._util.quantities import counted
 from discovery_engine.errors import DiscoveryError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_engine._util.json import JSONObject
     from discovery_engine.installer.installer import Installer
-    from discovery_engine.installer.update_plan import UpdatePlan
+    from discovery_engine.installer.plan import UpdatePlan
 
     Given = Mapping[str, Sequence[str]]
 
@@ -72,7 +72,9 @@ class UpdateRun:
             self._show(plan)
         plan.require_ready()
         if is_agreed(f"Update {plan.name!r} as shown?", yes=self._yes, asks=self._asks):
-            await installer.update(plan, on_progress=progress_of(self._invocation))
+            done = await installer.update(plan, on_progress=progress_of(self._invocation))
+            if done.problem and not self._output.as_json:
+                say_started(self._output, done)
             self._done.append(plan.name)
 
     def report(self) -> ExitCode:

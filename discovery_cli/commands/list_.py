@@ -82,7 +82,7 @@ def command(
     view = with_observations(view, invocation.observed(view))
     servers: Sequence[ServerReport] = view.servers()
     if output.as_json or is_long or filters["installed_only"]:
-        from discovery_engine.installer.installed_packages import installed_packages, with_packages
+        from discovery_engine.installer.install_records import installed_packages, with_packages
 
         data = Path(data_folder(invocation.data_dir, os.environ))
         servers = with_packages(servers, installed_packages(view.settings, data))

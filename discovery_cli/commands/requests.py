@@ -149,8 +149,8 @@ def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | 
 
 def _confinement(request: AgentRequest, entry: JSONObject) -> Choice:
     """What the sandbox of an entry is on this system."""
-    from discovery_engine.installer.sandbox_choice import confinement
-    from discovery_engine.installer.sandbox_grants import Grants
+    from discovery_engine.installer.install_records import Grants
+    from discovery_engine.installer.planner import confinement
 
     command = str(entry.get("command", ""))
     return confinement(request.name, Grants(network=False), command, os.environ)

@@ -1,34 +1,39 @@
-"""What was installed from the marketplace, and what was begun: small files in the data folder.
+"""What was installed from the marketplace: small files in the data folder, one for each server.
 
     packages/installed/DIGEST.json     one server: what an update needs to plan it again
     packages/begun/DIGEST.json         an installation or removal under way
     packages/lock                      held by the one process that installs
 
-A file of `begun` that is found under the lock belongs to a process that was killed.
+A file of `begun` that is found under the lock belongs to a process that was killed. Light to
+import: `discovery list` needs it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine._util.files import replace_file
 from discovery_engine._util.json import JSONObject
+from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.settings import OWN_SOURCE, RemoteTransport, StdioTransport
 from discovery_engine.errors import InstallBusyError, InstallFailedError
-from discovery_engine.installer.sandbox_grants import Grants
 from discovery_engine.registry.server_records import PackagePin
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import ServerReport
 
 T = TypeVar("T", bound=Struct)
 Place: TypeAlias = Literal["file", "registry"]
@@ -36,6 +41,14 @@ Place: TypeAlias = Literal["file", "registry"]
 _LARGEST = 4 * 1024 * 1024  # bytes of a record
 _WAIT = 10.0  # seconds for another process that installs; then an error says so
 _PAUSE = 0.05
+
+
+class Grants(Struct, frozen=True):
+    """What the owner grants a server, beside what its sandbox gives to any."""
+
+    network: bool = True
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
 
 
 class InstalledVersion(Struct, frozen=True, omit_defaults=True):
@@ -47,7 +60,7 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
     """What its owner gave that is not secret, by the keys that were asked for."""
     grants: Grants = Grants()
     folders: tuple[str, ...] = ()
-    """Those of its own, which go with it."""
+    """Those of its own, which go with it: an unpacked bundle, or a copy that 0.1 has made."""
 
     def is_run_by(self, server: ServerSettings) -> bool:
         """Whether a configured server runs this package: its owner may have edited its entry.
@@ -57,17 +70,15 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
         match server.transport:
             case StdioTransport(command, args, _, cwd):
                 words = (command, *args)
-                places = (*words, cwd or "")
+                own = tuple(f"{folder}{os.sep}" for folder in self.folders)
                 return any(map(self._names_package, words)) or any(
-                    place == folder or place.startswith(f"{folder}{os.sep}")
-                    for place in places
-                    for folder in self.folders
+                    f"{word}{os.sep}".startswith(own) for word in (*words, cwd or "")
                 )
             case RemoteTransport(url):
                 return _host(url) == _host(str(self.server_entry.get("url", "")))
         return True
 
-    def require_copies(self) -> None:
+    def require_folders(self) -> None:
         """Check that what this version is started from is there still. Blocks.
 
         Raises:
@@ -120,10 +131,10 @@ class BegunWork(Struct, frozen=True, omit_defaults=True):
 
 
 class InstallRecords:
-    """The records of one data folder. Methods block."""
+    """The records of one data folder. Methods block, and raise InstallFailedError on the disk."""
 
     def __init__(self, data: Path) -> None:
-        self.folder = data / "packages"
+        self._folder = data / "packages"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -131,13 +142,10 @@ class InstallRecords:
 
         Raises:
             InstallBusyError: If another one does.
-            InstallFailedError: If the folder cannot be written.
         """
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
+        with _disk_errors(self._folder):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             deadline = time.monotonic() + _WAIT
             while not _is_locked_now(descriptor):
@@ -148,39 +156,45 @@ class InstallRecords:
         finally:
             os.close(descriptor)
 
+    def start_folder(self) -> Path:
+        """An empty folder to start npx and uvx in: a project's settings and packages count not."""
+        return self._folder / "start"
+
+    def make_start_folder(self) -> None:
+        folder = self.start_folder()
+        with _disk_errors(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # npm and uv look for these in the folders above, too.
+            (folder / "package.json").write_text("{}", "utf-8")
+            (folder / "uv.toml").touch()
+
     def find(self, scopes: Sequence[str], name: str) -> InstalledServer | None:
         """The installed server of that name; None if it was not installed."""
-        for scope in scopes:
-            if found := _read(self._file("installed", scope, name), InstalledServer):
-                return found
-        return None
+        files = (self._file("installed", scope, name) for scope in scopes)
+        return next(filter(None, (_read(file, InstalledServer) for file in files)), None)
 
     def record_of(self, scopes: Sequence[str], server: ServerSettings) -> InstalledServer | None:
         """The record of a configured server; None if it was not installed where it stands."""
-        found = self.find(scopes, server.renamed_from or server.name)
-        is_here = found and found.where == place_of(server) and found.current.is_run_by(server)
-        return found if is_here else None
+        record = self.find(scopes, server.renamed_from or server.name)
+        is_here = record and record.where == place_of(server) and record.current.is_run_by(server)
+        return record if is_here else None
 
     @property
     def is_empty(self) -> bool:
         """Whether no server was ever installed, in any configuration."""
-        return not (self.folder / "installed").is_dir()
+        return not (self._folder / "installed").is_dir()
 
     def all(self) -> tuple[InstalledServer, ...]:
         """The installed servers of all configurations."""
-        files = sorted((self.folder / "installed").glob("*.json"))
-        found = (_read(file, InstalledServer) for file in files)
-        return tuple(server for server in found if server is not None)
+        return self._all("installed", InstalledServer)
 
     def of(self, scopes: Sequence[str]) -> tuple[InstalledServer, ...]:
         """The installed servers of one configuration."""
-        files = {self._file("installed", scope, one.name) for scope in scopes for one in self.all()}
-        found = (_read(file, InstalledServer) for file in sorted(files))
-        return tuple(server for server in found if server is not None)
+        names = sorted({record.name for record in self.all()})
+        return tuple(filter(None, (self.find(scopes, name) for name in names)))
 
     def save(self, scope: str, server: InstalledServer) -> None:
-        """Raises InstallFailedError if it cannot be written."""
-        _write(self._file("installed", scope, server.name), msgspec.json.encode(server))
+        self._write("installed", scope, server.name, server)
 
     def delete(self, scopes: Sequence[str], name: str) -> None:
         for scope in scopes:
@@ -188,8 +202,7 @@ class InstallRecords:
                 self._file("installed", scope, name).unlink()
 
     def begin(self, work: BegunWork) -> None:
-        """Raises InstallFailedError if it cannot be written."""
-        _write(self._file("begun", work.scope, work.name), msgspec.json.encode(work))
+        self._write("begun", work.scope, work.name, work)
 
     def end(self, work: BegunWork) -> None:
         with suppress(OSError):
@@ -197,15 +210,67 @@ class InstallRecords:
 
     def begun(self) -> tuple[BegunWork, ...]:
         """What was begun, and neither ended nor undone."""
-        files = sorted((self.folder / "begun").glob("*.json"))
-        found = (_read(file, BegunWork) for file in files)
-        return tuple(work for work in found if work is not None)
+        return self._all("begun", BegunWork)
+
+    def _all(self, kind: str, form: type[T]) -> tuple[T, ...]:
+        files = sorted((self._folder / kind).glob("*.json"))
+        return tuple(filter(None, (_read(file, form) for file in files)))
+
+    def _write(self, kind: str, scope: str, name: str, record: Struct) -> None:
+        path = self._file(kind, scope, name)
+        with _disk_errors(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(path, msgspec.json.encode(record), follows_link=False)
 
     def _file(self, kind: str, scope: str, name: str) -> Path:
         import hashlib  # noqa: PLC0415 - a list where nothing was installed loads nothing for it
 
         digest = hashlib.sha256(f"{scope}\0{name.casefold()}".encode(errors="surrogatepass"))
-        return self.folder / kind / f"{digest.hexdigest()[:32]}.json"
+        return self._folder / kind / f"{digest.hexdigest()[:32]}.json"
+
+
+def place_of(server: ServerSettings) -> Place | None:
+    """Where a server stands that may have been installed; None for that of another source."""
+    if server.is_registered:
+        return "registry"
+    return "file" if server.source == OWN_SOURCE else None
+
+
+def installed_packages(settings: Settings, data: Path) -> Mapping[ServerName, PackagePin]:
+    """The packages of installed servers, by the names by which these are addressed. Blocks.
+
+    The registry keeps that of a registered server; of one in the file only its record has it.
+    """
+    records = InstallRecords(data)
+    if records.is_empty:
+        return {}
+    scopes = decision_scopes(settings.path, settings.name)
+    pairs = ((server.name, records.record_of(scopes, server)) for server in settings.servers)
+    return {name: record.current.pin for name, record in pairs if record}
+
+
+def with_packages(
+    reports: Iterable[ServerReport], packages: Mapping[ServerName, PackagePin]
+) -> list[ServerReport]:
+    """The reports, those of installed servers with their package."""
+    return [
+        report
+        if report.package or report.name not in packages
+        else replace(report, package=str(packages[report.name]))
+        for report in reports
+    ]
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder with all in it; a link to one is deleted, and not followed."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        aside = folder.with_name(f".deleted-{os.getpid()}-{folder.name}")
+        folder.replace(aside)  # in one step: no process finds half of it
+        shutil.rmtree(aside, ignore_errors=True)
+    for left in folder.parent.glob(".deleted-*"):  # of a process that was killed meanwhile
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _host(url: str) -> str:
@@ -217,34 +282,23 @@ def _host(url: str) -> str:
         return ""
 
 
-def place_of(server: ServerSettings) -> Place | None:
-    """Where a server stands that may have been installed; None for that of another source."""
-    if server.is_registered:
-        return "registry"
-    return "file" if server.source == OWN_SOURCE else None
-
-
-def _read(path: Path, kind: type[T]) -> T | None:
+def _read(path: Path, form: type[T]) -> T | None:
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_LARGEST), type=kind)
+            return msgspec.json.decode(file.read(_LARGEST), type=form)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-def _write(path: Path, content: bytes) -> None:
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(path, content, follows_link=False)
+        yield
     except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> InstallFailedError:
-    return InstallFailedError(
-        f"{path} cannot be written: {error.strerror or error}",
-        hint="check the space and the permissions of the data folder",
-    )
+        raise InstallFailedError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="check the space and the permissions of the data folder",
+        ) from error
 
 
 def _is_locked_now(descriptor: int) -> bool:

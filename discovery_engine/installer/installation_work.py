@@ -1,6 +1,6 @@
 """One piece of work at a time, whole or none: what it adds is noted before, and settled after.
 
-The package comes first, then the secrets, then the record, then the server in one step. Whether
+A bundle comes first, then the secrets, then the record, then the server in one step. Whether
 the server is there decides what stays: `_settle` deletes everything that belongs to no server. It
 runs after each piece of work, and before the next one for those that were killed.
 """
@@ -24,16 +24,17 @@ from discovery_engine.installer.install_records import (
     InstallRecords,
     Place,
     place_of,
+    remove_folder,
 )
-from discovery_engine.installer.own_copies import remove_folder, remove_remains
 from discovery_engine.upstream.connection import stored_secrets, written_fields
 from discovery_engine.upstream.stdio.sandbox import sandboxes
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.installer.installed_change import PlannedServerChange
+    from discovery_engine.installer.plan import PlannedServerChange
     from discovery_engine.registry.server_records import PackagePin, ServerOrigin
+    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
@@ -78,6 +79,8 @@ class InstallerHost(Protocol):
     async def complete_settings(self) -> None:
         """Remembered settings have no transports."""
 
+    async def refresh(self, servers: Iterable[str] | None = None) -> RefreshReport: ...
+
 
 class InstallationWork:
     """The installed servers of one configuration, and the work on them."""
@@ -108,6 +111,7 @@ class InstallationWork:
             with anyio.CancelScope(shield=True):
                 await self._settle_begun()
                 await anyio.to_thread.run_sync(self._delete_stale)
+                await anyio.to_thread.run_sync(self._records.make_start_folder)
                 await anyio.to_thread.run_sync(self._records.begin, work)
             try:
                 yield
@@ -201,7 +205,6 @@ class InstallationWork:
 
     async def _settle_begun(self) -> None:
         """Settle what processes that were killed have left."""
-        await anyio.to_thread.run_sync(remove_remains, self._records.folder)
         for work in await anyio.to_thread.run_sync(self._records.begun):
             if work.scope in self._scopes:
                 await anyio.to_thread.run_sync(self._settle, work)

@@ -34,31 +34,37 @@ from discovery_engine.events import (
     ServerInstalled,
     ServerUninstalled,
 )
-from discovery_engine.installer.input_values import GivenValues
+from discovery_engine.installer.bundles import unpack_bundle
 from discovery_engine.installer.install_records import (
+    Grants,
     InstalledServer,
     InstalledVersion,
     Place,
 )
 from discovery_engine.installer.installation_work import InstallationWork, InstallerHost
-from discovery_engine.installer.installed_change import InstalledChange, PlannedServerChange
-from discovery_engine.installer.offers import default_name, same_offer
+from discovery_engine.installer.offered_inputs import GivenValues
 from discovery_engine.installer.packages import require_same
-from discovery_engine.installer.planner import Choices, Planner
-from discovery_engine.installer.preparation import OnProgress, Preparation
-from discovery_engine.installer.sandbox_grants import Grants
-from discovery_engine.installer.update_plan import UpdatePlan, differences, merged_entry
+from discovery_engine.installer.plan import (
+    InstalledChange,
+    PlannedServerChange,
+    UpdatePlan,
+    differences,
+    merged_entry,
+)
+from discovery_engine.installer.planner import Choices, Planner, default_name, same_offer
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
-    from discovery_engine.installer.input_values import AskedInput
-    from discovery_engine.installer.installed_change import PlannedServerChange
+    from discovery_engine.installer.offered_inputs import AskedInput
     from discovery_engine.installer.plan import InstallPlan
-    from discovery_engine.installer.preparation import OnProgress
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.package_managers.manager_command import Environ
     from discovery_engine.registry.server_records import PackagePin
+
+
+OnProgress: TypeAlias = Callable[[str], None]
+"""Is called with what is being done, in a few words."""
 
 
 def _silent(_: str) -> None:
@@ -85,7 +91,6 @@ class Installer:
         self._host = host
         self._find = find
         self._planner = Planner(environ, data)
-        self._preparation = Preparation(environ)
         self._work = InstallationWork(host, data)
         self._clock = clock
         self._reports = InstallReports(publish)
@@ -165,7 +170,7 @@ class Installer:
     async def install(
         self, plan: InstallPlan, *, on_progress: OnProgress = _silent
     ) -> InstalledChange:
-        """Fetch a planned package, store its secrets, and enter its server, which is approved.
+        """Store the secrets of a plan, enter its server, which is approved, and list its tools.
 
         Args:
             plan: As it was shown.
@@ -174,8 +179,8 @@ class Installer:
         Raises:
             MissingInputsError: If a required value is missing.
             ConfigurationError: If the name is taken, or the file cannot be edited.
-            InstallFailedError: If the package cannot be fetched.
-            PackageChangedError: If it is not what was pinned.
+            InstallFailedError: If an image or a bundle cannot be fetched.
+            PackageChangedError: If the package is not what was pinned.
             PackageManagerError: If a program is missing.
             RegistryError, SecretStoreError: If something cannot be kept; nothing is installed.
         """
@@ -194,11 +199,11 @@ class Installer:
         with self._reports.of(plan.name, on_progress) as report:
             async with self._work.under_way(where, plan.name, tuple(plan.secrets), record.folders):
                 await add()  # another installation may have been under way
-                await self._preparation.prepare(plan, report)
+                await self._prepare(plan, report)
                 change = await add()  # the configuration may have changed meanwhile
                 await self._work.enter(change, record, plan.secrets)
-        self._reports.installed(change, plan.pin)
-        return InstalledChange(change.name, change.where, change.diff, plan.pin)
+            self._reports.installed(change, plan.pin)
+            return await self._started(change, plan.pin, report)
 
     async def plan_updates(self, names: Collection[str] = ()) -> tuple[UpdatePlan, ...]:
         """What updating servers would change; of all that were installed without names.
@@ -260,16 +265,14 @@ class Installer:
                 " versions; `discovery marketplace install --version V --as NAME` installs one"
                 " beside it",
             )
-        await anyio.to_thread.run_sync(earlier.require_copies)
-        # Without a registry the copy counts, which was compared when it was installed.
-        with suppress(PackageManagerError, NotFoundError):
-            now = await self._planner.packages.integrity(earlier.pin)
-            require_same(str(earlier.pin), earlier.pin.integrity, now)
+        await anyio.to_thread.run_sync(earlier.require_folders)
+        with suppress(PackageManagerError, NotFoundError):  # it may be in a cache, or a copy of 0.1
+            await self._planner.packages.require_unchanged(earlier.pin)
         back = replace(record, current=earlier, previous=record.current, installed_at=self._clock())
         return await self._replace(record, back, None, _silent)
 
     async def uninstall(self, name: str, *, delete_secrets: bool) -> PlannedServerChange:
-        """Remove a server, with what was downloaded for it alone.
+        """Remove a server, with what belongs to it alone.
 
         Args:
             name: Of the server.
@@ -287,7 +290,7 @@ class Installer:
         return change
 
     async def remove(self, change: PlannedServerChange) -> None:
-        """Make a planned removal; what was downloaded for an installed server goes with it.
+        """Make a planned removal; what belongs to an installed server goes with it.
 
         Its secrets stay. The errors are those of `uninstall`.
         """
@@ -385,12 +388,38 @@ class Installer:
         with self._reports.of(address, on_progress) as report:
             async with self._work.under_way(before.where, before.name, tuple(secrets), folders):
                 if plan:
-                    await self._preparation.prepare(plan, report)
+                    await self._prepare(plan, report)
                 change = await self._host.servers.plan_update(
                     address, entry, package=pin, source="marketplace"
                 )
                 await self._work.enter(change, after, secrets)
-        return InstalledChange(change.name, change.where, change.diff, pin)
+            return await self._started(change, pin, report)
+
+    async def _prepare(self, plan: InstallPlan, report: OnProgress) -> None:
+        """Compare the package with its pin once more; fetch an image, and unpack a bundle."""
+        if plan.pin.registry_type == "oci":
+            report(f"pulling {plan.pin.identifier}@{plan.pin.integrity}")
+            await self._planner.packages.pull(plan.pin)
+        elif plan.archive:
+            report(f"unpacking {plan.pin}")
+            await anyio.to_thread.run_sync(
+                unpack_bundle, plan.archive, Path(*map(str, plan.folders)), plan.pin
+            )
+        else:
+            await self._planner.packages.require_unchanged(plan.pin)
+
+    async def _started(
+        self, change: PlannedServerChange, pin: PackagePin, report: OnProgress
+    ) -> InstalledChange:
+        """Start a server for the first time, which fetches its package, and list its tools."""
+        report(f"starting {change.name}, and listing its tools")
+        problem = ""
+        try:
+            refreshed = await self._host.refresh([change.name])
+            problem = "; ".join(failure.message for _, failure in refreshed.servers if failure)
+        except DiscoveryError as error:
+            problem = error.message
+        return InstalledChange(change.name, change.where, change.diff, pin, problem)
 
     def _record(self, plan: InstallPlan, where: Place) -> InstalledServer:
         return InstalledServer(

@@ -1,6 +1,13 @@
-"""A package resolved by the user's own package managers: version, content and program.
+"""Packages as pinned commands: what npx, uvx, docker and dnx start, in one exact version.
 
-Nothing of a package is run. What cannot be pinned to one content is refused, or said.
+    npm      npx -y NAME@VERSION ...        or  npx -y --package=NAME@VERSION -- PROGRAM ...
+    pypi     uvx NAME==VERSION ...          or  uvx --from NAME==VERSION PROGRAM ...
+    oci      docker run -i --rm -e VARIABLE IMAGE@DIGEST ...
+    nuget    dnx NAME@VERSION --yes -- ...
+
+The type of a package alone decides the program, and what follows the package is handed to the
+server. The user's own package managers say which version there is, and its hash; what they fetch,
+they keep themselves.
 """
 
 from __future__ import annotations
@@ -8,10 +15,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 from msgspec import Struct
@@ -19,17 +27,18 @@ from msgspec import Struct
 from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.errors import (
+    InstallFailedError,
     InstallRefusedError,
     PackageChangedError,
     PackageManagerError,
     ProgramMissingError,
 )
-from discovery_engine.installer import runtimes
-from discovery_engine.installer.own_copies import npm_folder, program_in, python_folder
 from discovery_engine.marketplace.package_managers.manager_command import (
     Environ,
+    ManagerOutput,
     PackageProgram,
     find_program,
+    reason_of,
 )
 from discovery_engine.marketplace.package_managers.npm import Npm
 from discovery_engine.marketplace.package_managers.package_names import (
@@ -41,57 +50,66 @@ from discovery_engine.marketplace.package_managers.python_packages import (
     PythonPackages,
     needed_uv,
 )
+from discovery_engine.marketplace.server_json import is_usual_registry
 from discovery_engine.registry.server_records import PackagePin
 
 if TYPE_CHECKING:
-    from discovery_engine.installer.offered_arguments import RuntimeOptions
+    from discovery_engine.installer.offered_inputs import RuntimeOptions
     from discovery_engine.marketplace.entry import PackageOffer
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+"""One that cannot be taken for an option or a path: its package chose it."""
+_REGISTRY = "npm_config_registry"
 _LOOK_UP = 30.0  # seconds; a registry of images is asked twice
-
-
-class Command(Struct, frozen=True):
-    """A program with its arguments."""
-
-    program: str
-    arguments: tuple[str, ...]
+_PULL = 600.0  # seconds
+_NO_SPACE = ("no space left on device", "enospc", "os error 28")
 
 
 class ResolvedPackage(Struct, frozen=True):
     """One version of a package, and how it is started."""
 
     pin: PackagePin
-    command: Callable[[Sequence[str], Sequence[str]], Command]
-    """From the arguments of the server and the names of its variables."""
+    command: tuple[str, ...]
+    """The program and its arguments, those of the server included."""
     warnings: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
     """Variables that it needs besides those of its entry."""
     folders: tuple[Path, ...] = ()
-    """Those of its own that it is started from."""
+    """That of an unpacked bundle."""
     reads: tuple[Path, ...] = ()
-    """Others that it cannot start without."""
-    writes: tuple[Path, ...] = ()
-    """Files that its runtime has to write."""
+    """What its runtime cannot start without."""
     archive: Path | None = None
     """A downloaded bundle."""
-    cwd: Path | None = None
-    """Where it is started, if that matters."""
+    has_own_folder: bool = False
+    """Whether its runtime would take settings of the folder that it is started in."""
 
 
 class PackageResolver:
-    """Asks npm, pip, uv and docker; `data` is the data folder."""
+    """Asks npm, pip, uv and docker."""
 
-    def __init__(self, environ: Environ, data: Path) -> None:
+    def __init__(self, environ: Environ) -> None:
         self._environ = environ
-        self._data = data
         self._npm = Npm(environ)
         self._python = PythonPackages(environ)
 
     async def resolve(
-        self, offer: PackageOffer, options: RuntimeOptions, *, version: str = "", server: str
+        self,
+        offer: PackageOffer,
+        options: RuntimeOptions,
+        *,
+        version: str,
+        arguments: Sequence[str],
+        variables: Sequence[str],
     ) -> ResolvedPackage:
         """The package of an offer, in a given version or in that of the offer.
+
+        Args:
+            offer: Of an entry.
+            options: What of its options for the runtime is used.
+            version: Another one than that of the offer; empty for that.
+            arguments: Those of the server.
+            variables: The names of those that it gets.
 
         Raises:
             InstallRefusedError: If it cannot be pinned, or has no program that could be started.
@@ -99,182 +117,183 @@ class PackageResolver:
             NotFoundError: If there is no such package or version.
             PackageManagerError: If the package manager is missing or fails.
         """
-        checked_name(offer.registry_type, offer.identifier)
-        if version or offer.version:
-            checked_version(offer.registry_type, version or offer.version)
-        resolve = {
-            "npm": self._resolve_npm,
-            "pypi": self._resolve_python,
-            "oci": self._resolve_image,
-            "nuget": self._resolve_nuget,
-        }[offer.registry_type]
-        found = await resolve(offer, options, version or offer.version, server)
+        kind = offer.registry_type
+        checked_name(kind, offer.identifier)
+        exact = version or offer.version
+        if exact:
+            checked_version(kind, exact)
+        match kind:
+            case "npm":
+                package = await self._npm_package(offer.identifier, exact, options, arguments)
+            case "pypi":
+                package = await self._python_package(offer.identifier, exact, options, arguments)
+            case "oci":
+                package = await self._image(offer, exact, options, arguments, variables)
+            case _:
+                package = _nuget(offer.identifier, exact, arguments)
         is_same = not version or version == offer.version
-        if is_same and offer.integrity and found.pin.integrity:
-            require_same(str(found.pin), offer.integrity, found.pin.integrity)
-        return found
+        if is_same and offer.integrity and package.pin.integrity:
+            require_same(str(package.pin), offer.integrity, package.pin.integrity)
+        return package
 
-    async def integrity(self, pin: PackagePin) -> str:
-        """What the package manager says now of a pinned version; empty if it cannot say it.
+    async def require_unchanged(self, pin: PackagePin) -> None:
+        """Compare a pinned version with what the package manager says of it now.
+
+        An image is named by its digest, and a bundle compared when it is unpacked.
 
         Raises:
+            PackageChangedError: If it has another hash.
             NotFoundError: If the version is not there any more.
             PackageManagerError: If the package manager is missing or fails.
         """
-        match pin.registry_type:
-            case "npm":
-                return (await self._npm.view(pin.identifier, pin.version)).integrity
-            case "pypi":
-                return (await self._python.view(pin.identifier, pin.version)).integrity
-        return pin.integrity  # an image is named by it, and a bundle is kept here
+        if not pin.integrity or pin.registry_type not in ("npm", "pypi"):
+            return
+        manager = self._npm if pin.registry_type == "npm" else self._python
+        package = await manager.view(pin.identifier, pin.version)
+        require_same(str(pin), pin.integrity, package.integrity)
 
-    async def _resolve_npm(
-        self, offer: PackageOffer, options: RuntimeOptions, version: str, server: str
+    async def pull(self, pin: PackagePin) -> None:
+        """Have docker fetch a pinned image.
+
+        Raises:
+            InstallFailedError: If it cannot be fetched.
+            ProgramMissingError: If docker is missing.
+        """
+        image = f"{pin.identifier}@{pin.integrity}"
+        output = await self._docker("to fetch an image", "pull", "--quiet", image, timeout=_PULL)
+        if not output.exit_code:
+            return
+        if any(sign in output.stderr.lower() for sign in _NO_SPACE):
+            reason = "there is no space left on the disk"
+            raise InstallFailedError(f"{image} cannot be fetched: {reason}", hint="free some")
+        raise InstallFailedError(
+            f"{image} cannot be fetched: {reason_of(output.stderr)}",
+            hint="check the network and `docker login`, then repeat the command",
+        )
+
+    async def _npm_package(
+        self, name: str, version: str, options: RuntimeOptions, arguments: Sequence[str]
     ) -> ResolvedPackage:
-        package = await self._npm.view(offer.identifier, version)
-        name, version = package.name, package.version
-        programs = tuple(package.programs)
-        usual = package.program
-        if (
-            runtimes.npx(name, version, usual=usual, programs=programs, wanted=options.executable)
-            is None
-        ):
-            raise _no_program(f"{name}@{version}", programs, options.executable)
+        package = await self._npm.view(name, version)
+        exact = f"{package.name}@{package.version}"
+        if options.executable in ("", package.program) and package.program:
+            words: tuple[str, ...] = ("npx", "-y", exact)
+        elif options.executable and options.executable in package.programs:
+            words = ("npx", "-y", f"--package={exact}", "--", options.executable)
+        else:
+            raise _no_program(exact, tuple(package.programs), options.executable)
         warnings = []
         if package.deprecated:
-            warnings.append(f"version {version} is deprecated: {quoted(package.deprecated)}")
+            text = quoted(package.deprecated)
+            warnings.append(f"version {package.version} is deprecated: {text}")
         if package.has_install_scripts:
-            warnings.append("its installation runs scripts of its publisher")
+            warnings.append("its first start runs scripts of its publisher, in its sandbox")
         if not package.integrity:
             warnings.append("its registry gives no hash: a change of this version goes unnoticed")
+        pin = PackagePin("npm", package.name, package.version, package.integrity, "npx")
+        return ResolvedPackage(
+            pin,
+            (*words, *arguments),
+            tuple(warnings),
+            environment=await self._registry(),
+            has_own_folder=True,
+        )
 
-        def command(arguments: Sequence[str], _: Sequence[str]) -> Command:
-            words = runtimes.npx(
-                name, version, usual=usual, programs=programs, wanted=options.executable
-            )
-            return Command("npx", (*(words or ()), *arguments))
+    async def _registry(self) -> dict[str, str]:
+        """The registry that only a file of the owner's settings names: a sandbox hides that file.
 
-        pin = PackagePin("npm", name, version, package.integrity, "npx")
-        folder = npm_folder(self._data, server, version)
-        return ResolvedPackage(pin, command, tuple(warnings), folders=(folder,), cwd=folder)
+        Nothing is written for the usual registry, and no credentials.
+        """
+        if any(name.lower() == _REGISTRY for name in self._environ):
+            return {}
+        address = await self._npm.registry()
+        parts = urlsplit(address)
+        is_usable = parts.scheme in ("https", "http") and "@" not in parts.netloc
+        is_other = is_usable and not is_usual_registry(address.rstrip("/"))
+        return {_REGISTRY: address} if is_other else {}
 
-    async def _resolve_python(
-        self, offer: PackageOffer, options: RuntimeOptions, version: str, server: str
+    async def _python_package(
+        self, name: str, version: str, options: RuntimeOptions, arguments: Sequence[str]
     ) -> ResolvedPackage:
-        package = await self._python.view(offer.identifier, version)
-        name, version = offer.identifier, package.version
+        uvx = ("uvx",) if find_program("uvx", self._environ) else ("uv", "tool", "run")
+        needed_uv(self._environ)
+        package = await self._python.view(name, version)
+        version = package.version
         warnings = []
         try:
             programs = await self._python.programs(name, version)
         except ProgramMissingError:  # uv alone does not show them
             programs = (options.executable or normalized_name(name),)
             warnings.append(f"without pip, its program is taken to be {programs[0]}")
-        program = runtimes.python_program(name, programs, options.executable)
+        program = _python_program(name, programs, options.executable)
         if program is None:
             raise _no_program(f"{name} {version}", programs, options.executable)
         if package.yanked:
             warnings.append(f"version {version} was withdrawn: {quoted(package.yanked)}")
         if not package.integrity:
             warnings.append("its index gives no hash: a change of this version goes unnoticed")
-        runtime = self._python_runtime()
-        folder = python_folder(self._data, server, version)
-
-        def command(arguments: Sequence[str], _: Sequence[str]) -> Command:
-            if runtime == "venv":
-                return Command(str(program_in(folder, program)), tuple(arguments))
-            words = runtimes.uvx(name, version, program=program, options=options.options)
-            prefix = () if runtime == "uvx" else ("tool", "run")
-            return Command(runtime, (*prefix, *words, *arguments))
-
-        pin = PackagePin("pypi", name, version, package.integrity, runtime)
-        if runtime == "venv":
-            return ResolvedPackage(pin, command, tuple(warnings), folders=(folder,))
+        exact = f"{name}=={version}"
+        words = (exact,) if program == name else ("--from", exact, program)
         return ResolvedPackage(
-            pin,
-            command,
+            PackagePin("pypi", name, version, package.integrity, uvx[0]),
+            (*uvx, *options.options, *words, *arguments),
             tuple(warnings),
-            # Settings of uv would make it look for the tool elsewhere.
-            environment={"UV_TOOL_DIR": str(folder), "UV_NO_CONFIG": "1"},
-            folders=(folder,),
-            cwd=folder,
             reads=await self._pythons(options),
-            writes=(folder / ".lock",),
+            has_own_folder=True,
         )
-
-    def _python_runtime(self) -> str:
-        """`uvx`, `uv`, or `venv` for an environment of our own."""
-        return next((p for p in ("uvx", "uv") if find_program(p, self._environ)), "venv")
 
     async def _pythons(self, options: RuntimeOptions) -> tuple[Path, ...]:
-        """Where the Python is that uv takes for a tool, or where it puts one that is missing."""
+        """Where the Python is that uv takes for a tool; none where uv has to bring one."""
         wanted = options.options[1:]  # behind `--python`
-        uv = needed_uv(self._environ)
-        output = await uv.run(
+        output = await needed_uv(self._environ).run(
             "python", "find", "--no-project", "--system", *wanted, timeout=_LOOK_UP
         )
-        if not output.exit_code:
-            python = Path(os.fsdecode(output.stdout).strip())
-            return (await anyio.to_thread.run_sync(_prefix_of, python),)
-        output = await uv.run("python", "dir", timeout=_LOOK_UP)
-        return (Path(os.fsdecode(output.stdout).strip()),)
+        if output.exit_code:
+            return ()
+        python = Path(os.fsdecode(output.stdout).strip())
+        resolved = await anyio.to_thread.run_sync(python.resolve)
+        return (resolved.parent.parent,)
 
-    async def _resolve_image(
-        self, offer: PackageOffer, options: RuntimeOptions, version: str, _: str
+    async def _image(
+        self,
+        offer: PackageOffer,
+        version: str,
+        options: RuntimeOptions,
+        arguments: Sequence[str],
+        variables: Sequence[str],
     ) -> ResolvedPackage:
         digest = version if _DIGEST.fullmatch(version) else offer.integrity
-        if version and version != offer.version and not _DIGEST.fullmatch(version):
+        if version != offer.version and not _DIGEST.fullmatch(version):
             digest = ""
         if not _DIGEST.fullmatch(digest):
             digest = await self._digest(f"{offer.identifier}:{version or 'latest'}")
+        passed = [word for name in variables for word in ("-e", name)]
         image = f"{offer.identifier}@{digest}"
-
-        def command(arguments: Sequence[str], variables: Sequence[str]) -> Command:
-            words = runtimes.docker(image, variables=variables, options=options.options)
-            return Command("docker", (*words, *arguments))
-
+        words = ("docker", "run", "-i", "--rm", *passed, *options.options, image, *arguments)
         pin = PackagePin("oci", offer.identifier, version or digest, digest, "docker")
-        return ResolvedPackage(pin, command)
-
-    async def _resolve_nuget(
-        self, offer: PackageOffer, _: RuntimeOptions, version: str, server: str
-    ) -> ResolvedPackage:
-        if not version:
-            raise InstallRefusedError(
-                f"the entry gives no version of {offer.identifier}", hint="give one: --version V"
-            )
-
-        def command(arguments: Sequence[str], _: Sequence[str]) -> Command:
-            return Command("dnx", runtimes.dnx(offer.identifier, version, arguments=arguments))
-
-        pin = PackagePin("nuget", offer.identifier, version, "", "dnx")
-        note = "dnx gives no hash: a change of this version goes unnoticed"
-        folder = self._data / "packages" / "nuget" / server
-        return ResolvedPackage(pin, command, (note,), folders=(folder,), cwd=folder)
+        return ResolvedPackage(pin, words)
 
     async def _digest(self, image: str) -> str:
         """The digest of an image, without pulling it."""
-        path = find_program("docker", self._environ)
-        if path is None:
-            purpose = "to find out the digest of an image"
-            raise ProgramMissingError("docker", purpose=purpose, hint=INSTALL_HINTS["docker"])
-        docker = PackageProgram("docker", (path,), self._environ)
         for words in (
             ("buildx", "imagetools", "inspect", "--format", "{{json .Manifest.Digest}}", image),
             ("manifest", "inspect", "--verbose", image),
         ):
             with suppress(PackageManagerError):  # the next one may know it
-                output = await docker.run(*words, timeout=_LOOK_UP)
-                if not output.exit_code and (found := _digest_in(output.stdout)):
-                    return found
+                purpose = "to find out the digest of an image"
+                output = await self._docker(purpose, *words, timeout=_LOOK_UP)
+                if not output.exit_code and (digest := _digest_in(output.stdout)):
+                    return digest
         raise InstallRefusedError(
             f"the image {quoted(image)} cannot be pinned: docker does not know its digest",
             hint="check its name, and `docker login` for a private registry",
         )
 
-
-def _prefix_of(python: Path) -> Path:
-    """The folder with the programs and the modules of an interpreter."""
-    return python.resolve().parent.parent
+    async def _docker(self, purpose: str, *words: str, timeout: float) -> ManagerOutput:  # noqa: ASYNC109 - of the program
+        path = find_program("docker", self._environ)
+        if path is None:
+            raise ProgramMissingError("docker", purpose=purpose, hint=INSTALL_HINTS["docker"])
+        return await PackageProgram("docker", (path,), self._environ).run(*words, timeout=timeout)
 
 
 def require_same(package: str, pinned: str, found: str) -> None:
@@ -288,6 +307,29 @@ def require_same(package: str, pinned: str, found: str) -> None:
     kinds = {text.partition(":")[0].partition("-")[0] for text in (pinned, found)}
     if len(kinds) == 1:  # `sha512-…` says nothing about `sha1-…`
         raise PackageChangedError(package, pinned, found)
+
+
+def _nuget(name: str, version: str, arguments: Sequence[str]) -> ResolvedPackage:
+    if not version:
+        raise InstallRefusedError(
+            f"the entry gives no version of {name}", hint="give one: --version V"
+        )
+    words = ("dnx", f"{name}@{version}", "--yes", *(("--", *arguments) if arguments else ()))
+    note = "dnx gives no hash: a change of this version goes unnoticed"
+    return ResolvedPackage(
+        PackagePin("nuget", name, version, "", "dnx"), words, (note,), has_own_folder=True
+    )
+
+
+def _python_program(name: str, programs: Sequence[str], wanted: str) -> str | None:
+    """Which program of a Python package is meant; None if that cannot be said."""
+    usable = tuple(one for one in programs if _PROGRAM.fullmatch(one))
+    if wanted:
+        return wanted if wanted in usable else None
+    usual = normalized_name(name)
+    if usual in usable:
+        return usual
+    return usable[0] if len(usable) == 1 else None
 
 
 def _no_program(package: str, programs: Sequence[str], wanted: str) -> InstallRefusedError:

@@ -1,31 +1,34 @@
-"""What an installation would do, in full, before anything of it is done."""
+"""What an installation or an update would do, in full, before anything of it is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine.config.redaction import without_credentials
 from discovery_engine.errors import InstallFailedError, MissingInputsError
-from discovery_engine.installer.input_values import is_secret_input
-from discovery_engine.installer.sandbox_grants import Grants
+from discovery_engine.installer.install_records import Grants, Place
+from discovery_engine.installer.offered_inputs import is_secret_input
 from discovery_engine.marketplace.entry import RemoteOffer
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.upstream.shown_values import shown_value
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
+    from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.diagnostics import Diagnostic
-    from discovery_engine.installer.input_values import AskedInput
-    from discovery_engine.installer.install_records import Place
+    from discovery_engine.errors import DiscoveryError
+    from discovery_engine.installer.install_records import InstalledServer
+    from discovery_engine.installer.offered_inputs import AskedInput
     from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer
     from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
     from discovery_engine.registry.server_records import PackagePin
     from discovery_engine.upstream.stdio.sandbox.choice import Choice
+
+    _Shown = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class SecretValues(Mapping[str, str]):
@@ -65,8 +68,6 @@ class InstallPlan(Struct, frozen=True):
     """A downloaded bundle, not unpacked yet."""
     folders: tuple[Path, ...] = ()
     """Those that will be the server's own, and go with it."""
-    reads: tuple[Path, ...] = ()
-    """Others that it cannot start without."""
     confinement: Choice | None = None
     """What its sandbox is on this system; None for a remote server."""
     where: Place | None = None
@@ -115,12 +116,6 @@ class InstallPlan(Struct, frozen=True):
         secret = (one.name for one in inputs if any(map(is_secret_input, (one, *one.variables))))
         asked = (one.key for one in self.asked if one.is_secret)
         return frozenset((*secret, *asked))
-
-    @property
-    def folder(self) -> Path:
-        """Where its own copy of the package is."""
-        [folder] = self.folders
-        return folder
 
     @property
     def missing(self) -> tuple[AskedInput, ...]:
@@ -194,3 +189,178 @@ def _input_form(one: AskedInput) -> JSONObject:
         "choices": list(one.input.choices),
         "format": one.input.format,
     }
+
+
+# Updates: what one would change, and what was changed.
+
+
+class PlannedServerChange(Protocol):
+    """A planned change; `engine.servers` makes and applies it."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the server is addressed."""
+
+    @property
+    def where(self) -> Place: ...
+    @property
+    def diff(self) -> str: ...
+
+
+class InstalledChange(Struct, frozen=True):
+    """A server that was installed, updated or set back."""
+
+    name: str
+    """The name by which it is addressed."""
+    where: Place
+    diff: str
+    pin: PackagePin
+    problem: str = ""
+    """Why its first start failed; it is entered all the same."""
+
+
+class Difference(Struct, frozen=True):
+    """One thing that is different afterwards; an empty text is nothing."""
+
+    what: str
+    """In one word, such as `version`, `argument`, `environment`, `sandbox` or `tool`."""
+    before: str
+    after: str
+
+
+class UpdatePlan(Struct, frozen=True):
+    """An update of one server; nothing of it is done."""
+
+    record: InstalledServer
+    install: InstallPlan | None = None
+    """The version that it would have; None if that cannot be found out."""
+    differences: tuple[Difference, ...] = ()
+    problem: DiscoveryError | None = None
+    """Why it cannot be updated."""
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the server is as the marketplace has it, and has all values that it needs."""
+        return not (self.differences or self.missing or self.problem)
+
+    @property
+    def asked(self) -> tuple[AskedInput, ...]:
+        """What its owner may give for it."""
+        return self.install.asked if self.install else ()
+
+    @property
+    def missing(self) -> tuple[AskedInput, ...]:
+        """What it would require, and has no value yet."""
+        return self.install.missing if self.install else ()
+
+    def require_ready(self) -> InstallPlan:
+        """The version that it would have, for which nothing is missing.
+
+        Raises:
+            DiscoveryError: The problem of the plan, or as `InstallPlan.require_ready`.
+        """
+        if self.problem is not None or self.install is None:
+            raise self.problem or InstallFailedError(f"{self.name} cannot be updated")
+        self.install.require_ready(hint=self._way_to_values())
+        return self.install
+
+    def _way_to_values(self) -> str:
+        """The commands that give what is missing."""
+        secrets = [
+            f"`discovery secrets set {one.stored_as}`" for one in self.missing if one.is_secret
+        ]
+        words = ["discovery", "marketplace", "update", self.name]
+        for one in self.missing:
+            words += [] if one.is_secret else ["--with", f"{one.key}=…"]
+        return ", then ".join((*secrets, f"`{' '.join(words)}`"))
+
+
+def differences(
+    record: InstalledServer, plan: InstallPlan, known_tools: Collection[str]
+) -> tuple[Difference, ...]:
+    """What is different, the most telling first.
+
+    Args:
+        record: The server as it is.
+        plan: As it would be.
+        known_tools: The names of its tools as they were listed; empty if they never were.
+    """
+    before, after = record.current, plan
+    found = [
+        Difference("version", before.pin.version, after.pin.version),
+        Difference("integrity", before.pin.integrity, after.pin.integrity),
+        Difference("package", before.pin.identifier, after.pin.identifier),
+        Difference("runtime", before.pin.runtime, after.pin.runtime),
+        *_entry_differences(before.server_entry, after.server_entry, plan.shown),
+    ]
+    if plan.entry.tools is not None and known_tools:
+        offered = {tool.name for tool in plan.entry.tools}
+        found += (Difference("tool", name, "") for name in sorted(set(known_tools) - offered))
+        found += (Difference("tool", "", name) for name in sorted(offered - set(known_tools)))
+    return tuple(one for one in found if one.before != one.after)
+
+
+def merged_entry(written: JSONObject, current: JSONObject, new: JSONObject) -> JSONObject:
+    """The entry after an update: what its owner changed by hand stays, if the update leaves it.
+
+    Args:
+        written: As the installation wrote it.
+        current: As it stands now.
+        new: As it would be written now.
+    """
+    merged = dict(current)
+    for key in {**written, **new}:
+        if written.get(key) == new.get(key):
+            continue
+        if key in new:
+            merged[key] = new[key]
+        else:
+            merged.pop(key, None)
+    return merged
+
+
+def _entry_differences(
+    before: JSONObject, after: JSONObject, shown: _Shown
+) -> Iterator[Difference]:
+    yield Difference("program", _text(before.get("command")), _text(after.get("command")))
+    yield from _words(before.get("args", ()), after.get("args", ()))
+    yield from _values("environment", shown(before.get("env", {})), shown(after.get("env", {})))
+    yield Difference("address", _text(before.get("url")), _text(after.get("url")))
+    yield from _values("header", shown(before.get("headers", {})), shown(after.get("headers", {})))
+    yield Difference("sandbox", _text(before.get("sandbox")), _text(after.get("sandbox")))
+    yield Difference(
+        "description", _text(before.get("description")), _text(after.get("description"))
+    )
+
+
+def _words(before: Collection[str], after: Collection[str]) -> Iterator[Difference]:
+    """Arguments that are gone or new; those that only moved are shown as both lists."""
+    gone = [word for word in before if word not in after]
+    new = [word for word in after if word not in before]
+    for number in range(max(len(gone), len(new))):
+        yield Difference(
+            "argument", "".join(gone[number : number + 1]), "".join(new[number : number + 1])
+        )
+    if not gone and not new:
+        yield Difference("argument", " ".join(before), " ".join(after))
+
+
+def _values(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
+    for name in sorted({*before, *after}):
+        yield Difference(what, _pair(name, before), _pair(name, after))
+
+
+def _pair(name: str, values: Mapping[str, str]) -> str:
+    return f"{name}={values[name]}" if name in values else ""
+
+
+def _text(value: JSONValue) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_text(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return " ".join(map(_text, value))
+    return "" if value is None else str(value)

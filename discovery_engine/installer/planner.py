@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio.to_thread
 from msgspec import Struct
 
 from discovery_engine import scanner
 from discovery_engine._util.text import one_line, quoted
+from discovery_engine.config.sandbox_settings import SandboxSettings
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.bundle import read_bundle
-from discovery_engine.installer.download import BundleDownloads
-from discovery_engine.installer.environment import ServerEnvironment, environment
-from discovery_engine.installer.input_values import GivenValues, InputValues, literal
-from discovery_engine.installer.offered_arguments import (
+from discovery_engine.installer.bundles import BundleDownloads, BundleResolver
+from discovery_engine.installer.install_records import Grants, InstallRecords
+from discovery_engine.installer.offered_inputs import (
+    GivenValues,
+    InputValues,
+    ServerEnvironment,
+    address,
+    environment,
+    headers,
+    literal,
     refused_hint,
     runtime_options,
     server_arguments,
 )
-from discovery_engine.installer.offers import Offer, chosen_offer, default_name
-from discovery_engine.installer.packages import Command, PackageResolver, ResolvedPackage
+from discovery_engine.installer.packages import PackageResolver, ResolvedPackage
 from discovery_engine.installer.plan import InstallPlan, SecretValues
-from discovery_engine.installer.remote_address import address, headers
-from discovery_engine.installer.sandbox_choice import confinement, unconfined
-from discovery_engine.installer.sandbox_grants import Grants, sandbox
 from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
-from discovery_engine.marketplace.package_managers.package_names import checked_name
 from discovery_engine.marketplace.package_managers.prerequisites import RUNTIMES, Prerequisites
 from discovery_engine.registry.server_records import PackagePin
+from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
+from discovery_engine.upstream.stdio.sandbox.means import find_means
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.installer.input_values import AskedInput
-    from discovery_engine.installer.offered_arguments import RuntimeOptions
+    from discovery_engine.installer.offered_inputs import AskedInput, RuntimeOptions
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.package_managers.manager_command import Environ
 
+_AROUND = re.compile(r"^(?:mcp-server-|server-|mcp-)|(?:-mcp-server|-server-mcp|-mcp|-server)$")
+_LONGEST_NAME = 32  # characters
+_FETCHING = ("npx", "uvx", "uv", "dnx")
 _LONGEST_DESCRIPTION = 300  # characters; agents read it
+
+Offer: TypeAlias = PackageOffer | RemoteOffer
 
 
 class Choices(Struct, frozen=True):
@@ -73,7 +81,8 @@ class Planner:
         self._data = data
         self._environ = environ
         self._prerequisites = Prerequisites(environ)
-        self.packages = PackageResolver(environ, data)
+        self.packages = PackageResolver(environ)
+        self._start_folder = InstallRecords(data).start_folder()
         self._bundles = BundleResolver(data, downloads)
 
     async def plan(
@@ -135,26 +144,32 @@ class Planner:
         values: InputValues,
     ) -> InstallPlan:
         options, variables, arguments = _package_inputs(offer, values)
-        package = await self._resolved(offer, options, choices, name, values)
+        package = await self._resolved(offer, options, choices, name, values, variables, arguments)
         env = {**package.environment, **variables.variables}
-        command = package.command(arguments, tuple(env))
+        program, *words = package.command
+        cwd = str(self._start_folder) if package.has_own_folder else ""
         description, suspicion = _description(entry)
         usable, refused = self._grantable(values.paths)
         confined = await anyio.to_thread.run_sync(
-            confinement, name, choices.grants, command.program, self._environ
+            confinement, name, choices.grants, program, self._environ
         )
-        notes = (*variables.warnings, *options.warnings, *package.warnings, *refused)
+        notes = [*variables.warnings, *options.warnings, *package.warnings, *refused]
+        if not choices.grants.network and package.pin.runtime in _FETCHING:
+            notes.append(
+                f"{package.pin.runtime} fetches the package when the server is started, and its"
+                " sandbox has no network: it starts only where the package is there already"
+            )
         return InstallPlan(
             entry=entry,
             offer=offer,
             name=name,
             pin=package.pin,
             server_entry=_without_empty(
-                command=command.program,
-                args=list(command.arguments),
+                command=program,
+                args=words,
                 env=env,
-                cwd=str(package.cwd or ""),
-                sandbox=_sandbox(choices.grants, usable, package),
+                cwd=cwd,
+                sandbox=sandbox(choices.grants, usable, (*package.folders, *package.reads)),
                 description=description,
             ),
             asked=tuple(values.asked.values()),
@@ -163,7 +178,6 @@ class Planner:
             warnings=(*notes, *unconfined(confined), *suspicion),
             archive=package.archive,
             folders=package.folders,
-            reads=package.reads,
             confinement=confined,
             grants=choices.grants,
             values=values.plain,
@@ -176,10 +190,18 @@ class Planner:
         choices: Choices,
         name: str,
         values: InputValues,
+        variables: ServerEnvironment,
+        arguments: Sequence[str],
     ) -> ResolvedPackage:
         if offer.registry_type == "mcpb":
-            return await self._bundles.resolve(offer, values, server=name)
-        return await self.packages.resolve(offer, options, version=choices.version, server=name)
+            return await self._bundles.resolve(offer, values, arguments, server=name)
+        return await self.packages.resolve(
+            offer,
+            options,
+            version=choices.version,
+            arguments=arguments,
+            variables=tuple(variables.variables),
+        )
 
     def _grantable(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
         """Of the paths that the owner named, those that a sandbox may grant; a note on others."""
@@ -229,8 +251,7 @@ class Planner:
         for kind in kinds:
             programs = RUNTIMES[kind]
             probed = await self._prerequisites.probe(programs)
-            is_here = any(one.is_usable for one in probed) or not programs
-            if is_here or kind == "pypi":  # that has an environment of our own
+            if any(one.is_usable for one in probed) or not programs:
                 found.add(kind)
         return found
 
@@ -249,12 +270,6 @@ def _package_inputs(
     return options, variables, server_arguments(offer.package_arguments, values)
 
 
-def _sandbox(grants: Grants, paths: Sequence[str], package: ResolvedPackage) -> JSONValue:
-    """With what the owner granted, `paths` that a value names, and what the package needs."""
-    changes = (*paths, *map(str, package.writes))
-    return sandbox(grants, changes, (*package.folders, *package.reads))
-
-
 def _without_empty(**keys: JSONValue) -> JSONObject:
     """An entry of `servers` with those of its keys that have a value."""
     return {key: value for key, value in keys.items() if value}
@@ -263,7 +278,7 @@ def _without_empty(**keys: JSONValue) -> JSONObject:
 def _needed(pin: PackagePin) -> Sequence[str]:
     if pin.runtime == "npx":
         return ("npx", "npm")
-    return () if pin.runtime in ("venv", "") else (pin.runtime,)
+    return (pin.runtime,) if pin.runtime else ()
 
 
 def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
@@ -275,54 +290,120 @@ def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
     return literal(cut), ()
 
 
-# A bundle as a package: downloaded, checked, and started from where it will be unpacked.
-
-_SHOWN = 12  # digits of a hash in the name of a folder
+# Which of its offers a server is installed from, and what it is called then.
 
 
-class BundleResolver:
-    """`data` is the data folder."""
+def chosen_offer(entry: MarketplaceEntry, wanted: str | None, runnable: Collection[str]) -> Offer:
+    """The offer that is meant, or else the first that can be run here.
 
-    def __init__(self, data: Path, downloads: BundleDownloads | None = None) -> None:
-        packages = data / "packages"
-        self._folder = packages / "bundles"
-        self._downloads = downloads or BundleDownloads(packages / "downloads")
+    Args:
+        entry: Of the marketplace.
+        wanted: A type (`npm`, `remote`) or an identifier.
+        runnable: The types of packages that this machine can start.
 
-    async def resolve(
-        self, offer: PackageOffer, values: InputValues, *, server: str
-    ) -> ResolvedPackage:
-        """The bundle of an offer; it is downloaded, and not unpacked.
+    Raises:
+        InstallRefusedError: If there is none.
+    """
+    offers: list[Offer] = [*entry.packages, *entry.remotes]
+    usable = [one for one in offers if not _obstacle(one)]
+    if wanted:
+        usable = [one for one in usable if wanted in _names(one)]
+    runs_here = (one for one in usable if _type(one) in {*runnable, "remote"})
+    if found := next(runs_here, None) or next(iter(usable), None):
+        return found
+    known = ", ".join(_names(one)[0] for one in offers)
+    if wanted and offers:
+        raise InstallRefusedError(
+            f"{entry.name} has no usable offer {quoted(wanted)}", hint=f"it has {known}"
+        )
+    reasons = [_obstacle(one) for one in offers] + [one.reason for one in entry.refused]
+    reason = (
+        "; ".join(dict.fromkeys(filter(None, reasons))) or "it offers no package and no address"
+    )
+    raise InstallRefusedError(f"{entry.name} cannot be installed: {reason}")
 
-        Raises:
-            InvalidPackageNameError: If its address is none.
-            InstallRefusedError: If it has no hash, or starts what is not its own.
-            InstallFailedError: If it cannot be downloaded.
-            PackageChangedError: If it has another hash than its entry says.
-        """
-        checked_name("mcpb", offer.identifier)
-        archive = await self._downloads.fetch(offer.identifier, offer.integrity)
-        digest = archive.stem
-        folder = self._folder / f"{server}-{digest[:_SHOWN]}"
-        found = await anyio.to_thread.run_sync(read_bundle, archive, folder)
-        variables = environment(found.environment, values)
-        own = {"PYTHONPATH": found.python_path} if found.python_path else {}
-        before = (found.script,) if found.script else ()
-        words = server_arguments(found.arguments, values)
 
-        def command(arguments: Sequence[str], _: Sequence[str]) -> Command:
-            return Command(found.program, (*before, *words, *arguments))
+def same_offer(entry: MarketplaceEntry, identifier: str, kind: str) -> str:
+    """The offer of a later version: of the same identifier, or else of the same type.
 
-        runtime = found.program if found.script else ""
-        version = offer.version or found.version
-        if not version:
-            raise InstallRefusedError(
-                f"neither the entry nor the bundle {offer.identifier} has a version"
-            )
-        return ResolvedPackage(
-            PackagePin("mcpb", offer.identifier, version, f"sha256:{digest}", runtime),
-            command,
-            variables.warnings,
-            environment={**own, **variables.variables},
-            folders=(folder,),
-            archive=archive,
+    The address of a bundle, and that of a remote server, may be another in each version.
+    """
+    offers: list[Offer] = [*entry.packages, *entry.remotes]
+    names = {name for offer in offers for name in _names(offer)}
+    return identifier if identifier in names else kind
+
+
+def default_name(entry: MarketplaceEntry) -> str:
+    """A short name for the server: `time` for `mcp-server-time`."""
+    last = entry.name.rpartition("/")[2].lower()
+    plain = re.sub(r"[^a-z0-9]+", "-", last).strip("-")
+    short = plain
+    while (shorter := _AROUND.sub("", short, count=1)) != short and shorter:
+        short = shorter
+    return short[:_LONGEST_NAME].strip("-") or "server"
+
+
+def _type(offer: Offer) -> str:
+    return offer.registry_type if isinstance(offer, PackageOffer) else "remote"
+
+
+def _names(offer: Offer) -> tuple[str, ...]:
+    if isinstance(offer, PackageOffer):
+        return (offer.registry_type, offer.identifier)
+    return ("remote", offer.url)
+
+
+def _obstacle(offer: Offer) -> str:
+    """Why an offer cannot be used by this program; empty if it can."""
+    if isinstance(offer, RemoteOffer):
+        return ""
+    if offer.transport.type != "stdio":
+        return (
+            f"its {offer.registry_type} package serves HTTP, and has to be started by hand:"
+            " `discovery add` takes its address"
+        )
+    if offer.registry_url:
+        return (
+            f"its {offer.registry_type} package is in the registry {offer.registry_url}, which is"
+            " not the usual one"
+        )
+    return ""
+
+
+# Its sandbox: what is granted, and what confines it on this system.
+
+
+def sandbox(
+    grants: Grants, paths: Sequence[str] = (), folders: Sequence[Path] = ()
+) -> str | dict[str, JSONValue]:
+    """The `sandbox` of an entry: a kind alone, or with what is granted.
+
+    Args:
+        grants: By the owner.
+        paths: What it may change, besides: what the owner named in its values, for example.
+        folders: What it cannot start without.
+    """
+    granted: dict[str, JSONValue] = {}
+    needed = (str(folder) for folder in folders if not folder.is_relative_to("/usr"))
+    if read := list(dict.fromkeys((*grants.read, *needed))):
+        granted["read"] = read
+    if write := list(dict.fromkeys((*grants.write, *paths))):
+        granted["write"] = write
+    if grants.network:
+        granted["network"] = True
+    return {"kind": "auto", **granted} if granted else "auto"
+
+
+def confinement(server: str, grants: Grants, program: str, environ: Mapping[str, str]) -> Choice:
+    """What `auto` is on this system for a program. It tries the means once; it blocks."""
+    settings = SandboxSettings("auto", network=grants.network)
+    return choose(server, settings, program, find_means(environ))
+
+
+def unconfined(choice: Choice) -> Iterator[str]:
+    """A warning if a program is confined by nothing."""
+    if choice.kind == "none":
+        yield (
+            "nothing confines it here: it can read and change everything that you can;"
+            " `discovery doctor` shows how to get a sandbox"
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.errors import DiscoveryError
     from discovery_engine.installer.install_records import InstalledServer
-    from discovery_engine.installer.update_plan import UpdatePlan
+    from discovery_engine.installer.plan import UpdatePlan
     from discovery_engine.owner.agent_requests import RequestPlan
 
 

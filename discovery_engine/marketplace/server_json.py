@@ -218,7 +218,7 @@ def _package(package: JSONObject) -> PackageOffer:
         environment=_inputs(package, "environmentVariables", "environment"),
         transport=_transport(package),
         integrity=integrity,
-        registry_url="" if _is_usual(registry_url) else registry_url,
+        registry_url="" if is_usual_registry(registry_url) else registry_url,
     )
 
 
@@ -410,7 +410,7 @@ def parse_tools(items: Iterable[JSONValue]) -> tuple[OfferedTool, ...]:
 _KINDS: dict[InputKind, str] = {"environment": "variable", "header": "header"}
 
 
-def _is_usual(registry_url: str) -> bool:
+def is_usual_registry(registry_url: str) -> bool:
     """Whether packages are in the registry in which their type usually is."""
     digest = hashlib.sha256(registry_url.encode(errors="replace")).hexdigest()[:16]
     return registry_url in _USUAL_HOSTS or digest in _USUAL_INDEXES

@@ -31,8 +31,8 @@ from discovery_engine.registry.request_records import AgentAction, AgentRequest,
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.installer.input_values import GivenValues
     from discovery_engine.installer.installer import Installer
+    from discovery_engine.installer.offered_inputs import GivenValues
     from discovery_engine.installer.plan import InstallPlan
     from discovery_engine.marketplace.marketplace import Marketplace
     from discovery_engine.owner.owned_servers import OwnedServers

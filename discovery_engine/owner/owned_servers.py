@@ -21,7 +21,7 @@ from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE
 from discovery_engine.config.sources.pasted import PastedServer, read_pasted
 from discovery_engine.errors import ConfigurationError, ServerNotFoundError
-from discovery_engine.installer.installed_packages import installed_packages, with_packages
+from discovery_engine.installer.install_records import installed_packages, with_packages
 from discovery_engine.installer.run_packages import with_run_packages
 from discovery_engine.owner.engine_protocol import EngineProtocol
 from discovery_engine.owner.literal_secrets import StoredLiterals

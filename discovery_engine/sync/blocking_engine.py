@@ -13,10 +13,8 @@ from discovery_engine.call_log.log_entry import EVERYTHING, LogEntry, LogFilter
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.engine import open_engine as open_async_engine
 from discovery_engine.engine.server_offerings import ServerOfferings
-from discovery_engine.installer.installed_change import InstalledChange
 from discovery_engine.installer.installer import Installer
-from discovery_engine.installer.plan import InstallPlan
-from discovery_engine.installer.update_plan import UpdatePlan
+from discovery_engine.installer.plan import InstalledChange, InstallPlan, UpdatePlan
 from discovery_engine.marketplace.marketplace import Marketplace
 from discovery_engine.owner.agent_requests import AgentRequests
 from discovery_engine.owner.approvals import Approvals

@@ -7,10 +7,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.installer.install_records import InstalledServer
-from discovery_engine.installer.plan import InstallPlan
-from discovery_engine.installer.sandbox_grants import Grants
-from discovery_engine.installer.update_plan import UpdatePlan
+from discovery_engine.installer.install_records import Grants, InstalledServer
+from discovery_engine.installer.plan import InstallPlan, UpdatePlan
 from discovery_engine.json_forms.install_form import (
     rollback_plan_form,
     uninstall_plan_form,
@@ -88,7 +86,7 @@ async def install_server(request: ApiRequest[Installation]) -> JSONObject:
     plan = await _installation(request)
     require_shown(plan.to_json(), request.asked.digest, f"installing {plan.name!r}")
     done = await request.owner.installer.install(plan)
-    return {**plan.to_json(), "name": done.name, "installed": True}
+    return {**plan.to_json(), "name": done.name, "installed": True, "problem": done.problem or None}
 
 
 async def list_updates(request: ApiRequest[Nothing]) -> Updates:

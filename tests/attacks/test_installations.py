@@ -257,7 +257,7 @@ async def test_an_entry_gets_no_secret_and_no_variable_of_its_owner(victim: Vict
     assert "canary" not in json.dumps(found)
 
 
-@pytest.mark.requirement("INS-3")
+@pytest.mark.requirement("INS-2")
 @pytest.mark.parametrize(
     "name", ["LD_PRELOAD", "PYTHONSTARTUP", "PYTHONPATH", "PATH", "NODE_OPTIONS"]
 )
@@ -296,7 +296,7 @@ async def test_nothing_of_a_hostile_bundle_is_unpacked(victim: Victim, member: A
     assert "files" not in victim.config.read_text()
 
 
-@pytest.mark.requirement("INS-31")
+@pytest.mark.requirement("INS-30")
 async def test_a_bundle_that_changes_after_the_plan_is_not_started(victim: Victim) -> None:
     offer = victim.bundle()
     async with victim.installer(entry_of(offer), usual()) as (engine, installer):
@@ -333,7 +333,7 @@ async def test_a_bundle_that_starts_another_program_is_not_installed(
 
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-@pytest.mark.requirement("INS-6")
+@pytest.mark.requirement("INS-1")
 async def test_the_folder_of_a_hostile_project_changes_nothing_of_an_installed_server(
     victim: Victim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ async def test_no_name_server_leads_a_request_to_this_machine(
     assert canary.asked == []
 
 
-@pytest.mark.requirement("MKT-22", "MKT-26")
+@pytest.mark.requirement("MKT-20", "MKT-26")
 async def test_a_redirect_gets_no_key_and_no_request_to_another_host(
     tmp_path: Path, canary: WebServer
 ) -> None:
@@ -113,7 +113,7 @@ async def test_a_redirect_gets_no_key_and_no_request_to_another_host(
     assert SECRET.encode() not in (tmp_path / "marketplace.db").read_bytes()
 
 
-@pytest.mark.requirement("MKT-28")
+@pytest.mark.requirement("MKT-26")
 async def test_no_address_in_an_entry_is_fetched(tmp_path: Path, canary: WebServer) -> None:
     url = f"{canary.url}/x"
     remote = {"type": "streamable-http", "url": url}
@@ -145,7 +145,7 @@ async def test_no_address_in_an_entry_is_fetched(tmp_path: Path, canary: WebServ
     assert {request.path for request in server.asked} == {"/v0.1/servers"}
 
 
-@pytest.mark.requirement("MKT-28")
+@pytest.mark.requirement("MKT-26")
 @pytest.mark.parametrize(
     "cursor",
     ["x&limit=1#", "../../admin", "a\r\nX-Evil: 1", "\u0000", "http://evil.example/", "%2e%2e/"],
@@ -165,7 +165,7 @@ async def test_a_cursor_is_a_value_of_one_parameter(tmp_path: Path, cursor: str)
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("MKT-21", "MKT-12")
+@pytest.mark.requirement("MKT-20", "MKT-12")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
 @pytest.mark.parametrize(
     "make_answer",
@@ -211,7 +211,7 @@ async def test_no_answer_takes_more_than_little_memory(
     assert [found.entry.name for found in page.entries] == ["com.acme/good"]
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 async def test_no_entry_brings_another_program_an_option_or_a_path(tmp_path: Path) -> None:
     hostile = [
         *("-c", "--call", "--privileged", "--from", "../../evil", "./local", "/etc/cron.d"),
@@ -240,7 +240,7 @@ async def test_no_entry_brings_another_program_an_option_or_a_path(tmp_path: Pat
     assert all(found.entry.refused for found in page.entries)
 
 
-@pytest.mark.requirement("MKT-15", "MKT-5")
+@pytest.mark.requirement("MKT-4", "MKT-5")
 async def test_no_source_makes_itself_more_trusted_or_changes_what_another_offers(
     tmp_path: Path,
 ) -> None:

@@ -128,7 +128,7 @@ async def test_a_hostile_name_starts_nothing_and_asks_nobody(watched: Watched) -
     assert watched.asked == []
 
 
-@pytest.mark.requirement("MKT-40", "MKT-41")
+@pytest.mark.requirement("MKT-40")
 async def test_a_hostile_query_is_words_for_npm_and_nothing_else(watched: Watched) -> None:
     for query in (*HOSTILE, "-g mcp; touch M", "/(a+)+$/ mcp", "--json=false mcp"):
         try:

@@ -257,7 +257,7 @@ async def test_the_state_of_each_source_says_what_is_known_of_it(tmp_path: Path)
     assert (after.entries, after.synced_at, after.is_complete) == (len(WORLD), clock.now, True)
 
 
-@pytest.mark.requirement("MKT-15")
+@pytest.mark.requirement("MKT-4")
 async def test_the_same_package_of_several_sources_is_one_entry_with_its_origins(
     tmp_path: Path,
 ) -> None:
@@ -284,7 +284,7 @@ async def test_the_same_package_of_several_sources_is_one_entry_with_its_origins
     assert by_other_name.trust == "official"
 
 
-@pytest.mark.requirement("MKT-15")
+@pytest.mark.requirement("MKT-4")
 async def test_a_name_that_another_source_has_too_is_another_server(tmp_path: Path) -> None:
     evil = {"registryType": "npm", "identifier": "evil-pdf", "version": "9.9.9"}
     with (
@@ -305,7 +305,7 @@ async def test_a_name_that_another_source_has_too_is_another_server(tmp_path: Pa
     assert named.packages[0].identifier == "evil-pdf"
 
 
-@pytest.mark.requirement("MKT-15")
+@pytest.mark.requirement("MKT-4")
 async def test_servers_of_one_source_that_one_package_starts_stay_apart(tmp_path: Path) -> None:
     bridge = {"registryType": "npm", "identifier": "mcp-remote", "version": "1.0.0"}
     with (
@@ -320,7 +320,7 @@ async def test_servers_of_one_source_that_one_package_starts_stay_apart(tmp_path
     assert sorted(names(page)) == ["com.one/docs", "com.two/docs"]
 
 
-@pytest.mark.requirement("MKT-15")
+@pytest.mark.requirement("MKT-4")
 async def test_only_the_offers_of_the_source_that_counts_most_are_kept(tmp_path: Path) -> None:
     package = {"registryType": "npm", "identifier": "files", "version": "1.0.0"}
     inserted = {"type": "sse", "url": "https://evil.example/mcp"}
@@ -413,7 +413,7 @@ async def test_an_entry_is_looked_up_by_its_id_and_in_any_case_of_its_name(
     assert found == same
 
 
-@pytest.mark.requirement("MKT-29")
+@pytest.mark.requirement("MKT-60")
 async def test_what_is_shown_has_all_versions_of_its_registry_and_may_be_another_one(
     tmp_path: Path,
 ) -> None:
@@ -449,7 +449,7 @@ async def test_what_is_shown_has_all_versions_of_its_registry_and_may_be_another
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("MKT-29")
+@pytest.mark.requirement("MKT-60")
 async def test_what_is_shown_does_not_wait_for_a_registry_that_is_down(tmp_path: Path) -> None:
     is_stuck = False
     with (

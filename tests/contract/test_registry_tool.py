@@ -106,7 +106,7 @@ async def test_reading_agents_cannot_even_ask(folder: Folder) -> None:
     assert requests == ()
 
 
-@pytest.mark.requirement("RGT-5")
+@pytest.mark.requirement("RGT-2")
 async def test_where_nothing_is_found_the_hint_says_what_is_hidden(folder: Folder) -> None:
     async with agent_of(folder, toolRules=[{"pattern": "*", "enabled": False}]) as agent:
         answer = await agent.answer("find_tool", query="echo a text")
@@ -153,7 +153,7 @@ async def test_what_is_found_joins_a_dynamic_list_unless_that_is_not_wanted(
     assert len(found) == expected
 
 
-@pytest.mark.requirement("RGT-3")
+@pytest.mark.requirement("RGT-2")
 async def test_a_schema_is_looked_up_by_its_exact_name(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         for name in ("mcp__good__echo", "good:echo", "good__echo"):
@@ -166,7 +166,7 @@ async def test_a_schema_is_looked_up_by_its_exact_name(folder: Folder) -> None:
     assert missing["did_you_mean"][0].endswith("echo")
 
 
-@pytest.mark.requirement("RGT-4")
+@pytest.mark.requirement("RGT-2")
 async def test_a_call_is_a_call_of_execute_tool(folder: Folder) -> None:
     rules = [{"pattern": "pid", "enabled": False}]
     async with agent_of(folder, toolRules=rules) as agent:
@@ -184,7 +184,7 @@ async def test_a_call_is_a_call_of_execute_tool(folder: Folder) -> None:
     assert hidden["code"] == "TOOL_DISABLED"
 
 
-@pytest.mark.requirement("RGT-4")
+@pytest.mark.requirement("RGT-2")
 @pytest.mark.parametrize(
     "given",
     [
@@ -209,7 +209,7 @@ async def test_a_call_of_an_unknown_name_names_the_nearest(
         assert not any(name in text for name in META_TOOLS)
 
 
-@pytest.mark.requirement("RGT-9")
+@pytest.mark.requirement("RGT-2")
 async def test_no_error_names_a_meta_tool_that_is_not_there(folder: Folder) -> None:
     down = [broken(good(f"broken-{number}")) for number in range(4)]
     async with agent_of(folder) as agent:
@@ -227,7 +227,7 @@ async def test_no_error_names_a_meta_tool_that_is_not_there(folder: Folder) -> N
         assert not any(name in result["content"][0]["text"] for name in META_TOOLS)
 
 
-@pytest.mark.requirement("RGT-5")
+@pytest.mark.requirement("RGT-2")
 async def test_servers_are_listed_with_what_is_wanted_and_what_is_observed(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         await agent.engine.execute("good", "echo", {"text": "1"})
@@ -244,7 +244,7 @@ async def test_servers_are_listed_with_what_is_wanted_and_what_is_observed(folde
     assert status["servers"][0]["tools"] == ["echo", "environment", "pid"]
 
 
-@pytest.mark.requirement("RGT-6", "RGT-7")
+@pytest.mark.requirement("RGT-6")
 async def test_an_agent_asks_and_its_owner_decides(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         asked = await agent.answer("activate", name="off")
@@ -264,7 +264,7 @@ async def test_an_agent_asks_and_its_owner_decides(folder: Folder) -> None:
     assert [one["status"] for one in status["requests"]] == ["accepted"]
 
 
-@pytest.mark.requirement("RGT-6", "RGT-7")
+@pytest.mark.requirement("RGT-6")
 async def test_what_was_declined_is_not_asked_again_and_the_agent_reads_why(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         asked = await agent.answer("install", name="files", command="npx", args=["-y", "files"])
@@ -377,7 +377,7 @@ async def test_a_request_is_decided_once_however_many_decide_at_once(folder: Fol
     assert sorted(outcomes) == ["accepted", *["refused"] * 4]
 
 
-@pytest.mark.requirement("RGT-7")
+@pytest.mark.requirement("RGT-6")
 @pytest.mark.parametrize("name", ["acme/fils", "mcp-server-nowhere", "npm:evil", "\u0430cme/files"])
 async def test_only_what_the_marketplace_has_is_asked_for(folder: Folder, name: str) -> None:
     async with agent_of(folder) as agent:
@@ -390,7 +390,7 @@ async def test_only_what_the_marketplace_has_is_asked_for(folder: Folder, name: 
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("RGT-7")
+@pytest.mark.requirement("RGT-6")
 @pytest.mark.parametrize("name", ["registry", "search_tools", "Execute_Tool", "a b", "-x", "../x"])
 async def test_a_name_that_no_server_can_have_is_refused_at_once(folder: Folder, name: str) -> None:
     async with agent_of(folder) as agent:
@@ -400,7 +400,7 @@ async def test_a_name_that_no_server_can_have_is_refused_at_once(folder: Folder,
     assert (refused["code"], requests) == ("VALIDATION_ERROR", ())
 
 
-@pytest.mark.requirement("RGT-7")
+@pytest.mark.requirement("RGT-6")
 async def test_agents_cannot_flood_their_owner(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         for number in range(20):
@@ -411,7 +411,7 @@ async def test_agents_cannot_flood_their_owner(folder: Folder) -> None:
     assert refused["code"] == long["code"] == "REQUEST_REFUSED"
 
 
-@pytest.mark.requirement("RGT-7")
+@pytest.mark.requirement("RGT-6")
 @pytest.mark.parametrize("text", ["${AWS_KEY}", "${secret:good/TOKEN}", '${command:["id"]}'])
 async def test_a_request_never_refers_to_values_of_the_owner(folder: Folder, text: str) -> None:
     async with agent_of(folder) as agent:
@@ -460,7 +460,7 @@ async def test_a_view_refuses_what_it_cannot_choose_by(folder: Folder) -> None:
     assert "browse" not in nothing.get("hint", "")
 
 
-@pytest.mark.requirement("RGT-10")
+@pytest.mark.requirement("RGT-6")
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 async def test_clients_of_stdio_are_told_apart_and_see_their_own_requests(
     folder: Folder, era: str
@@ -491,7 +491,7 @@ async def test_clients_of_stdio_are_told_apart_and_see_their_own_requests(
     assert clients[0] != clients[1]
 
 
-@pytest.mark.requirement("RGT-10")
+@pytest.mark.requirement("RGT-6")
 def test_the_mark_of_a_client_over_http_is_no_part_of_its_session_id() -> None:
     session_id = "0123456789abcdef"
     one, same, nobody = (

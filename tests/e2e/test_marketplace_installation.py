@@ -77,7 +77,7 @@ def answer(person: Shell, *words: str) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.node
-@pytest.mark.requirement("INS-1", "INS-20", "INS-43")
+@pytest.mark.requirement("INS-1", "INS-20", "INS-42")
 def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:
     need("everything")
     manifest = REAL_SERVERS / "everything" / "node_modules" / NPM_PACKAGE / "package.json"

@@ -144,6 +144,12 @@ class Npm:
             raise PackageManagerError(f"npm returned no document of {name!r}")
         return _package(answer)
 
+    async def registry(self) -> str:
+        """The address of the registry in the user's settings; empty if npm does not say it."""
+        program = npm_program(self._environ)
+        output = await program.run("config", "get", "registry", timeout=self._timeout)
+        return "" if output.exit_code else output.stdout.decode("utf-8", "replace").strip()
+
     async def _run(self, command: str, option: str, words: Sequence[str]) -> ManagerOutput:
         options = (*_OPTIONS, option) if option else _OPTIONS
         program = npm_program(self._environ)

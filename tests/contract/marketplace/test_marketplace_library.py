@@ -34,7 +34,7 @@ def team(registry: RegistryServer, name: str = "team") -> dict[str, object]:
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("MKT-65")
+@pytest.mark.requirement("MKT-60")
 async def test_a_program_searches_looks_up_and_shows(
     registry: RegistryServer, tmp_path: Path
 ) -> None:
@@ -56,7 +56,7 @@ async def test_a_program_searches_looks_up_and_shows(
     assert (source.name, source.entries) == ("team", 1)
 
 
-@pytest.mark.requirement("MKT-65")
+@pytest.mark.requirement("MKT-60")
 def test_a_program_without_async_does_the_same(registry: RegistryServer, tmp_path: Path) -> None:
     config = configure(tmp_path, team(registry))
 
@@ -73,7 +73,7 @@ def test_a_program_without_async_does_the_same(registry: RegistryServer, tmp_pat
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("MKT-65")
+@pytest.mark.requirement("MKT-60")
 async def test_changed_sources_count_after_a_reload(
     registry: RegistryServer, tmp_path: Path
 ) -> None:
@@ -92,7 +92,7 @@ async def test_changed_sources_count_after_a_reload(
 
 @pytest.mark.packages
 @pytest.mark.anyio
-@pytest.mark.requirement("MKT-46", "MKT-48")
+@pytest.mark.requirement("MKT-46")
 async def test_a_python_package_that_only_its_name_finds_joins_the_others(
     registry: RegistryServer, tmp_path: Path
 ) -> None:

@@ -40,7 +40,7 @@ async def test_the_registry_of_the_users_npm_is_searched(index: PackageIndex, np
     assert found[0].published_at == 1767323045.0
 
 
-@pytest.mark.requirement("MKT-42", "MKT-43")
+@pytest.mark.requirement("MKT-42", "MKT-44")
 @pytest.mark.node
 @needs_npm
 async def test_a_package_is_described_without_its_archive(index: PackageIndex, npm: Npm) -> None:

@@ -34,7 +34,7 @@ def parsed(text: bytes) -> Settings:
     return parse_settings(text, file="discovery.yaml")
 
 
-@pytest.mark.requirement("MKT-7")
+@pytest.mark.requirement("MKT-8")
 def test_sources_of_a_file_of_untrusted_origin_count_for_nothing() -> None:
     restricted = restrict(parsed(ACME))
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.bundle import BundleServer, read_bundle
-from discovery_engine.installer.environment import environment
-from discovery_engine.installer.input_values import InputValues
-from discovery_engine.installer.offered_arguments import server_arguments
+from discovery_engine.installer.bundles import BundleServer, read_bundle
+from discovery_engine.installer.offered_inputs import InputValues, environment, server_arguments
 from tests.rows import rows
 
 FOLDER = Path("/data/files-1")
@@ -126,7 +124,7 @@ def test_values_of_the_owner_fill_a_manifest(tmp_path: Path) -> None:
     assert values.to_store == {"files/api_key": "hunter-2"}
 
 
-@pytest.mark.requirement("INS-3")
+@pytest.mark.requirement("INS-2")
 def test_python_modules_are_loaded_from_the_bundle_alone(tmp_path: Path) -> None:
     python = {"type": "python", "entry_point": "server/main.py"}
     inside = {**python, "mcp_config": {"env": {"PYTHONPATH": "${__dirname}/server/lib"}}}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import InstallFailedError, InstallRefusedError, PackageChangedError
-from discovery_engine.installer.download import BundleDownloads
+from discovery_engine.installer.bundles import BundleDownloads
 from tests.rows import rows
 from tests.servers.web_server import WebAnswer, web_server
 
@@ -24,7 +24,7 @@ def downloads(folder: Path, limit: int = 1_000_000) -> BundleDownloads:
     return BundleDownloads(folder, allowed=frozenset({"loopback"}), limit=limit)
 
 
-@pytest.mark.requirement("INS-31")
+@pytest.mark.requirement("INS-30")
 async def test_a_bundle_is_downloaded_once_and_kept_by_its_hash(tmp_path: Path) -> None:
     with web_server(lambda _: WebAnswer(CONTENT)) as server:
         first = await downloads(tmp_path).fetch(f"{server.url}/a.mcpb", HASH)
@@ -36,7 +36,7 @@ async def test_a_bundle_is_downloaded_once_and_kept_by_its_hash(tmp_path: Path) 
     assert names(tmp_path) == [f"{HASH.removeprefix('sha256:')}.mcpb"]
 
 
-@pytest.mark.requirement("INS-31")
+@pytest.mark.requirement("INS-30")
 @rows("content", [b"evil", CONTENT + b"\0", b""])
 async def test_other_content_is_refused_and_deleted(tmp_path: Path, content: bytes) -> None:
     with (
@@ -49,7 +49,7 @@ async def test_other_content_is_refused_and_deleted(tmp_path: Path, content: byt
     assert names(tmp_path) == []
 
 
-@pytest.mark.requirement("INS-31")
+@pytest.mark.requirement("INS-30")
 @rows(
     "answer",
     [
@@ -70,7 +70,7 @@ async def test_a_failed_download_leaves_nothing(tmp_path: Path, answer: WebAnswe
     assert names(tmp_path) == []
 
 
-@pytest.mark.requirement("INS-31")
+@pytest.mark.requirement("INS-30")
 @rows("integrity", ["", "sha512-AAAA", "sha256:12", "latest"])
 async def test_without_a_hash_nothing_is_downloaded(tmp_path: Path, integrity: str) -> None:
     with (
@@ -82,7 +82,7 @@ async def test_without_a_hash_nothing_is_downloaded(tmp_path: Path, integrity: s
     assert server.asked == []
 
 
-@pytest.mark.requirement("INS-31")
+@pytest.mark.requirement("INS-30")
 @rows("host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "localhost", "[::1]", "router.lan"])
 async def test_an_address_beyond_the_internet_is_refused(tmp_path: Path, host: str) -> None:
     with pytest.raises(InstallRefusedError, match="no address of the internet"):

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.environment import environment
-from discovery_engine.installer.input_values import InputValues
+from discovery_engine.installer.offered_inputs import InputValues, environment
 from discovery_engine.marketplace.entry import Input
 from tests.rows import rows
 
@@ -29,7 +28,7 @@ def variable(name: str, **members: object) -> Input:
     return Input(name, "environment", **members)  # type: ignore[arg-type]
 
 
-@pytest.mark.requirement("INS-3")
+@pytest.mark.requirement("INS-2")
 @rows("name", DECIDES)
 def test_a_variable_that_decides_what_is_run_is_never_set(name: str) -> None:
     for one in (variable(name, value="/x"), variable(name, is_required=True)):
@@ -42,7 +41,7 @@ def test_a_variable_that_decides_what_is_run_is_never_set(name: str) -> None:
     assert name in found.warnings[0]
 
 
-@pytest.mark.requirement("INS-3")
+@pytest.mark.requirement("INS-2")
 @rows("name", HARMLESS)
 def test_a_variable_that_decides_nothing_is_set(name: str) -> None:
     assert environment([variable(name, value="x")], InputValues("files", {})).variables == {
@@ -50,7 +49,7 @@ def test_a_variable_that_decides_nothing_is_set(name: str) -> None:
     }
 
 
-@pytest.mark.requirement("INS-3")
+@pytest.mark.requirement("INS-2")
 @rows("name", ["HTTPS_PROXY", "all_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
 def test_a_proxy_or_a_certificate_is_set_by_the_owner_alone(name: str) -> None:
     with pytest.raises(InstallRefusedError, match="decides with whom"):
@@ -62,7 +61,7 @@ def test_a_proxy_or_a_certificate_is_set_by_the_owner_alone(name: str) -> None:
     assert given.variables == {name: "http://proxy:1"}
 
 
-@pytest.mark.requirement("INS-3")
+@pytest.mark.requirement("INS-2")
 @rows("name", ["", "A=B", "A B", "A\0", "A\n", "1A", "-e", "${A}"])
 def test_what_is_no_name_of_a_variable_is_refused(name: str) -> None:
     with pytest.raises(InstallRefusedError, match="is no name"):

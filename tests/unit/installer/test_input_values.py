@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.errors import InstallRefusedError, InvalidInputError
-from discovery_engine.installer.input_values import InputValues, joined, literal
+from discovery_engine.installer.offered_inputs import InputValues, joined, literal
 from discovery_engine.marketplace.entry import Input
 from discovery_engine.secrets.references import split
 from tests.rows import rows
@@ -89,7 +89,7 @@ def test_a_template_is_filled_with_its_variables() -> None:
     assert texts(header, user="ada") == ("User ada; {other}",)
 
 
-@pytest.mark.requirement("INS-12")
+@pytest.mark.requirement("INS-10")
 def test_a_template_whose_required_variable_is_missing_is_unset() -> None:
     values = InputValues("files", {})
     token = an_input("token", kind="variable", is_required=True)
@@ -194,7 +194,7 @@ def test_what_is_given_as_a_secret_is_stored_as_it_is_and_nothing_in_it_is_a_ref
     assert values.asked["OPENER"].stored_as == "files/OPENER"
 
 
-@pytest.mark.requirement("INS-49")
+@pytest.mark.requirement("INS-40")
 def test_earlier_values_stay_while_they_are_asked_for_and_new_ones_replace_them() -> None:
     values = InputValues("files", {"MODE": "new"}, earlier={"MODE": "old", "GONE": "x", "B": "b"})
 
@@ -205,7 +205,7 @@ def test_earlier_values_stay_while_they_are_asked_for_and_new_ones_replace_them(
     assert values.plain == {"MODE": ("new",), "B": ("b",)}
 
 
-@pytest.mark.requirement("INS-49")
+@pytest.mark.requirement("INS-40")
 def test_an_earlier_value_that_does_not_fit_any_more_is_named_with_the_next_step() -> None:
     values = InputValues("files", {}, earlier={"MODE": "old"})
 

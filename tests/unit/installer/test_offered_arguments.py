@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.input_values import InputValues
-from discovery_engine.installer.offered_arguments import (
+from discovery_engine.installer.offered_inputs import (
+    InputValues,
     refused_hint,
     runtime_options,
     server_arguments,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.errors import InstallRefusedError, InvalidInputError
-from discovery_engine.installer.input_values import InputValues
-from discovery_engine.installer.remote_address import address, headers
+from discovery_engine.installer.offered_inputs import InputValues, address, headers
 from discovery_engine.marketplace.entry import Input, RemoteOffer
 from tests.rows import rows
 
@@ -92,7 +91,7 @@ def test_no_value_changes_the_host_or_what_is_around_its_place(value: str) -> No
     assert parts.path.count("/") == 3
 
 
-@pytest.mark.requirement("INS-12")
+@pytest.mark.requirement("INS-10")
 def test_an_address_whose_value_is_missing_is_none_yet() -> None:
     assert filled("https://{tenant}.a.example/mcp") is None
 

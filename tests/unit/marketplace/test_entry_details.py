@@ -77,7 +77,7 @@ def codes(found: EntryDetails) -> list[str]:
     return [warning.code for warning in found.warnings]
 
 
-@pytest.mark.requirement("MKT-53")
+@pytest.mark.requirement("MKT-50")
 async def test_what_the_entry_leaves_open_is_filled_in(tmp_path: Path) -> None:
     manager = Manager(FACTS)
 
@@ -92,7 +92,7 @@ async def test_what_the_entry_leaves_open_is_filled_in(tmp_path: Path) -> None:
     assert (entry.trust, codes(found)) == ("curated", [])
 
 
-@pytest.mark.requirement("MKT-53")
+@pytest.mark.requirement("MKT-50")
 @rows(
     ("said", "code", "words"),
     [

@@ -123,7 +123,7 @@ def test_the_well_known_name_and_the_next_step_are_told() -> None:
     assert "discovery marketplace show mcp-server-time" in warning.hint
 
 
-@pytest.mark.requirement("MKT-51")
+@pytest.mark.requirement("MKT-50")
 @rows(
     ("dates", "message"),
     [
@@ -148,7 +148,7 @@ def test_a_date_that_is_none_warns_of_nothing(date: str) -> None:
     assert warned(first_published_at=date, published_at=date) == []
 
 
-@pytest.mark.requirement("MKT-51")
+@pytest.mark.requirement("MKT-50")
 def test_what_is_deprecated_is_told_with_the_words_of_its_publisher() -> None:
     old = entry(status="deprecated", status_message='use "acme-2"\ninstead')
 
@@ -160,7 +160,7 @@ def test_what_is_deprecated_is_told_with_the_words_of_its_publisher() -> None:
     )
 
 
-@pytest.mark.requirement("MKT-51")
+@pytest.mark.requirement("MKT-50")
 def test_the_origin_is_judged_by_the_least_trusted_source() -> None:
     both = (EntryOrigin("team", "curated"), EntryOrigin("npm", "unreviewed"))
 
@@ -169,7 +169,7 @@ def test_the_origin_is_judged_by_the_least_trusted_source() -> None:
     assert warned(origins=(EntryOrigin("official", "official"),)) == ["OFFER_UNREVIEWED"]
 
 
-@pytest.mark.requirement("MKT-51")
+@pytest.mark.requirement("MKT-50")
 @rows(
     ("changes", "is_warned"),
     [

@@ -47,13 +47,13 @@ BAD = [
 ]
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows(("registry_type", "name"), GOOD)
 def test_a_name_of_a_registry_is_one(registry_type: RegistryType, name: str) -> None:
     assert identifier_problem(registry_type, name) == ""
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows(("registry_type", "name"), BAD)
 def test_what_a_runner_would_read_in_another_way_is_no_name(
     registry_type: RegistryType, name: str
@@ -61,7 +61,7 @@ def test_what_a_runner_would_read_in_another_way_is_no_name(
     assert identifier_problem(registry_type, name)
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @given(st.sampled_from(TYPES), st.text(max_size=40))
 def test_no_name_begins_with_a_dash_or_holds_a_blank_a_quote_or_a_sign_of_a_shell(
     registry_type: RegistryType, name: str
@@ -72,13 +72,13 @@ def test_no_name_begins_with_a_dash_or_holds_a_blank_a_quote_or_a_sign_of_a_shel
         assert not set(name) & set(" \t\r\n\0\"'`\\<>|*")
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows("version", ["", "1.2.0", "v1.0.0", "1.0.0-rc.1", "2025.9.16", "1!2.0"])
 def test_an_exact_version_is_one(version: str) -> None:
     assert version_problem("npm", version) == ""
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows("version", ["latest", "^1", "~1.2", ">=1", "1.x", "1.2.X", "-1", "1 2", "*"])
 def test_a_range_and_a_moving_tag_are_no_versions(version: str) -> None:
     assert version_problem("npm", version)

@@ -109,7 +109,7 @@ def test_the_number_of_entries_is_kept(store: MarketplaceStore) -> None:
     assert len(store.latest(["a"], limit=9, offset=0)) == 4
 
 
-@pytest.mark.requirement("MKT-14")
+@pytest.mark.requirement("MKT-6")
 def test_a_deprecated_version_counts_only_if_there_is_no_other(store: MarketplaceStore) -> None:
     copy(
         store,

@@ -79,7 +79,7 @@ def package(name: str, **members: Any) -> dict[str, Any]:
     return {"name": name, "version": "1.0.0", "bin": {"x": "x.js"}} | members
 
 
-@pytest.mark.requirement("MKT-47")
+@pytest.mark.requirement("MKT-46")
 async def test_what_a_search_finds_is_offered_if_it_has_a_program(tmp_path: Path) -> None:
     npm = PlayedNpm(
         tmp_path,
@@ -154,7 +154,7 @@ async def test_a_search_looks_at_few_packages(tmp_path: Path) -> None:
     assert len(npm.asked) <= 10
 
 
-@pytest.mark.requirement("MKT-48")
+@pytest.mark.requirement("MKT-46")
 async def test_where_the_registry_has_no_search_an_exact_name_is_found(tmp_path: Path) -> None:
     npm = PlayedNpm(tmp_path, **{"@acme/files": package("@acme/files")})
 
@@ -232,7 +232,7 @@ async def test_a_package_without_a_program_has_no_offer_and_says_why(tmp_path: P
     ]
 
 
-@pytest.mark.requirement("MKT-48")
+@pytest.mark.requirement("MKT-46")
 async def test_well_known_packages_need_no_network() -> None:
     npm, pypi = KnownPackagesSource(NPM), KnownPackagesSource(PYPI)
 
@@ -257,7 +257,7 @@ def test_the_list_of_well_known_packages_has_names_that_can_be_and_a_date() -> N
     assert len(known.pypi) >= 33
 
 
-@pytest.mark.requirement("MKT-48")
+@pytest.mark.requirement("MKT-46")
 async def test_the_very_name_of_a_python_package_is_found_with_its_newest_version(
     tmp_path: Path,
 ) -> None:

@@ -46,7 +46,7 @@ def seen(entries: list[MarketplaceEntry]) -> set[tuple[str, tuple[EntryOrigin, .
     return {(entry.id, entry.origins) for entry in entries}
 
 
-@pytest.mark.requirement("MKT-15")
+@pytest.mark.requirement("MKT-4")
 @given(ENTRIES, st.randoms())
 def test_what_is_one_server_does_not_depend_on_the_order(
     entries: list[MarketplaceEntry], chance: Random
@@ -59,7 +59,7 @@ def test_what_is_one_server_does_not_depend_on_the_order(
     )
 
 
-@pytest.mark.requirement("MKT-15", "MKT-5")
+@pytest.mark.requirement("MKT-4", "MKT-5")
 @given(ENTRIES)
 def test_no_entry_is_lost_no_source_is_in_one_twice_and_no_trust_is_gained(
     entries: list[MarketplaceEntry],
@@ -76,7 +76,7 @@ def test_no_entry_is_lost_no_source_is_in_one_twice_and_no_trust_is_gained(
         assert TRUST_LEVELS.index(entry.trust) == least
 
 
-@pytest.mark.requirement("MKT-15")
+@pytest.mark.requirement("MKT-4")
 def test_what_names_no_repository_joins_the_only_server_that_it_can_mean() -> None:
     good, evil = "https://github.com/acme/one", "https://github.com/evil/one"
     listed = made("a", "x", "one", good)

@@ -106,7 +106,7 @@ def test_what_the_registry_adds_beside_a_document_is_its_status_and_its_dates() 
     assert entry.publisher == "github.com/acme"
 
 
-@pytest.mark.requirement("MKT-2")
+@pytest.mark.requirement("MKT-1")
 @rows(
     ("registry_type", "identifier", "runtime"),
     [
@@ -125,13 +125,13 @@ def test_a_missing_runtime_hint_is_the_usual_one_of_the_registry(
     assert (package.registry_type, package.runtime_hint) == (registry_type, runtime)
 
 
-@pytest.mark.requirement("MKT-2")
+@pytest.mark.requirement("MKT-1")
 @rows("hint", ["sh", "bash -c", "/bin/sh", "npx; touch M", "../npx"])
 def test_a_runtime_hint_that_is_no_known_runtime_counts_for_nothing(hint: str) -> None:
     assert offered(runtimeHint=hint).runtime_hint == "npx"
 
 
-@pytest.mark.requirement("MKT-2")
+@pytest.mark.requirement("MKT-1")
 @rows(
     ("members", "image", "version", "integrity"),
     [
@@ -170,7 +170,7 @@ def test_an_image_has_its_tag_and_digest_apart_and_may_have_neither(
     assert (package.identifier, package.version, package.integrity) == (image, version, integrity)
 
 
-@pytest.mark.requirement("MKT-2")
+@pytest.mark.requirement("MKT-1")
 def test_arguments_keep_their_order_kind_choices_and_repetition() -> None:
     package = offered(
         packageArguments=[
@@ -192,7 +192,7 @@ def test_arguments_keep_their_order_kind_choices_and_repetition() -> None:
     assert package.package_arguments[0].asked == ()
 
 
-@pytest.mark.requirement("MKT-2")
+@pytest.mark.requirement("MKT-1")
 def test_the_variables_of_a_template_are_what_a_person_is_asked_for() -> None:
     value = "--mount=type=bind,src={source},dst={target},literal={other}"
     source = {"description": "Folder", "isRequired": True, "format": "filepath"}
@@ -214,7 +214,7 @@ def test_the_variables_of_a_template_are_what_a_person_is_asked_for() -> None:
     )
 
 
-@pytest.mark.requirement("MKT-2")
+@pytest.mark.requirement("MKT-1")
 def test_a_place_in_a_remote_address_that_nobody_declared_is_required() -> None:
     url = "https://{tenant}.acme.example/{region}/mcp"
     remote = {
@@ -234,7 +234,7 @@ def test_a_place_in_a_remote_address_that_nobody_declared_is_required() -> None:
     assert found.headers == (Input("X-Key", "header", is_required=True, is_secret=True),)
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows(
     "broken",
     [
@@ -283,7 +283,7 @@ def test_a_malformed_package_is_refused_alone_and_named_with_its_reason(
     assert len(refused.reason) < 200
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows(
     "url",
     [
@@ -298,7 +298,7 @@ def test_a_remote_that_has_no_web_address_is_refused(url: str) -> None:
     assert len(entry.refused) == 1
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows("address", ["javascript:alert(1)", "data:text/html,x", "https://a b"])
 def test_addresses_that_are_shown_are_of_the_web(address: str) -> None:
     entry = parse(server(websiteUrl=address, repository={"url": address}))
@@ -306,7 +306,7 @@ def test_addresses_that_are_shown_are_of_the_web(address: str) -> None:
     assert (entry.website, entry.repository) == ("", "")
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @rows(
     "document",
     [None, [], "text", {}, {"name": 1}, {"name": ""}, {"name": "a b"}, {"name": "x" * 201}],
@@ -316,7 +316,7 @@ def test_what_has_no_usable_name_is_no_entry(document: Any) -> None:
         parse(document)
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 def test_texts_that_are_only_shown_are_cut_and_counts_are_bounded() -> None:
     tools: list[Any] = [{"name": f"t{n}", "description": "d" * 9999} for n in range(900)]
     entry = parse(
@@ -331,7 +331,7 @@ def test_texts_that_are_only_shown_are_cut_and_counts_are_bounded() -> None:
     assert len(entry.tools[1].description) == bounds.TOOL_TEXT
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 def test_more_packages_than_are_read_is_said() -> None:
     entry = parse(server(*(npm(identifier=f"p{n}") for n in range(50))))
 
@@ -362,7 +362,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.requirement("MKT-3")
+@pytest.mark.requirement("MKT-1")
 @given(st.dictionaries(KEYS, JSON, max_size=8))
 def test_any_document_is_an_entry_or_refused(document: dict[str, Any]) -> None:
     entry = parse({**document, "name": "io.github.acme/files"})

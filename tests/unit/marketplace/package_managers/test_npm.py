@@ -49,7 +49,7 @@ def npm(folder: Path, out: Any = None, *, err: str = "", code: int = 0, **extra:
     return Npm(os.environ | {"PATH": str(path)}, **extra)
 
 
-@pytest.mark.requirement("MKT-43")
+@pytest.mark.requirement("MKT-44")
 async def test_one_version_is_read_as_npm_shows_it(tmp_path: Path) -> None:
     package = await npm(tmp_path, DOCUMENT).view("@acme/files", "1.2.0")
 

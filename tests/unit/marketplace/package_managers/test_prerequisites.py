@@ -31,7 +31,7 @@ async def test_a_program_that_is_here_is_shown_with_its_version(tmp_path: Path) 
     assert docker.version == "28.2.2"
 
 
-@pytest.mark.requirement("MKT-45")
+@pytest.mark.requirement("MKT-44")
 async def test_a_program_that_is_missing_is_shown_with_how_to_get_it(tmp_path: Path) -> None:
     programs = [program for group in RUNTIMES.values() for program in group]
 
@@ -61,7 +61,7 @@ async def test_a_program_that_does_not_answer_in_time_is_not_usable(tmp_path: Pa
     assert docker.problem == "docker did not finish within 0.5 s"
 
 
-@pytest.mark.requirement("MKT-45")
+@pytest.mark.requirement("MKT-44")
 async def test_each_program_is_started_once(tmp_path: Path) -> None:
     played(tmp_path, "npx", out="11.19.1\n")
     asked = prerequisites(tmp_path)

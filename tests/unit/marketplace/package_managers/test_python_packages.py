@@ -53,7 +53,7 @@ def packages(index: PackageIndex, folder: Path) -> PythonPackages:
     return PythonPackages(environ | {"PATH": str(folder)}, timeout=120)
 
 
-@pytest.mark.requirement("MKT-43")
+@pytest.mark.requirement("MKT-44")
 async def test_a_version_is_described_with_the_digest_of_its_wheel(
     index: PackageIndex, tmp_path: Path
 ) -> None:
