@@ -7,12 +7,15 @@ could send a secret in a header to an address of its choice, or present servers 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import field
 from msgspec.structs import replace
 
-from discovery_engine.config.settings_section import SettingsSection
+from discovery_engine.config.settings_section import (
+    SettingsSection,
+    Values,
+)
 
 SourceType: TypeAlias = Literal["mcp-registry", "docker-catalog", "npm", "pypi", "file"]
 SourceTrust: TypeAlias = Literal["official", "curated", "unreviewed"]
@@ -22,22 +25,37 @@ HOUR = 3600.0  # seconds; the official registry asks for no more than one synchr
 
 
 class MarketplaceSource(SettingsSection, frozen=True):
-    """Where entries of the marketplace come from. Headers may hold `${references}`."""
+    """A place where servers of others are looked for."""
 
-    type: SourceType
-    id: str = ""
-    """What it is called; empty for the name of its type, or `official`."""
-    url: str = ""
-    path: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    priority: int = 0
-    """Of two sources that describe one server, the higher one's description counts; of equal ones
-    the one that is written first."""
-    trust: SourceTrust | None = None
-    """None for what is usual of its type."""
-    private: bool = False
-    """Whether its address may lead into a private network."""
-    enabled: bool = True
+    type: Annotated[SourceType, Values(examples=["mcp-registry"])]
+    """A registry that speaks the API of the official one (`mcp-registry`), a catalog of Docker
+    (`docker-catalog`), the user's package managers (`npm`, `pypi`), or a list of your own
+    (`file`)."""
+    # Empty for the name of its type, or `official`.
+    id: Annotated[str, Values(examples=["acme"])] = ""
+    """What the source is called."""
+
+    url: Annotated[str, Values(examples=["https://registry.acme.example"])] = ""
+    """The address; of a registry the part before `/v0.1`. A registry without one is the official
+    registry."""
+    path: Annotated[str, Values(examples=["team-servers.yaml"])] = ""
+    """A file in the place of an address; a relative path starts at the folder of this file."""
+    headers: Annotated[
+        Mapping[str, str], Values(examples=[{"Authorization": "Bearer ${ACME_TOKEN}"}])
+    ] = field(default_factory=dict)
+    """Headers of each request to the address. Refer to a key, do not write it."""
+    priority: Annotated[int, Values(ge=-1000, le=1000, examples=[10])] = 0
+    """Which source's description of a server counts if several have it: the highest one's, then the
+    first one's."""
+    # None for what is usual of its type.
+    trust: Annotated[SourceTrust | None, Values(examples=["curated"])] = None
+    """How far the source is trusted: its servers were selected by a reviewer you trust (`curated`),
+    it verifies who owns a name (`official`), or neither (`unreviewed`)."""
+
+    private: Annotated[bool, Values(examples=[True])] = False
+    """Allow an address in your private network."""
+    enabled: Annotated[bool, Values(examples=[False])] = True
+    """Whether the source is used."""
 
     @property
     def name(self) -> str:
@@ -72,9 +90,18 @@ DEFAULT_SOURCES = (
 
 
 class MarketplaceSettings(SettingsSection, frozen=True):
-    sources: tuple[MarketplaceSource, ...] = DEFAULT_SOURCES
-    sync_every: float = HOUR
-    """Seconds after which a source is asked again for what has changed."""
+    """Where `discovery marketplace` looks for servers, and how often it asks there."""
+
+    sources: Annotated[
+        tuple[MarketplaceSource, ...],
+        Values(
+            examples=[[{"type": "mcp-registry"}, {"type": "file", "path": "team-servers.yaml"}]]
+        ),
+    ] = DEFAULT_SOURCES
+    """The places to look at, instead of the official registry, npm and PyPI."""
+    sync_every: Annotated[float, Values(ge=60, le=7 * 86_400, examples=[86_400])] = HOUR
+    """Seconds after which a source is asked again for what has changed; the official registry is
+    asked once an hour at most."""
 
     @property
     def active_sources(self) -> tuple[MarketplaceSource, ...]:

@@ -58,7 +58,7 @@ def serialize(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
     named = {
         "servers": {server.name: serialize_server(server) for server in settings.servers},
         "views": {view.name: _entry(view) for view in settings.views},
-        "webhooks": {one.name: _without_name(_entry(one)) for one in settings.webhooks},
+        "webhooks": {one.name: _entry(one) for one in settings.webhooks},
     }
     return form | {key: entries for key, entries in named.items() if entries or with_defaults}
 
@@ -120,7 +120,7 @@ def _entry(entry: Struct) -> JSONObject:
     for name, key, value in _members(entry):
         if value is None or value == defaults[name]:
             continue
-        if key in _PATTERNS and len(value) == 1:
+        if key in _PATTERNS and isinstance(value, tuple) and len(value) == 1:
             [form[key]] = value
         elif (written := _value_of_entry(value)) != {}:
             form[key] = written
@@ -178,10 +178,6 @@ def _without_secrets(settings: Settings) -> Settings:
         webhooks=tuple(replace(one, url=redact_url(one.url)) for one in settings.webhooks),
         server=replace(server, on_list_changed=redact_args(server.on_list_changed)),
     )
-
-
-def _without_name(entry: JSONObject) -> JSONObject:
-    return {key: value for key, value in entry.items() if key != "name"}
 
 
 def _without_key(enrich: EnrichSettings) -> EnrichSettings:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Literal, TypeAlias, get_type_hints
 
 from discovery_engine.config.sandbox_settings import NO_SANDBOX, SandboxSettings
 from discovery_engine.config.settings_section import (
@@ -11,7 +13,19 @@ from discovery_engine.config.settings_section import (
     MAX_RESULT_TOKENS,
     RESULT_TOKENS,
     UNTRUSTED,
+    InPlaceOf,
+    Patterns,
+    Rate,
+    ResultTokens,
+    Root,
+    Seconds,
     SettingsSection,
+    Template,
+    Tokens,
+    Values,
+    VariablePatterns,
+    Weight,
+    Words,
 )
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.client_names import Naming, Style
@@ -22,67 +36,105 @@ ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
 
 
 class PoolWeights(SettingsSection, frozen=True):
-    """What keeps a tool in the pool of a client; see `discovery_server.tool_pool`."""
+    """How much each part of the weight of a found tool counts; each from 0 to 1."""
 
-    score: Annotated[float, UNTRUSTED] = 0.7
-    freshness: Annotated[float, UNTRUSTED] = 0.3
+    # See `discovery_server.tool_pool`.
+
+    score: Annotated[Weight, UNTRUSTED, Values(examples=[0.5])] = 0.7
+    """How relevant it was to the search that found it."""
+    freshness: Annotated[Weight, UNTRUSTED, Values(examples=[0.5])] = 0.3
+    """How recently it was found or called."""
 
 
 class TruncateSettings(SettingsSection, frozen=True):
     """How a long result is cut."""
 
-    style: Annotated[Literal["boundary", "head_tail"], UNTRUSTED] = "boundary"
-    """At a boundary, with a handle to read on; or plainly in the middle of each text."""
-    characters: Annotated[int, UNTRUSTED] = 20_000
-    """What `head_tail` leaves of the texts of a result."""
+    style: Annotated[
+        Literal["boundary", "head_tail"], UNTRUSTED, Values(examples=["head_tail"])
+    ] = "boundary"
+    """`boundary` leaves valid text or JSON and a handle to read on; `head_tail` keeps the beginning
+    and the last 50 characters, and no more can be read."""
+    characters: Annotated[int, UNTRUSTED, Values(ge=1, examples=[10_000])] = 20_000
+    """With `head_tail`, the most characters that the texts of a result keep."""
 
 
 class ServeSettings(SettingsSection, frozen=True):
-    """How upstreams are held and how `discovery serve` presents itself."""
+    """How upstream servers are held, and how `discovery serve` presents itself."""
 
-    max_connecting: Annotated[int, UNTRUSTED] = 8
-    idle_timeout: Annotated[float, UNTRUSTED] = 300.0
-    """Seconds without a call after which an upstream's session is closed."""
-    instructions_tokens: Annotated[int, UNTRUSTED] = 300
+    max_connecting: Annotated[int, UNTRUSTED, Values(ge=1, le=1000, examples=[4])] = 8
+    """The most servers that are connected to at the same moment."""
+    idle_timeout: Annotated[float, UNTRUSTED, Values(gt=0, examples=[600])] = 300.0
+    """Seconds without a call after which a connection is closed."""
+    instructions_tokens: Annotated[int, UNTRUSTED, Values(ge=0, le=100_000, examples=[200])] = 300
     """The most that the instructions for the agent may take, in estimated tokens."""
-    list_tokens: Annotated[int, UNTRUSTED] = 1200
-    """The same for a list of tools or of servers."""
-    details_tokens: Annotated[int, UNTRUSTED] = 1000
-    """The same for the details of a tool."""
-    max_sessions: Annotated[int, AT_MOST_DEFAULT] = 256
-    """Clients that have a session over HTTP at the same time."""
-    max_own_sessions: Annotated[int, AT_MOST_DEFAULT] = 64
-    """Sessions of all servers with `session: per_client`."""
-    question_timeout: Annotated[float, AT_MOST_DEFAULT] = 120.0
-    """Seconds that a question of a server to its user waits for its answer."""
-    pass_env: tuple[str, ...] = ()
-    """Names and patterns of variables that programs inherit besides the usual ones."""
-    roots: tuple[str, ...] = ()
-    """Folders, or `file://` addresses, that answer `roots/list` of every server."""
-    mode: Annotated[ServeMode, UNTRUSTED] = "meta"
-    expose: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Patterns of the tools that clients may use in the modes `direct` and `dynamic`; all if none
-    is given."""
-    pins: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Patterns of tools that are listed before all others, and never evicted."""
-    pool_limit: Annotated[int, UNTRUSTED] = 15
-    """The most tools of servers that a client is shown in its list of tools."""
-    pool_weights: PoolWeights = PoolWeights()
-    pool_fresh_for: Annotated[float, UNTRUSTED] = 1800.0
-    """Seconds in which the freshness of a tool in the pool falls from 1 to 0."""
-    max_tool_name_length: Annotated[int, UNTRUSTED] = 64
-    tool_name_style: Annotated[Style, UNTRUSTED] = "standard"
-    on_list_changed: tuple[str, ...] = ()
-    """The program that is run when the pool of a client changed, and its arguments."""
-    max_result_tokens: Annotated[int, RESULT_TOKENS] = MAX_RESULT_TOKENS
-    """The most that an agent gets of one result, in estimated tokens; 0 for all of it."""
-    truncate: TruncateSettings = TruncateSettings()
-    steps: Annotated[bool, UNTRUSTED] = False
-    """Whether agents have `execute_steps`."""
-    registry_tool: RegistryTool = "off"
-    """Whether agents have `registry`, to look for servers, or also to ask their owner for them."""
-    sandbox: SandboxSettings = NO_SANDBOX
-    """Of every program whose entry has none of its own."""
+    list_tokens: Annotated[Tokens, UNTRUSTED, Values(examples=[600])] = 1200
+    """The most that a list of tools or servers may take, in estimated tokens, if the agent does not
+    ask for more."""
+    details_tokens: Annotated[Tokens, UNTRUSTED, Values(examples=[500])] = 1000
+    """The most that the details of a tool may take, in estimated tokens, if the agent does not ask
+    for more."""
+    max_sessions: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=10_000, examples=[32])] = 256
+    """The most clients that have a session over HTTP at the same time; for a further one the
+    session that has been idle the longest is ended."""
+    max_own_sessions: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=10_000, examples=[16])] = 64
+    """The most sessions that servers with `session: per_client` have in all."""
+    question_timeout: Annotated[Seconds, AT_MOST_DEFAULT, Values(examples=[300])] = 120.0
+    """Seconds that a question of a server to its user waits for its answer; then it counts as
+    declined."""
+    pass_env: Annotated[VariablePatterns, Values(examples=[["SSH_AUTH_SOCK", "AWS_*"]])] = ()
+    """Variables of discovery's own environment that the program of every server is given, by names
+    or patterns, besides those that are harmless and those of certificates, proxies and package
+    runners."""
+    roots: Annotated[tuple[Root, ...], Values(examples=[["~/project", "file:///srv/data"]])] = ()
+    """Folders, or addresses that begin with `file://`, that servers are given when they ask for
+    their roots; the client is asked if there are none. A relative folder starts at the folder of
+    this file, and `~` is the home folder."""
+    mode: Annotated[ServeMode, UNTRUSTED, Values(examples=["direct"])] = "meta"
+    """What a client is shown: the meta-tools (`meta`), the tools of the servers themselves
+    (`direct`), or one search, and the tools that it found (`dynamic`)."""
+    expose: Annotated[Patterns, UNTRUSTED, Values(examples=[["github:*", "!*delete*"]])] = ()
+    """Which tools a client may use with `direct` and `dynamic`: patterns as in `toolRules`; all
+    that are enabled if there is none."""
+    pins: Annotated[Patterns, UNTRUSTED, Values(examples=[["github:create_issue"]])] = ()
+    """Tools that are listed before all others, and that no search evicts: patterns as in
+    `toolRules`."""
+    pool_limit: Annotated[int, UNTRUSTED, Values(ge=1, le=100, examples=[30])] = 15
+    """The most tools of servers in the list of a client, with `direct` and `dynamic`."""
+    pool_weights: Annotated[PoolWeights, Values(examples=[{"score": 0.5, "freshness": 0.5}])] = (
+        PoolWeights()
+    )
+    """What a tool weighs that a search found; the lightest are evicted first."""
+    pool_fresh_for: Annotated[Seconds, UNTRUSTED, Values(examples=[600])] = 1800.0
+    """Seconds in which the freshness of a found tool falls from 1 to 0."""
+    max_tool_name_length: Annotated[int, UNTRUSTED, Values(ge=10, le=200, examples=[60])] = 64
+    """The most characters in the name of a tool towards clients."""
+    tool_name_style: Annotated[Style, UNTRUSTED, Values(examples=["gemini"])] = "standard"
+    """The alphabet of these names: `a-z A-Z 0-9 _ -` (`standard`), or lower case without a dash,
+    beginning with a letter (`gemini`)."""
+    on_list_changed: Annotated[
+        tuple[Template, ...], Values(examples=[["notify-send", "The tools have changed"]])
+    ] = ()
+    """A program and its arguments, run without a shell after the list of tools of a client has
+    changed, for at most 60 seconds."""
+    max_result_tokens: Annotated[ResultTokens, RESULT_TOKENS, Values(examples=[10_000])] = (
+        MAX_RESULT_TOKENS
+    )
+    """The most that an agent gets of one result at once, in estimated tokens; it reads on with
+    `read_result`. 0 passes every result whole."""
+    truncate: Annotated[
+        TruncateSettings, Values(examples=[{"style": "head_tail", "characters": 10_000}])
+    ] = TruncateSettings()
+    """How a longer result is cut."""
+    steps: Annotated[bool, UNTRUSTED, Values(examples=[True])] = False
+    """Whether agents have `execute_steps`, several calls in one."""
+    registry_tool: Annotated[RegistryTool, Values(examples=["read"])] = "off"
+    """Whether agents have the tool `registry`: `read` to look for servers, `ask` to ask you for
+    them as well; nothing that they say installs anything."""
+    sandbox: Annotated[
+        SandboxSettings, Values(examples=["auto", {"kind": "auto", "network": True}])
+    ] = NO_SANDBOX
+    """What the program of each server is confined to, unless its entry has a `sandbox` of its own;
+    a kind alone, or a kind with what is granted."""
 
     @property
     def naming(self) -> Naming:
@@ -91,35 +143,65 @@ class ServeSettings(SettingsSection, frozen=True):
 
 
 class ViewLimits(SettingsSection, frozen=True):
-    """How many calls all clients of a view make together; None for any number."""
+    """How many calls all clients of a view make together."""
 
-    calls_per_minute: Annotated[int | None, UNTRUSTED] = None
-    """On average."""
-    burst: Annotated[int | None, UNTRUSTED] = None
-    """At once, after a pause; None for what ten seconds allow."""
+    calls_per_minute: Annotated[Rate | None, UNTRUSTED, Values(examples=[60])] = None
+    """Calls in a minute, on average; a further one is refused with the time after which it is
+    possible. By default any number."""
+    burst: Annotated[Rate | None, UNTRUSTED, Values(examples=[10])] = None
+    """With `callsPerMinute`, calls at once after a pause; by default a sixth of it."""
 
 
 class ViewSettings(SettingsSection, frozen=True):
-    """What some clients see: less than without the view. None is as without it."""
+    """What some clients see: less than the configuration shows, never more."""
+
+    # None is as without the view.
 
     name: Annotated[str, INTERNAL]
-    rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    """Of tools."""
-    resource_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    """Of resource templates, too."""
-    prompt_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    servers: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Patterns of the only servers."""
-    tags: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Of these a tool, a resource or a prompt must carry one."""
-    mode: Annotated[ServeMode | None, UNTRUSTED] = None
-    expose: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
-    pins: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
-    pool_limit: Annotated[int | None, UNTRUSTED] = None
-    search_limit: Annotated[int | None, UNTRUSTED] = None
-    search_tokens: Annotated[int | None, UNTRUSTED] = None
-    min_confidence: Annotated[float | None, UNTRUSTED] = None
-    instructions_tokens: Annotated[int | None, UNTRUSTED] = None
-    list_tokens: Annotated[int | None, UNTRUSTED] = None
-    details_tokens: Annotated[int | None, UNTRUSTED] = None
-    limits: Annotated[ViewLimits, UNTRUSTED] = ViewLimits()
+    rules: Annotated[
+        tuple[Rule, ...], UNTRUSTED, Values(examples=[[{"pattern": "*delete*", "enabled": False}]])
+    ] = ()
+    """Rules over the visible tools, as `toolRules`. What they enable must also be enabled without
+    the view."""
+    resource_rules: Annotated[
+        tuple[Rule, ...],
+        UNTRUSTED,
+        Values(examples=[[{"pattern": "file:///etc/*", "enabled": False}]]),
+    ] = ()
+    """The same over resources and templates, as `resourceRules`."""
+    prompt_rules: Annotated[
+        tuple[Rule, ...], UNTRUSTED, Values(examples=[[{"pattern": "*deploy*", "enabled": False}]])
+    ] = ()
+    """The same over prompts, as `promptRules`."""
+    servers: Annotated[Patterns, UNTRUSTED, Values(examples=[["github", "jira-*"]])] = ()
+    """The only servers of this view, as patterns; all if there is none."""
+    tags: Annotated[Words, UNTRUSTED, Values(examples=[["read"]])] = ()
+    """Only tools, resources and prompts that carry one of these tags; all if there is none."""
+    mode: Annotated[ServeMode | None, UNTRUSTED, InPlaceOf("server", "mode")] = None
+    expose: Annotated[Patterns | None, UNTRUSTED, InPlaceOf("server", "expose")] = None
+    pins: Annotated[Patterns | None, UNTRUSTED, InPlaceOf("server", "pins")] = None
+    pool_limit: Annotated[int | None, UNTRUSTED, InPlaceOf("server", "pool_limit")] = None
+    search_limit: Annotated[int | None, UNTRUSTED, InPlaceOf("search", "limit")] = None
+    search_tokens: Annotated[Tokens | None, UNTRUSTED, InPlaceOf("search", "max_tokens")] = None
+    min_confidence: Annotated[Weight | None, UNTRUSTED, InPlaceOf("search", "min_confidence")] = (
+        None
+    )
+    instructions_tokens: Annotated[
+        int | None, UNTRUSTED, InPlaceOf("server", "instructions_tokens")
+    ] = None
+    list_tokens: Annotated[Tokens | None, UNTRUSTED, InPlaceOf("server", "list_tokens")] = None
+    details_tokens: Annotated[Tokens | None, UNTRUSTED, InPlaceOf("server", "details_tokens")] = (
+        None
+    )
+    limits: Annotated[
+        ViewLimits, UNTRUSTED, Values(examples=[{"callsPerMinute": 60, "burst": 10}])
+    ] = ViewLimits()
+    """How many calls all clients of this view make together."""
+
+
+@cache
+def replaced_settings() -> Mapping[str, InPlaceOf]:
+    """The settings that a view replaces for its clients, by the names of its fields."""
+    hints = get_type_hints(ViewSettings, include_extras=True).items()
+    marks = ((name, mark) for name, hint in hints for mark in getattr(hint, "__metadata__", ()))
+    return {name: mark for name, mark in marks if isinstance(mark, InPlaceOf)}

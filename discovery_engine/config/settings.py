@@ -16,7 +16,10 @@ from msgspec import field
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.sandbox_settings import NO_SANDBOX, SandboxSettings
-from discovery_engine.config.serve_settings import ServeSettings, ViewSettings
+from discovery_engine.config.serve_settings import (
+    ServeSettings,
+    ViewSettings,
+)
 from discovery_engine.config.settings_section import (
     AT_MOST_DEFAULT,
     INTERNAL,
@@ -24,7 +27,19 @@ from discovery_engine.config.settings_section import (
     NOT_OPEN,
     RESULT_TOKENS,
     UNTRUSTED,
+    Principals,
+    Rate,
+    ResultTokens,
+    Root,
+    Seconds,
+    SecretTemplate,
     SettingsSection,
+    Template,
+    Tokens,
+    Values,
+    Weight,
+    Word,
+    Words,
 )
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
@@ -45,34 +60,66 @@ OWN_SOURCE = "discovery.yaml"
 class StdioTransport(SettingsSection, frozen=True, tag_field="type", tag="stdio"):
     """A program to start. Values may hold `${references}`, resolved when it is started."""
 
-    command: Annotated[str, UNTRUSTED]
-    args: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    env: Annotated[Mapping[str, str], UNTRUSTED] = field(default_factory=dict)
-    cwd: Annotated[str | None, UNTRUSTED] = None
-    sandbox: Annotated[SandboxSettings | None, UNTRUSTED] = None
-    """None if neither the entry nor `server.sandbox` gives one."""
+    command: Annotated[str, UNTRUSTED, Values(examples=["npx"])]
+    """The program to start, without its arguments."""
+    args: Annotated[
+        tuple[Template, ...],
+        UNTRUSTED,
+        Values(examples=[["-y", "@modelcontextprotocol/server-filesystem", "${HOME}/notes"]]),
+    ] = ()
+    """The program's arguments; `${NAME}` stands for an environment variable."""
+    env: Annotated[
+        Mapping[str, str], UNTRUSTED, Values(examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}])
+    ] = field(default_factory=dict)
+    """Environment variables of the program. Refer to secrets, do not write them: `${NAME}`,
+    `${NAME:-default}`, `${file:path}`, `${secret:NAME}` or `${command:[...]}`."""
+    cwd: Annotated[str | None, UNTRUSTED, Values(examples=["~/project"])] = None
+    """The folder in which the program is started."""
+    # None if neither the entry nor `server.sandbox` gives one.
+    sandbox: Annotated[
+        SandboxSettings | None,
+        UNTRUSTED,
+        Values(examples=["auto", {"kind": "auto", "write": ["~/project"], "network": True}]),
+    ] = None
+    """As `server.sandbox`, for this server, instead of all of that."""
 
 
 class OAuthSettings(SettingsSection, frozen=True):
-    """How access tokens of a remote server are obtained.
+    """How access tokens of the server are obtained; `discovery login` uses it."""
 
-    `client_id` and `client_secret` may hold `${references}`.
-    """
-
-    grant: Annotated[Literal["authorization_code", "client_credentials"], UNTRUSTED] = (
-        "authorization_code"
+    grant: Annotated[
+        Literal["authorization_code", "client_credentials"],
+        UNTRUSTED,
+        Values(examples=["client_credentials"]),
+    ] = "authorization_code"
+    """`authorization_code` logs a person in with a browser; `client_credentials` is for machines
+    and needs `clientId` and `clientSecret`."""
+    client_id: Annotated[Template, UNTRUSTED, Values(examples=["discovery-laptop"])] = ""
+    """The id of a client that is registered already; without it `discovery login` registers one
+    where the server allows it."""
+    client_secret: Annotated[
+        SecretTemplate, UNTRUSTED, Values(examples=["${FILES_CLIENT_SECRET}"])
+    ] = ""
+    """The secret of that client. Refer to it, do not write it."""
+    scopes: Annotated[tuple[str, ...], UNTRUSTED, Values(examples=[["files:read"]])] = ()
+    """The scopes to request; by default those that the server asks for."""
+    client_metadata_url: Annotated[
+        str, UNTRUSTED, Values(examples=["https://example.com/discovery-client.json"])
+    ] = ""
+    """The address of a client id metadata document; it is the client id at servers that support
+    it."""
+    auth_server_metadata_url: Annotated[
+        str,
+        UNTRUSTED,
+        Values(examples=["https://login.example.com/.well-known/openid-configuration"]),
+    ] = ""
+    """The address of the authorization server's metadata; by default the server names its
+    authorization server."""
+    redirect_uri: Annotated[str, UNTRUSTED, Values(examples=["http://127.0.0.1:8765/callback"])] = (
+        ""
     )
-    client_id: Annotated[str, UNTRUSTED] = ""
-    """Of a client that is registered already."""
-    client_secret: Annotated[str, UNTRUSTED] = ""
-    scopes: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Empty for those that the server asks for."""
-    client_metadata_url: Annotated[str, UNTRUSTED] = ""
-    """A client id metadata document, which is the client id where that is supported."""
-    auth_server_metadata_url: Annotated[str, UNTRUSTED] = ""
-    """Empty for the authorization server that the server names."""
-    redirect_uri: Annotated[str, UNTRUSTED] = ""
-    """A loopback address; empty for a free port."""
+    """The loopback address that the browser returns to, if the client is registered with a fixed
+    one; by default a free port of 127.0.0.1."""
 
     @property
     def is_given(self) -> bool:
@@ -86,13 +133,21 @@ _NO_OAUTH = OAuthSettings()
 class RemoteTransport(SettingsSection, frozen=True, tag_field="type", tag="remote"):
     """An address to connect to. Values may hold `${references}`, resolved when it is reached."""
 
-    url: Annotated[str, UNTRUSTED]
-    headers: Annotated[Mapping[str, str], UNTRUSTED] = field(default_factory=dict)
-    kind: Annotated[Literal["auto", "http", "sse"], UNTRUSTED] = field(
+    url: Annotated[str, UNTRUSTED, Values(examples=["https://example.com/mcp"])]
+    """The address of a server that runs elsewhere."""
+    headers: Annotated[
+        Mapping[str, str], UNTRUSTED, Values(examples=[{"Authorization": "Bearer ${API_TOKEN}"}])
+    ] = field(default_factory=dict)
+    """HTTP headers of every request. Refer to secrets, do not write them."""
+    kind: Annotated[Literal["auto", "http", "sse"], UNTRUSTED, Values(examples=["http"])] = field(
         default="auto", name="transport"
     )
-    """`auto` tries streamable HTTP first and falls back to SSE."""
-    oauth: OAuthSettings = OAuthSettings()
+    """The protocol of a `url`: `auto` tries streamable HTTP, then SSE."""
+    oauth: Annotated[
+        OAuthSettings, Values(examples=[{"clientId": "discovery-laptop", "scopes": ["files:read"]}])
+    ] = OAuthSettings()
+    """How access tokens of a `url` are obtained, if the server's own metadata is not enough; see
+    `discovery login`."""
 
     @property
     def has_own_authorization(self) -> bool:
@@ -102,16 +157,18 @@ class RemoteTransport(SettingsSection, frozen=True, tag_field="type", tag="remot
 
 
 USUAL_CONNECT = 30.0  # seconds
-LONGEST_TIMEOUT = 86_400.0  # seconds; a longer one is a mistaken unit
 
 
 class Timeouts(SettingsSection, frozen=True):
-    """Seconds that each step may take."""
+    """How many seconds each step may take."""
 
-    connect: Annotated[float | None, UNTRUSTED] = None
-    """None is the usual time, and longer for the first start of a program."""
-    list: Annotated[float, UNTRUSTED] = 30.0
-    call: Annotated[float, UNTRUSTED] = 60.0
+    connect: Annotated[Seconds | None, UNTRUSTED, Values(examples=[10])] = None
+    """Seconds for starting or reaching the server. By default 30; for the first start of a program
+    60, or 180 if a package runner (npx, uvx, docker, ...) starts it."""
+    list: Annotated[Seconds, UNTRUSTED, Values(examples=[20])] = 30.0
+    """Seconds for listing its tools."""
+    call: Annotated[Seconds, UNTRUSTED, Values(examples=[300])] = 60.0
+    """Seconds for one call of a tool."""
 
     @property
     def reach(self) -> float:
@@ -120,22 +177,28 @@ class Timeouts(SettingsSection, frozen=True):
 
 
 class Limits(SettingsSection, frozen=True):
-    """The most that one server may have of anything."""
+    """The most that the server may have of anything."""
 
-    calls: Annotated[int, AT_MOST_DEFAULT] = 16
+    calls: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=1000, examples=[1])] = 16
     """Calls under way at the same time."""
-    queue: Annotated[int, AT_MOST_DEFAULT] = 64
-    """Calls that wait for one of these to end."""
-    answer_mib: Annotated[int, AT_MOST_DEFAULT] = 8
-    """The longest message, in MiB; a tool result of this size is already unusable to an agent."""
-    sessions: Annotated[int, AT_MOST_DEFAULT] = 16
-    """Sessions at the same time, where each client has its own: as many programs."""
-    calls_per_minute: Annotated[int | None, UNTRUSTED] = None
-    """Calls in a minute, on average; None for any number."""
-    burst: Annotated[int | None, UNTRUSTED] = None
-    """Calls at once, after a pause; None for what ten seconds allow."""
-    max_result_tokens: Annotated[int | None, RESULT_TOKENS] = None
-    """As `server.maxResultTokens`, for this server; None follows that one."""
+    queue: Annotated[int, AT_MOST_DEFAULT, Values(ge=0, le=10_000, examples=[0])] = 64
+    """Calls that wait for one of these to end; a further one is refused at once."""
+    # A tool result of this size is already unusable to an agent.
+    answer_mib: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=1024, examples=[32])] = 8
+    """The longest answer that is taken, in MiB."""
+
+    sessions: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=1000, examples=[4])] = 16
+    """With `session: per_client`, clients that have a session at the same time; a further one is
+    refused."""
+    calls_per_minute: Annotated[Rate | None, UNTRUSTED, Values(examples=[60])] = None
+    """Calls in a minute, on average; a further one is refused with the time after which it is
+    possible. By default any number."""
+    burst: Annotated[Rate | None, UNTRUSTED, Values(examples=[10])] = None
+    """With `callsPerMinute`, calls at once after a pause; by default a sixth of it."""
+    max_result_tokens: Annotated[ResultTokens | None, RESULT_TOKENS, Values(examples=[50_000])] = (
+        None
+    )
+    """As `server.maxResultTokens`, for the results of this server."""
 
     @property
     def answer_bytes(self) -> int:
@@ -147,25 +210,43 @@ REGISTRY = "registry"
 
 
 class ServerSettings(SettingsSection, frozen=True):
+    """One MCP server: a `command` to start, or a `url` to reach."""
+
     name: Annotated[ServerName, INTERNAL]
     transport: StdioTransport | RemoteTransport | None = None
     """None in a remembered configuration, and in an entry that has a `problem`."""
-    description: Annotated[str, UNTRUSTED] = ""
-    enabled: Annotated[bool, UNTRUSTED] = True
-    prefix: Annotated[str, UNTRUSTED] = ""
-    """Put before each of the server's tool names, and taken off again before a call."""
-    tags: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    timeouts: Timeouts = Timeouts()
-    limits: Limits = Limits()
-    session: Annotated[Literal["shared", "per_client"], UNTRUSTED] = "shared"
-    visible_to: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """The teams and users for whom alone it is; for all if there are none."""
-    roots: tuple[str, ...] | None = None
-    """As `server.roots`, for this server; empty for no roots, None follows that one."""
-    trust: Annotated[TrustPolicy | None, NOT_OPEN] = None
-    """None follows the settings' own."""
-    replaces: Annotated[str, UNTRUSTED] = ""
-    """The source whose server of this name it takes the place of."""
+    description: Annotated[
+        str, UNTRUSTED, Values(examples=["Issues and pull requests of our repositories"])
+    ] = ""
+    """What the server is for; it is searched and shown to agents."""
+    enabled: Annotated[bool, UNTRUSTED, Values(examples=[False])] = True
+    """Whether the server is used at all."""
+    prefix: Annotated[str, UNTRUSTED, Values(examples=["work_"])] = ""
+    """Put before the name of each of its tools."""
+    tags: Annotated[Words, UNTRUSTED, Values(examples=[["production"]])] = ()
+    """Tags of the server, for `serverRules` and for people."""
+    timeouts: Annotated[Timeouts, Values(examples=[{"connect": 10, "call": 300}])] = Timeouts()
+    """Seconds that each step may take."""
+    limits: Annotated[Limits, Values(examples=[{"calls": 1, "answerMib": 32}])] = Limits()
+    """The most that the server may have of anything."""
+    session: Annotated[
+        Literal["shared", "per_client"], UNTRUSTED, Values(examples=["per_client"])
+    ] = "shared"
+    """`shared` holds one connection for all clients, `per_client` one for each."""
+    visible_to: Annotated[
+        Principals, UNTRUSTED, Values(examples=[["team:payments", "user:anna"]])
+    ] = ()
+    """The teams and users for whom alone the server is, by the tokens that they have; to all others
+    it is unknown. By default it is for all."""
+    roots: Annotated[tuple[Root, ...] | None, Values(examples=[["~/project"]])] = None
+    """As `server.roots`, for this server; with `[]` it is given none, and no client is asked."""
+    # None follows the settings' own.
+    trust: Annotated[TrustPolicy | None, NOT_OPEN, Values(examples=["quarantine"])] = None
+    """As `trust` of the whole file, for this server's tools alone."""
+
+    replaces: Annotated[str, UNTRUSTED, Values(examples=["cursor"])] = ""
+    """The source whose server of this name is not used, since this entry was made of it; written
+    when a server of a client's file is changed, switched or imported."""
     is_untrusted_origin: Annotated[bool, INTERNAL] = False
     """Another person may have written its entry: it is not started before the owner approves it."""
     bound_to: Annotated[str, INTERNAL] = ""
@@ -220,52 +301,79 @@ class ServerSettings(SettingsSection, frozen=True):
 
 
 class Source(SettingsSection, frozen=True):
-    """A client's file, or any other list of servers, to be read along with `discovery.yaml`."""
+    """A client's file whose servers are used as well."""
 
-    type: Annotated[str, UNTRUSTED]
-    path: Annotated[str | None, UNTRUSTED] = None
+    type: Annotated[str, UNTRUSTED, Values(examples=["cursor"])]
+    """Which client's file it is, or `custom` for any list of servers."""
+    path: Annotated[Word | None, UNTRUSTED, Values(examples=["~/servers.json"])] = None
+    """Where the file is, if not where the client keeps it; a relative path starts at the folder of
+    this file."""
 
 
 class CacheSettings(SettingsSection, frozen=True):
-    enabled: bool = True
-    ttl: Annotated[float, UNTRUSTED] = 3600.0
-    """Seconds after which a server's tools are listed again."""
+    """Whether the registry is used, and how long listings stay valid."""
+
+    enabled: Annotated[bool, Values(examples=[False])] = True
+    """Whether anything is stored between two runs."""
+    ttl: Annotated[float, UNTRUSTED, Values(gt=0, examples=[7200])] = 3600.0
+    """Seconds after which the tools of a server are listed again."""
 
 
 class RegistrySettings(SettingsSection, frozen=True):
-    """A database in place of the file of the data folder; `url` may hold `${references}`.
+    """A PostgreSQL database that several gateways share; the file of the data folder without."""
 
-    A file of untrusted origin has no say: whose database it is, their decisions count.
-    """
+    # A file of untrusted origin has no say: whose database it is, their decisions count.
 
-    url: str = ""
-    """Without a literal secret; empty for that file."""
-    max_connections: int = 4
-    timeout: float = 5.0
-    """Seconds of one operation."""
+    # Without a literal secret; empty for the file of the data folder.
+    url: Annotated[str, Values(examples=["${DATABASE_URL}"])] = ""
+    """The address of a PostgreSQL database, with libpq's parameters for TLS and more. Refer to its
+    password, do not write it."""
+
+    max_connections: Annotated[int, Values(ge=1, le=100, examples=[8])] = 4
+    """The most connections of this process to the database, beside one that listens."""
+    timeout: Annotated[float, Values(gt=0, le=300, examples=[10])] = 5.0
+    """Seconds that one operation of the database may take."""
 
 
 class Weights(SettingsSection, frozen=True):
-    exact: Annotated[float, UNTRUSTED] = 1.0
-    partial: Annotated[float, UNTRUSTED] = 0.5
-    tag: Annotated[float, UNTRUSTED] = 0.3
+    """How much each part of a match counts; each from 0 to 1."""
+
+    exact: Annotated[Weight, UNTRUSTED, Values(examples=[1.0])] = 1.0
+    """The query is the tool's name, in whatever spelling."""
+    partial: Annotated[Weight, UNTRUSTED, Values(examples=[0.6])] = 0.5
+    """The query's words are in its name or its description."""
+    tag: Annotated[Weight, UNTRUSTED, Values(examples=[0.2])] = 0.3
+    """The query names tags of the tool."""
 
 
 class EmbeddingsSettings(SettingsSection, frozen=True):
-    """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
+    """A model that finds tools by meaning, beside the search by words."""
 
     provider: Annotated[
-        Literal["none", "discovery", "static", "onnx", "openai", "http", "hash"], LOCAL
+        Literal["none", "discovery", "static", "onnx", "openai", "http", "hash"],
+        LOCAL,
+        Values(examples=["discovery"]),
     ] = "none"
-    model: Annotated[str, UNTRUSTED] = ""
-    path: str = ""
-    url: str = ""
-    api_key: str = ""
-    dimensions: Annotated[int, UNTRUSTED] = 0
-    """How long vectors are asked for; 0 leaves it to the model."""
-    batch: Annotated[int, UNTRUSTED] = 32
-    timeout: Annotated[float, UNTRUSTED] = 0.3
-    """Seconds that a search waits for the vector of its query."""
+    """What computes the vectors: the model of `discovery model install` (`discovery`), the word
+    vectors that ship with the program (`static`), another model in a folder (`onnx`), OpenAI, a
+    compatible address such as Ollama or TEI (`http`), nothing (`none`), or, for tests, a checksum
+    of words (`hash`)."""
+    model: Annotated[str, UNTRUSTED, Values(examples=["nomic-embed-text"])] = ""
+    """The model's name there; of `openai` text-embedding-3-small if left out."""
+    path: Annotated[str, Values(examples=["models/all-MiniLM-L6-v2"])] = ""
+    """The folder with `model.onnx` and `tokenizer.json`; a relative path starts at the folder of
+    this file."""
+    url: Annotated[Template, Values(examples=["http://localhost:11434/v1"])] = ""
+    """The address before `/embeddings`."""
+    api_key: Annotated[Template, Values(examples=["${OPENAI_API_KEY}"])] = ""
+    """The key for the address. Refer to it, do not write it."""
+    dimensions: Annotated[int, UNTRUSTED, Values(ge=0, le=16_384, examples=[256])] = 0
+    """How long vectors are asked for, where the model lets one choose; 0 leaves it to the model."""
+    batch: Annotated[int, UNTRUSTED, Values(ge=1, le=2048, examples=[128])] = 32
+    """How many texts are sent at once."""
+    timeout: Annotated[float, UNTRUSTED, Values(gt=0, le=60, examples=[1])] = 0.3
+    """Seconds that a search waits for the vector of its query; after that it answers by words
+    alone."""
 
     @property
     def is_on(self) -> bool:
@@ -288,21 +396,40 @@ class EmbeddingsSettings(SettingsSection, frozen=True):
 
 
 class SearchSettings(SettingsSection, frozen=True):
-    limit: Annotated[int, UNTRUSTED] = 10
-    weights: Weights = Weights()
-    max_tokens: Annotated[int, UNTRUSTED] = 180
-    """The most that the answer to one query may take, in estimated tokens."""
-    min_confidence: Annotated[float, UNTRUSTED] = 0.15
-    """The least probability of the best tool's being right at which it is a match."""
-    embeddings: EmbeddingsSettings = EmbeddingsSettings()
-    synonyms: Annotated[tuple[tuple[str, ...], ...], UNTRUSTED] = ()
-    """Groups of words or phrases, in any language, that mean the same."""
-    shipped_examples: Annotated[bool, UNTRUSTED] = True
-    """Whether tools of popular servers are found by the typical requests that the program has."""
-    learn: Annotated[bool, UNTRUSTED] = False
-    """Whether tools that were found and then used come before others that fit as well."""
-    where: SearchPlace = "memory"
-    """Where the search index is; the database is that of `registry`."""
+    """How tools are searched for."""
+
+    limit: Annotated[int, UNTRUSTED, Values(ge=1, le=1000, examples=[5])] = 10
+    """The most tools in an answer, if the request names no limit."""
+    weights: Annotated[Weights, Values(examples=[{"exact": 1.0, "partial": 0.6, "tag": 0.2}])] = (
+        Weights()
+    )
+    """How much each part of a match counts."""
+    max_tokens: Annotated[Tokens, UNTRUSTED, Values(examples=[400])] = 180
+    """The most that an agent is answered to one query, in estimated tokens, if it does not ask for
+    more."""
+    min_confidence: Annotated[Weight, UNTRUSTED, Values(examples=[0.1])] = 0.15
+    """An answer is that no tool fits if one of the first serves the query less probably than this,
+    from 0 (never) to 1."""
+    embeddings: Annotated[
+        EmbeddingsSettings,
+        Values(examples=[{"provider": "onnx", "path": "models/all-MiniLM-L6-v2"}]),
+    ] = EmbeddingsSettings()
+    """A model that finds tools by meaning, beside the search by words."""
+    synonyms: Annotated[
+        tuple[tuple[str, ...], ...],
+        UNTRUSTED,
+        Values(examples=[[["ticket", "issue", "Vorgang"], ["PR", "pull request"]]]),
+    ] = ()
+    """Groups of words or phrases, in any language, that mean the same to you."""
+    shipped_examples: Annotated[bool, UNTRUSTED, Values(examples=[False])] = True
+    """Whether the typical requests that ship with the program help to find the tools of popular
+    servers, which are recognised by their lists."""
+    learn: Annotated[bool, UNTRUSTED, Values(examples=[True])] = False
+    """Whether it is counted, on this machine only, which tools were found and then used, to put
+    them before others that fit as well."""
+    where: Annotated[SearchPlace, Values(examples=["database"])] = "memory"
+    """Where the search index is: in the `memory` of each gateway, or in the `database` of
+    `registry`, for catalogs of more than 200,000 tools."""
 
     @property
     def is_in_database(self) -> bool:
@@ -310,30 +437,47 @@ class SearchSettings(SettingsSection, frozen=True):
 
 
 class EnrichSettings(SettingsSection, frozen=True):
-    """Who writes typical requests for tools; `url` and `api_key` may hold `${references}`."""
+    """The language model that writes typical requests for tools, with `discovery enrich` alone."""
 
-    url: str = ""
-    model: str = ""
-    api_key: str = ""
-    languages: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Codes of languages in which one more request is written, beside those in English."""
-    concurrency: Annotated[int, AT_MOST_DEFAULT] = 4
-    """Tools that are written about at the same time."""
-    requests_per_minute: Annotated[int, AT_MOST_DEFAULT] = 60
-    timeout: Annotated[float, UNTRUSTED] = 60.0
-    """Seconds that the endpoint has for an answer."""
+    url: Annotated[str, Values(examples=["http://localhost:11434/v1"])] = ""
+    """The address before `/chat/completions`, of an endpoint that speaks OpenAI's protocol; https,
+    or this machine."""
+    model: Annotated[str, Values(examples=["llama3.1"])] = ""
+    """The model's name there."""
+    api_key: Annotated[Template, Values(examples=["${OPENAI_API_KEY}"])] = ""
+    """The key for the address. Refer to it, do not write it."""
+    languages: Annotated[tuple[str, ...], UNTRUSTED, Values(examples=[["de", "fr"]])] = ()
+    """Codes of languages in which one more request is written for each tool, beside six in
+    English."""
+    concurrency: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=32, examples=[1])] = 4
+    """For how many tools the model is asked at the same time."""
+    requests_per_minute: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=6000, examples=[500])] = 60
+    """How often the model is asked in a minute, at most."""
+    timeout: Annotated[float, UNTRUSTED, Values(gt=0, le=3600, examples=[300])] = 60.0
+    """Seconds that the model has for an answer."""
 
 
 class LogSettings(SettingsSection, frozen=True):
-    level: Annotated[Literal["debug", "info", "warning", "error"], UNTRUSTED] = "info"
-    file: str | None = None
-    stderr: Annotated[bool, UNTRUSTED] = True
-    calls: Literal["off", "metadata", "redacted", "full"] = "redacted"
-    """What the call log keeps: nothing; no arguments and results; these redacted; longer ones."""
-    keep_days: Annotated[float, AT_MOST_DEFAULT] = 30.0
-    """Days after which entries of the call log are deleted."""
-    max_mib: Annotated[float, AT_MOST_DEFAULT] = 64.0
-    """The size of the call log, in MiB, from which on its oldest entries are deleted."""
+    """What is logged, and where to."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], UNTRUSTED, Values(examples=["debug"])
+    ] = "info"
+    """The least serious messages that are logged."""
+    file: Annotated[Word | None, Values(examples=["~/discovery.log"])] = None
+    """A file to write the log to as well."""
+    stderr: Annotated[bool, UNTRUSTED, Values(examples=[False])] = True
+    """Whether the log goes to the standard error stream."""
+    calls: Annotated[
+        Literal["off", "metadata", "redacted", "full"], Values(examples=["metadata"])
+    ] = "redacted"
+    """What `discovery logs` keeps of calls: nothing (`off`), all but arguments and results
+    (`metadata`), these without secrets and up to 2 KB (`redacted`), or up to 64 KB and without
+    known secrets only (`full`)."""
+    keep_days: Annotated[float, AT_MOST_DEFAULT, Values(gt=0, le=3650, examples=[7])] = 30.0
+    """Days after which an entry of `discovery logs` is deleted."""
+    max_mib: Annotated[float, AT_MOST_DEFAULT, Values(ge=1, le=100_000, examples=[16])] = 64.0
+    """The most MiB that `discovery logs` takes; then the oldest entries are deleted."""
 
 
 class InputFile(SettingsSection, frozen=True):
@@ -344,32 +488,96 @@ class InputFile(SettingsSection, frozen=True):
 
 
 class Settings(SettingsSection, frozen=True, dict=True):
-    """The configuration as it is in force: checked, with its servers and those of its sources."""
+    """The configuration of `discovery`: servers, rules over their tools, and how to search."""
 
-    name: str = ""
-    """What decisions are kept under; empty for the path. An untrusted file could take another's."""
-    enabled: Annotated[bool, UNTRUSTED] = True
-    cache: CacheSettings = CacheSettings()
-    registry: RegistrySettings = RegistrySettings()
-    sources: Annotated[tuple[Source, ...], UNTRUSTED] = ()
-    servers: Annotated[tuple[ServerSettings, ...], UNTRUSTED] = ()
-    server_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    tool_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    resource_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    """Of resource templates, too."""
-    prompt_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
-    overrides: Annotated[tuple[Override, ...], UNTRUSTED] = ()
-    """The approval of each server of an untrusted file is bound to all of them."""
-    search: SearchSettings = SearchSettings()
-    enrich: EnrichSettings = EnrichSettings()
-    marketplace: MarketplaceSettings = MarketplaceSettings()
-    webhooks: tuple[WebhookSettings, ...] = ()
-    server: ServeSettings = ServeSettings()
-    views: Annotated[tuple[ViewSettings, ...], UNTRUSTED] = ()
+    # Empty for the path. A file of untrusted origin could take another's.
+    name: Annotated[str, Values(examples=["work"])] = ""
+    """What decisions (approvals, accepted tools) are kept under, so that they stay when the file is
+    moved; with none they are kept for the path of the file."""
+
+    enabled: Annotated[bool, UNTRUSTED, Values(examples=[False])] = True
+    """Whether any tool is offered at all."""
+    cache: Annotated[CacheSettings, Values(examples=[{"ttl": 7200}])] = CacheSettings()
+    """Whether the registry is used, and how long listings stay valid."""
+    registry: Annotated[RegistrySettings, Values(examples=[{"url": "${DATABASE_URL}"}])] = (
+        RegistrySettings()
+    )
+    """Where the catalog and the owner's decisions are kept: `sqlite`, the file of the data folder,
+    or a PostgreSQL database that several gateways share."""
+    sources: Annotated[
+        tuple[Source, ...],
+        UNTRUSTED,
+        Values(examples=[[{"type": "cursor"}, {"type": "custom", "path": "~/servers.json"}]]),
+    ] = ()
+    """Files of MCP clients whose servers are used as well."""
+    servers: Annotated[
+        tuple[ServerSettings, ...],
+        UNTRUSTED,
+        Values(examples=[{"time": {"command": "uvx", "args": ["mcp-server-time"]}}]),
+    ] = ()
+    """The MCP servers: a mapping from names, or a list in which each has a `name`."""
+    server_rules: Annotated[
+        tuple[Rule, ...], UNTRUSTED, Values(examples=[[{"pattern": "*-staging", "enabled": False}]])
+    ] = ()
+    """Rules that enable, disable and tag servers, tried in order."""
+    tool_rules: Annotated[
+        tuple[Rule, ...],
+        UNTRUSTED,
+        Values(examples=[[{"pattern": "*delete*", "enabled": False, "tags": ["dangerous"]}]]),
+    ] = ()
+    """Rules that enable, disable and tag tools, tried in order."""
+    resource_rules: Annotated[
+        tuple[Rule, ...],
+        UNTRUSTED,
+        Values(examples=[[{"pattern": "file:///etc/*", "enabled": False}]]),
+    ] = ()
+    """Rules that enable, disable and tag resources and their templates."""
+    prompt_rules: Annotated[
+        tuple[Rule, ...], UNTRUSTED, Values(examples=[[{"pattern": "*deploy*", "enabled": False}]])
+    ] = ()
+    """Rules that enable, disable and tag prompts."""
+    # The approval of each server of an untrusted file is bound to all of them.
+    overrides: Annotated[
+        tuple[Override, ...],
+        UNTRUSTED,
+        Values(examples=[[{"pattern": "github:create_issue", "arguments": {"owner": "acme"}}]]),
+    ] = ()
+    """Descriptions, names, tags and pinned arguments of tools, instead of their servers' own."""
+
+    search: Annotated[SearchSettings, Values(examples=[{"limit": 5}])] = SearchSettings()
+    """How tools are searched for."""
+    enrich: Annotated[
+        EnrichSettings, Values(examples=[{"url": "http://localhost:11434/v1", "model": "llama3.1"}])
+    ] = EnrichSettings()
+    """The language model that writes typical requests for tools, with `discovery enrich` alone."""
+    marketplace: Annotated[
+        MarketplaceSettings, Values(examples=[{"sources": [{"type": "mcp-registry"}]}])
+    ] = MarketplaceSettings()
+    """Where `discovery marketplace` looks for servers of others."""
+    webhooks: Annotated[
+        tuple[WebhookSettings, ...],
+        Values(
+            examples=[
+                {"ops": {"url": "https://hooks.example.com/d", "secret": "${secret:HOOK_KEY}"}}
+            ]
+        ),
+    ] = ()
+    """Addresses to which events of servers and tools are sent, by names."""
+    server: Annotated[ServeSettings, Values(examples=[{"maxConnecting": 4}])] = ServeSettings()
+    """How upstream servers are held, and how `discovery serve` presents itself."""
+    views: Annotated[
+        tuple[ViewSettings, ...],
+        UNTRUSTED,
+        Values(examples=[{"readers": {"servers": ["github"], "tags": ["read"]}}]),
+    ] = ()
+    """What some clients see, by names: less than the rest of this file shows."""
     view: Annotated[str, INTERNAL] = ""
     """The view that these are the settings of; empty for the configuration itself."""
-    log: LogSettings = LogSettings()
-    trust: Annotated[TrustPolicy, NOT_OPEN] = "on_first_use"
+    log: Annotated[LogSettings, Values(examples=[{"level": "debug"}])] = LogSettings()
+    """What is logged, and where to."""
+    trust: Annotated[TrustPolicy, NOT_OPEN, Values(examples=["quarantine"])] = "on_first_use"
+    """Tools that are new are used (`on_first_use`) or wait for review (`quarantine`); either way a
+    change waits for review, unless with `open`."""
     path: Annotated[str | None, INTERNAL] = None
     """The `discovery.yaml` in use; None with built-in defaults."""
     is_untrusted_origin: Annotated[bool, INTERNAL] = False

@@ -1,14 +1,20 @@
-"""A section of the configuration, and what of it a file of untrusted origin may set.
+"""What a setting declares: its type, default, limits and description, and who may set it.
 
-Written out, a field has the name of its key in `discovery.yaml`. Every field declares what such a
-file may set it to. A field without a declaration is owner-only: in such a file it is ignored, and
-keeps its default.
+    max_connecting: Annotated[int, UNTRUSTED, Values(ge=1, le=1000, examples=[4])] = 8
+
+The docstring below a field is what owners read about it. What they may write (`config.model`), the
+JSON Schema and the form of `discovery config show` are made from these declarations. A field has
+the name of its key in `discovery.yaml`.
+
+Every field declares what a file of untrusted origin may set it to. A field without a declaration
+is owner-only: in such a file it is ignored, and keeps its default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -42,3 +48,61 @@ RESULT_TOKENS = Permission(
 """Not longer than the default; 0, which cuts nothing, would be."""
 INTERNAL = Permission(lambda value, _: value)
 """Set by the engine; no key of any file."""
+
+
+class InPlaceOf(NamedTuple):
+    """Declares that a field of a view replaces a setting for its clients, and takes its values."""
+
+    section: str
+    field: str
+
+
+class Values:
+    """The values that an owner may write for a setting: limits, and examples.
+
+    Other than `msgspec.Meta`, it checks nothing that is stored.
+    """
+
+    def __init__(self, *, examples: Sequence[Any] = (), **limits: float) -> None:
+        """Limits are `ge`, `gt` and `le`."""
+        self.examples = list(examples)
+        self.limits = limits
+
+
+class Kind(Enum):
+    """A kind of text that is checked when it is read; see `config.model.field_types`."""
+
+    WORD = auto()
+    WORDS = auto()
+    TEMPLATE = auto()
+    SECRET_TEMPLATE = auto()
+    ROOT = auto()
+    PATTERNS = auto()
+    VARIABLE_PATTERNS = auto()
+    PRINCIPALS = auto()
+    RESULT_TOKENS = auto()
+
+
+LONGEST_TIMEOUT = 86_400.0  # seconds; a longer one is a mistaken unit
+
+Word: TypeAlias = Annotated[str, Kind.WORD]
+"""Text that is not blank."""
+Words: TypeAlias = Annotated[tuple[str, ...], Kind.WORDS]
+Template: TypeAlias = Annotated[str, Kind.TEMPLATE]
+"""Text that may hold `${references}`, but no commands."""
+SecretTemplate: TypeAlias = Annotated[str, Kind.SECRET_TEMPLATE]
+Root: TypeAlias = Annotated[str, Kind.ROOT]
+"""A folder, or an absolute `file://` address."""
+Patterns: TypeAlias = Annotated[tuple[str, ...], Kind.PATTERNS]
+"""Patterns of the rules' language."""
+VariablePatterns: TypeAlias = Annotated[tuple[str, ...], Kind.VARIABLE_PATTERNS]
+"""Names of variables, with `*` for any characters."""
+Principals: TypeAlias = Annotated[tuple[str, ...], Kind.PRINCIPALS]
+"""Teams and users."""
+Weight: TypeAlias = Annotated[float, Values(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Values(gt=0, le=LONGEST_TIMEOUT)]
+Tokens: TypeAlias = Annotated[int, Values(ge=50, le=100_000)]
+"""The length of an answer."""
+ResultTokens: TypeAlias = Annotated[int, Kind.RESULT_TOKENS, Values(ge=0, le=100_000_000)]
+"""The length of a result; 0 for any."""
+Rate: TypeAlias = Annotated[int, Values(ge=1, le=1_000_000)]

@@ -7,10 +7,16 @@ could have names of tools sent to an address of its choice.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Annotated
 
 from msgspec.structs import replace
 
-from discovery_engine.config.settings_section import SettingsSection
+from discovery_engine.config.settings_section import (
+    INTERNAL,
+    Patterns,
+    SettingsSection,
+    Values,
+)
 
 EVENT_TYPES = (
     "server.added",
@@ -29,22 +35,28 @@ TEST_EVENT = "webhook.test"
 
 
 class WebhookSettings(SettingsSection, frozen=True):
-    """An address to which events are sent. `url` and `secret` may hold `${references}`."""
+    """An address to which events of servers and tools are sent, as signed HTTP requests."""
 
-    name: str
-    url: str = ""
-    """Empty in what is remembered of a configuration."""
-    secret: tuple[str, ...] = ()
-    """Each signs; several while one takes the place of another."""
-    events: tuple[str, ...] = ()
-    """Types, or globs of types; all if none is given."""
-    servers: tuple[str, ...] = ()
-    """Patterns of the only servers; all if none is given."""
-    private: bool = False
-    """Whether the address may lead into a private network, also by `http://`."""
-    timeout: float = 10.0
-    """Seconds for one attempt, the answer included."""
-    enabled: bool = True
+    name: Annotated[str, INTERNAL]
+    # Empty in what is remembered of a configuration.
+    url: Annotated[str, Values(examples=["https://hooks.example.com/discovery"])] = ""
+    """The address that each event is sent to with POST."""
+
+    secret: Annotated[tuple[str, ...], Values(examples=["${secret:HOOK_KEY}"])] = ()
+    """The secret that signs, `whsec_` and base64 of 24 to 64 bytes. Refer to it, do not write it.
+    Several sign while one takes the place of another."""
+    events: Annotated[
+        tuple[str, ...], Values(examples=[["server.failing", "server.recovered", "tool.*"]])
+    ] = ()
+    """The types of events, as `server.failing` or `tool.*`; all if there is none."""
+    servers: Annotated[Patterns, Values(examples=[["github", "jira-*"]])] = ()
+    """The only servers whose events are sent, as patterns; all if there is none."""
+    private: Annotated[bool, Values(examples=[True])] = False
+    """Allow an address in your private network, and `http://` to it."""
+    timeout: Annotated[float, Values(gt=0, le=60, examples=[5])] = 10.0
+    """Seconds that one attempt may take, the answer included."""
+    enabled: Annotated[bool, Values(examples=[False])] = True
+    """Whether events are sent; without it none is stored either."""
 
     def wants(self, event_type: str) -> bool:
         return not self.events or any(fnmatchcase(event_type, one) for one in self.events)

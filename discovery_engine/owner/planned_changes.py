@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from discovery_engine.catalog import Entry, OfferingEntry
-from discovery_engine.config.serve_settings import ViewLimits
+from discovery_engine.config.serve_settings import ViewLimits, ViewSettings, replaced_settings
 from discovery_engine.config.settings import Settings
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
@@ -173,21 +173,15 @@ def visible_count(view: View) -> int:
 
 
 def _client_settings(settings: Settings) -> dict[str, object]:
-    server, search = settings.server, settings.search
     limits = (view.limits for view in settings.views if view.name == settings.view)
-    return {
-        "mode": server.mode,
-        "expose": server.expose,
-        "pins": server.pins,
-        "poolLimit": server.pool_limit,
-        "searchLimit": search.limit,
-        "searchTokens": search.max_tokens,
-        "minConfidence": search.min_confidence,
-        "instructionsTokens": server.instructions_tokens,
-        "listTokens": server.list_tokens,
-        "detailsTokens": server.details_tokens,
-        "limits": next(limits, ViewLimits()),
+    keys = dict(
+        zip(ViewSettings.__struct_fields__, ViewSettings.__struct_encode_fields__, strict=True)
+    )
+    replaced = {
+        keys[name]: getattr(getattr(settings, setting.section), setting.field)
+        for name, setting in replaced_settings().items()
     }
+    return {**replaced, "limits": next(limits, ViewLimits())}
 
 
 def _tools(view: View) -> Mapping[_ToolId, Entry]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry, OfferingEntry
+from discovery_engine.config.serve_settings import replaced_settings
 from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
@@ -66,14 +67,10 @@ class Scope(Struct, frozen=True):
     @classmethod
     def of_view(cls, view: ViewSettings) -> Scope:
         """The scope of a view in the configuration."""
-        search = {
-            "limit": view.search_limit,
-            "max_tokens": view.search_tokens,
-            "min_confidence": view.min_confidence,
-        }
-        names = ("mode", "expose", "pins", "pool_limit")
-        budgets = ("instructions_tokens", "list_tokens", "details_tokens")
-        server = {name: getattr(view, name) for name in (*names, *budgets)}
+        replaced: dict[str, dict[str, Any]] = {"search": {}, "server": {}}
+        for name, (section, setting) in replaced_settings().items():
+            if (value := getattr(view, name)) is not None:
+                replaced[section][setting] = value
         return cls(
             view.name,
             view.rules,
@@ -81,8 +78,8 @@ class Scope(Struct, frozen=True):
             view.tags,
             view.resource_rules,
             view.prompt_rules,
-            search=_given(search),
-            server=_given(server),
+            search=replaced["search"],
+            server=replaced["server"],
         )
 
 
@@ -249,7 +246,3 @@ def _all_of(one: Flags | None, other: Flags | None) -> Flags | None:
     if one is None or other is None:
         return other if one is None else one
     return bytes(map(and_, one, other))
-
-
-def _given(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

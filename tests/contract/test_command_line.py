@@ -511,6 +511,8 @@ def test_the_configuration_can_be_shown_without_the_defaults(
     assert "s3cr3t" not in everything + written
     assert ("TOKEN: ${UNSET}" in everything, "TOKEN: ${UNSET}" in written) == (True, True)
     assert ("ttl: 3600" in everything, "ttl" in written) == (True, False)
+    (file := tmp_path / "sections.yaml").write_text("server: {mode: direct}", "utf-8")
+    assert "mode: direct" in discovery("--config", str(file), "config", "show", "--set").out
 
 
 @pytest.mark.requirement("CLI-25")

@@ -24,20 +24,18 @@ from discovery_engine.config.loading.error_messages import faults_from
 from discovery_engine.config.loading.key_names import known_keys, normalize_keys
 from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.model.config_file import Configuration
+from discovery_engine.config.model.marketplace_section import marketplace_settings
 from discovery_engine.config.model.rules import RuleEntry
-from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
-from discovery_engine.config.model.views import ViewEntry
-from discovery_engine.config.serve_settings import ServeSettings, ViewSettings
-from discovery_engine.config.settings import (
-    CacheSettings,
-    EnrichSettings,
-    LogSettings,
-    RegistrySettings,
-    SearchSettings,
-    ServerSettings,
-    Settings,
-    Source,
+from discovery_engine.config.model.section import Section
+from discovery_engine.config.model.server import (
+    NamedServerEntry,
+    ServerEntry,
+    to_server,
+    validate_name,
 )
+from discovery_engine.config.serve_settings import ViewSettings
+from discovery_engine.config.settings import ServerSettings, Settings, Source
+from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import NOBODY, Rule
@@ -72,7 +70,7 @@ class _Entry(Struct):
     name: str
     path: Path
     node: Node
-    model: type[ServerEntry]
+    model: type[Section]
     faults: list[Fault] = field(default_factory=list)
 
 
@@ -187,7 +185,7 @@ class _Parser:
             (entry.faults if entry else kept).append(fault)
         self._faults = kept
 
-    def _validated(self, entry: _Entry) -> ServerEntry | None:
+    def _validated(self, entry: _Entry) -> Section | None:
         try:
             return entry.model.model_validate(entry.node.plain())
         except ValidationError as error:
@@ -195,27 +193,27 @@ class _Parser:
             return None
 
     def _server(
-        self, entry: _Entry, valid: ServerEntry | None, problems: Mapping[Path, list[Diagnostic]]
+        self, entry: _Entry, valid: Section | None, problems: Mapping[Path, list[Diagnostic]]
     ) -> ServerSettings:
         at = entry.node.name_at
         origin = Origin(self._file, at.line, at.column)
         if valid and entry.path not in problems:
-            return valid.to_server(entry.name, origin)
+            return to_server(valid, entry.name, origin)
         visible_to = (NOBODY,) if _is_reserved(entry) else ()
         problem = problems[entry.path][0]
         name = ServerName(entry.name)
         return ServerSettings(name, None, visible_to=visible_to, origin=origin, problem=problem)
 
     def _all_but_servers(self, root: Node) -> Settings:
-        found = Settings(path=self._file)
         try:
             written = Configuration.model_validate(root.plain())
         except ValidationError as error:
             self._faults += faults_from(error, root, reported=self._faults)
-            return found
-        return replace(
-            found,
-            enabled=written.enabled,
+            return Settings(path=self._file)
+        settings: Settings = written.to_settings(
+            Settings,
+            path=self._file,
+            servers=(),
             server_rules=self._rules(written.server_rules, root.child("serverRules")),
             tool_rules=self._rules(written.tool_rules, root.child("toolRules")),
             resource_rules=self._rules(written.resource_rules, root.child("resourceRules")),
@@ -227,27 +225,23 @@ class _Parser:
                 )
             ),
             sources=tuple(source.to_settings(Source) for source in written.sources),
-            cache=written.cache.to_settings(CacheSettings),
-            registry=written.registry.to_settings(RegistrySettings),
-            search=written.search.to_settings(SearchSettings),
-            enrich=written.enrich.to_settings(EnrichSettings),
-            marketplace=written.marketplace.to_marketplace(),
-            webhooks=tuple(entry.to_webhook(name) for name, entry in written.webhooks.items()),
-            server=written.server.to_settings(ServeSettings),
-            log=written.log.to_settings(LogSettings),
-            trust=written.trust,
+            marketplace=marketplace_settings(written.marketplace),
+            webhooks=tuple(
+                entry.to_settings(WebhookSettings, name=name)
+                for name, entry in written.webhooks.items()
+            ),
             views=tuple(self._views(written.views, root.child("views"))),
-            name=written.name,
         )
+        return settings
 
-    def _views(self, entries: Mapping[str, ViewEntry], node: Node | None) -> Iterator[ViewSettings]:
+    def _views(self, entries: Mapping[str, Section], node: Node | None) -> Iterator[ViewSettings]:
         for name, entry in entries.items():
             written = node.child(name) if node else None
             rules = {
                 field: self._rules(getattr(entry, field), written and written.child(key))
                 for field, key in _VIEW_RULES.items()
             }
-            yield entry.to_view(name, rules)
+            yield entry.to_settings(ViewSettings, name=name, **rules)
 
     def _rules(self, entries: Sequence[RuleEntry], node: Node | None) -> tuple[Rule, ...]:
         origins = self._origins(node)

@@ -7,14 +7,15 @@ booleans read it as one. A value in quotes is always text.
 from __future__ import annotations
 
 import os.path
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.settings_section import MIN_RESULT_TOKENS
+from discovery_engine.config.settings_section import MIN_RESULT_TOKENS, Kind
 from discovery_engine.config.syntax import is_file_address, is_header_name
 from discovery_engine.rules.patterns import Pattern
 from discovery_engine.rules.principals import PrincipalError, parse_principal
@@ -146,7 +147,6 @@ HeaderName = Annotated[str, AfterValidator(_good_header_name)]
 one_line = AfterValidator(_good_header)
 Flag = Annotated[bool, BeforeValidator(_as_meant)]
 Number = Annotated[float, BeforeValidator(_as_meant)]
-Weight = Annotated[Number, Field(ge=0, le=1)]
 Count = Annotated[int, BeforeValidator(_as_meant)]
 ResultTokens = Annotated[Count, AfterValidator(_nothing_or_enough), Field(ge=0, le=100_000_000)]
 """The length of a result; 0 for any."""
@@ -170,3 +170,16 @@ choice = BeforeValidator(_as_text)
 mapping_or_nothing = BeforeValidator(_mapping_for_nothing)
 """A section with nothing under its key, as when all of it is commented out, is empty."""
 list_or_nothing = BeforeValidator(_list_for_nothing)
+
+KINDS: Mapping[Kind, Any] = {
+    Kind.WORD: Word,
+    Kind.WORDS: Words,
+    Kind.TEMPLATE: Template,
+    Kind.SECRET_TEMPLATE: SecretTemplate,
+    Kind.ROOT: Root,
+    Kind.PATTERNS: Patterns,
+    Kind.VARIABLE_PATTERNS: Annotated[list[VariablePattern], one_or_many],
+    Kind.PRINCIPALS: Principals,
+    Kind.RESULT_TOKENS: Annotated[Count, AfterValidator(_nothing_or_enough)],
+}
+"""The types of fields, for those that settings declare."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Annotated
+from types import GenericAlias
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from discovery_engine._util.address_classes import is_reserved
 from discovery_engine._util.json import JSONValue
@@ -16,28 +17,19 @@ from discovery_engine.config.marketplace_settings import (
     DEFAULT_SOURCES,
     MarketplaceSettings,
     MarketplaceSource,
-    SourceTrust,
-    SourceType,
 )
 from discovery_engine.config.model.field_types import (
-    Count,
-    Flag,
     HeaderName,
-    Number,
     Template,
     Text,
-    choice,
     custom_error,
     mapping_or_nothing,
     one_line,
 )
-from discovery_engine.config.model.section import Section
+from discovery_engine.config.model.section import Section, section
 
-_DEFAULTS = MarketplaceSettings()
-_SOURCE = MarketplaceSource("file")
 _ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _MOST_SOURCES = 64
-_WEEK = 7 * 86_400
 _WITH_URL = ("mcp-registry", "docker-catalog", "file")
 _WITH_PATH = ("docker-catalog", "file")
 
@@ -71,71 +63,29 @@ def _web_address(text: str) -> str:
     return text
 
 
-class MarketplaceSourceEntry(Section):
-    """A place where servers of others are looked for."""
-
-    type: Annotated[SourceType, choice] = Field(
-        description="A registry that speaks the API of the official one (`mcp-registry`), a "
-        "catalog of Docker (`docker-catalog`), the user's package managers (`npm`, `pypi`), or a "
-        "list of your own (`file`).",
-        examples=["mcp-registry"],
-    )
-    id: Annotated[Text, AfterValidator(_good_id)] = Field(
-        default="", description="What the source is called.", examples=["acme"]
-    )
-    url: Annotated[Text, AfterValidator(_web_address)] = Field(
-        default="",
-        description="The address; of a registry the part before `/v0.1`. A registry without one "
-        "is the official registry.",
-        examples=["https://registry.acme.example"],
-    )
-    path: Text = Field(
-        default="",
-        description="A file in the place of an address; a relative path starts at the folder of "
-        "this file.",
-        examples=["team-servers.yaml"],
-    )
-    headers: Annotated[dict[HeaderName, Annotated[Template, one_line]], mapping_or_nothing] = Field(
-        default={},
-        description="Headers of each request to the address. Refer to a key, do not write it.",
-        examples=[{"Authorization": "Bearer ${ACME_TOKEN}"}],
-    )
-    priority: Annotated[Count, Field(ge=-1000, le=1000)] = Field(
-        default=_SOURCE.priority,
-        description="Which source's description of a server counts if several have it: the "
-        "highest one's, then the first one's.",
-        examples=[10],
-    )
-    trust: Annotated[SourceTrust, choice] | None = Field(
-        default=None,
-        description="How far the source is trusted: its servers were selected by a reviewer you "
-        "trust (`curated`), it verifies who owns a name (`official`), or neither (`unreviewed`).",
-        examples=["curated"],
-    )
-    private: Flag = Field(
-        default=_SOURCE.private,
-        description="Allow an address in your private network.",
-        examples=[True],
-    )
-    enabled: Flag = Field(
-        default=_SOURCE.enabled, description="Whether the source is used.", examples=[False]
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> MarketplaceSourceEntry:
-        if self.url and self.type not in _WITH_URL:
-            raise custom_error(f"a source of type {self.type!r} has no address", key="url")
-        if self.path and self.type not in _WITH_PATH:
-            raise custom_error(f"a source of type {self.type!r} has no file", key="path")
-        if self.type in _WITH_PATH and bool(self.url) == bool(self.path):
-            message = f"a source of type {self.type!r} needs either `url` or `path`"
-            raise custom_error(message, hint="write one of the two")
-        if self.headers and not (self.url or self.type == "mcp-registry"):
-            raise custom_error("headers are sent to an address, and there is none", key="headers")
-        return self
+def _check(source: Any) -> None:
+    if source.url and source.type not in _WITH_URL:
+        raise custom_error(f"a source of type {source.type!r} has no address", key="url")
+    if source.path and source.type not in _WITH_PATH:
+        raise custom_error(f"a source of type {source.type!r} has no file", key="path")
+    if source.type in _WITH_PATH and bool(source.url) == bool(source.path):
+        message = f"a source of type {source.type!r} needs either `url` or `path`"
+        raise custom_error(message, hint="write one of the two")
+    if source.headers and not (source.url or source.type == "mcp-registry"):
+        raise custom_error("headers are sent to an address, and there is none", key="headers")
 
 
-def _distinct(entries: list[MarketplaceSourceEntry]) -> list[MarketplaceSourceEntry]:
+_SourceEntry = section(
+    MarketplaceSource,
+    name="MarketplaceSourceEntry",
+    check=_check,
+    id=Annotated[Text, AfterValidator(_good_id)],
+    url=Annotated[Text, AfterValidator(_web_address)],
+    headers=Annotated[dict[HeaderName, Annotated[Template, one_line]], mapping_or_nothing],
+)
+
+
+def _distinct(entries: list[Section]) -> list[Section]:
     names = Counter(entry.to_settings(MarketplaceSource).name for entry in entries)
     for name, count in names.items():
         if count > 1:
@@ -148,25 +98,20 @@ def _default_for_nothing(value: JSONValue) -> JSONValue:
     return [{"type": one.type} for one in DEFAULT_SOURCES] if is_nothing else value
 
 
-class MarketplaceSection(Section):
-    """Where `discovery marketplace` looks for servers, and how often it asks there."""
+_DEFAULT_SOURCES = [_SourceEntry(type=one.type) for one in DEFAULT_SOURCES]
+MarketplaceSection = section(
+    MarketplaceSettings,
+    sources=(
+        Annotated[
+            Annotated[GenericAlias(list, _SourceEntry), Field(max_length=_MOST_SOURCES)],
+            BeforeValidator(_default_for_nothing),
+            AfterValidator(_distinct),
+        ],
+        _DEFAULT_SOURCES,
+    ),
+)
 
-    sources: Annotated[
-        Annotated[list[MarketplaceSourceEntry], Field(max_length=_MOST_SOURCES)],
-        BeforeValidator(_default_for_nothing),
-        AfterValidator(_distinct),
-    ] = Field(
-        default=[MarketplaceSourceEntry(type=one.type) for one in DEFAULT_SOURCES],
-        description="The places to look at, instead of the official registry, npm and PyPI.",
-        examples=[[{"type": "mcp-registry"}, {"type": "file", "path": "team-servers.yaml"}]],
-    )
-    sync_every: Annotated[Number, Field(ge=60, le=_WEEK)] = Field(
-        default=_DEFAULTS.sync_every,
-        description="Seconds after which a source is asked again for what has changed; the "
-        "official registry is asked once an hour at most.",
-        examples=[86_400],
-    )
 
-    def to_marketplace(self) -> MarketplaceSettings:
-        sources = tuple(entry.to_settings(MarketplaceSource) for entry in self.sources)
-        return MarketplaceSettings(sources, self.sync_every)
+def marketplace_settings(written: Any) -> MarketplaceSettings:
+    sources = tuple(entry.to_settings(MarketplaceSource) for entry in written.sources)
+    return MarketplaceSettings(sources, written.sync_every)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.config.model.field_types import Count, Number, Template, custom_error
-from discovery_engine.config.model.section import Section
+from discovery_engine.config.model.field_types import Template, custom_error
+from discovery_engine.config.model.section import section
 from discovery_engine.config.settings import RegistrySettings
 from discovery_engine.secrets.references import split
 
-_DEFAULTS = RegistrySettings()
 _SCHEMES = ("postgresql", "postgres")
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _REFERENCE = "\N{REPLACEMENT CHARACTER}"  # in place of a reference, which may hold any character
@@ -52,27 +51,6 @@ def _section(value: JSONValue) -> JSONValue:
     return value
 
 
-class RegistrySection(Section):
-    """A PostgreSQL database that several gateways share; the file of the data folder without."""
-
-    url: Annotated[Template, AfterValidator(_address)] = Field(
-        default="",
-        description="The address of a PostgreSQL database, with libpq's parameters for TLS and "
-        "more. Refer to its password, do not write it.",
-        examples=["${DATABASE_URL}"],
-    )
-    max_connections: Annotated[Count, Field(ge=1, le=100)] = Field(
-        default=_DEFAULTS.max_connections,
-        description="The most connections of this process to the database, beside one that "
-        "listens.",
-        examples=[8],
-    )
-    timeout: Annotated[Number, Field(gt=0, le=300)] = Field(
-        default=_DEFAULTS.timeout,
-        description="Seconds that one operation of the database may take.",
-        examples=[10],
-    )
-
-
+RegistrySection = section(RegistrySettings, url=Annotated[Template, AfterValidator(_address)])
 registry_or_sqlite = BeforeValidator(_section, json_schema_input_type=RegistrySection | str)
 """Beside the section: the word `sqlite` is that of the data folder."""

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
 from discovery_engine.config.settings import (
-    LONGEST_TIMEOUT,
     OAuthSettings,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
     Timeouts,
 )
+from discovery_engine.config.settings_section import LONGEST_TIMEOUT
 from discovery_engine.config.sources.client_table import ClientRow, EntryShape, load_table
 from discovery_engine.config.sources.entry_fields import EntryError, EntryFields, as_text, as_texts
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
