@@ -24,7 +24,7 @@ def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) ->
     """Remove a server from discovery.yaml, or from the registry if it stands there.
 
     Its approval is taken back, and running gateways end its sessions. Its secrets stay stored. Of
-    one that was installed, what was downloaded for it goes as well. A server of another client's
+    one that was installed, its private folder goes as well. A server of another client's
     file is removed there; `discovery disable` switches it off here.
     """
     from discovery_cli.client_files import confirm

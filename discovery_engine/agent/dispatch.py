@@ -21,8 +21,6 @@ from discovery_engine.agent.definitions import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.agent.execution import execute_tool, read_result
 from discovery_engine.agent.first_listing import FIRST_LISTING, wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
-from discovery_engine.agent.registry_tool.registry_actions import run_registry
-from discovery_engine.agent.registry_tool.registry_failures import failure_result
 from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.pool import with_report
@@ -67,6 +65,8 @@ async def call(
         is_unknown = isinstance(error, ToolNotFoundError)
         notices = _unlisted_servers(engine.view, error.server) if is_unknown else []
         if tool.name == REGISTRY.name:
+            from discovery_engine.agent.registry_tool import failure_result  # noqa: PLC0415
+
             return await failure_result(engine, error, arguments, notices)
         return error_result(error, notices)
     except Exception:  # a defect of ours must not end the session
@@ -207,6 +207,15 @@ def _status_text(server: ServerReport) -> str:
     return server.state.value if since is None else f"{server.state.value}, {int(since)} s"
 
 
+async def _run_registry(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
+    """Loaded only where the owner has switched the tool on."""
+    from discovery_engine.agent.registry_tool import run_registry  # noqa: PLC0415
+
+    return await run_registry(engine, arguments, caller)
+
+
 _HANDLERS: Mapping[str, Handler] = {
     "list_mcp_servers": _list_mcp_servers,
     "search_tools": _search_tools,
@@ -215,5 +224,5 @@ _HANDLERS: Mapping[str, Handler] = {
     "execute_tool": execute_tool,
     "read_result": read_result,
     "execute_steps": execute_steps,
-    "registry": run_registry,
+    "registry": _run_registry,
 }

@@ -1,4 +1,7 @@
-"""The actions of `registry`. What an agent says never installs or switches anything by itself."""
+"""The actions of `registry`: the owner's verbs in one meta-tool; imported only where it is on.
+
+What an agent says never installs or switches anything by itself. Texts of strangers are cleaned.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,41 @@ from typing import TYPE_CHECKING
 
 from anyio.lowlevel import checkpoint
 
+from discovery_engine import scanner
+from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.execution import call_tool
 from discovery_engine.agent.first_listing import wait_for_first_listing
-from discovery_engine.agent.registry_tool.registry_answers import (
-    entry_answer,
-    found_answer,
-    request_answer,
-    schema_answer,
-    server_answer,
-    status_answer,
-)
-from discovery_engine.agent.registry_tool.registry_failures import meant_names
+from discovery_engine.agent.render.calls import ERROR, error_result
 from discovery_engine.agent.results.presentation import shortened_result
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.engine.engine import Engine
-from discovery_engine.errors import DiscoveryError, ServerNotFoundError, ToolNotFoundError
+from discovery_engine.errors import (
+    DiscoveryError,
+    NotFoundError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolNotFoundError,
+)
 from discovery_engine.limits import require_query
 from discovery_engine.tools.client_names import RESERVED
+from discovery_engine.view.search_answers import Decision
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.caller import Caller
     from discovery_engine.agent.meta_arguments import MetaArguments
+    from discovery_engine.catalog import Entry
     from discovery_engine.engine import ScopedEngine
-    from discovery_engine.registry.request_records import AgentAction
+    from discovery_engine.marketplace.entry_search import FoundEntry
+    from discovery_engine.owner.server_listing import OwnedServer
+    from discovery_engine.registry.request_records import AgentAction, AgentRequest
+    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.view.notices import Notice
+    from discovery_engine.view.search_answers import SearchAnswer
+    from discovery_engine.view.status import ServerReport
+    from discovery_engine.view.view import View
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HITS = 5
@@ -279,3 +294,209 @@ ASKING: Mapping[str, Action] = {
     "deactivate": _deactivate,
     "sync": _sync,
 }
+
+
+# Answers, as JSON; texts are cut.
+
+_LONGEST = 300  # characters of a description
+_MOST_REASONS = 3  # why nothing was found
+_MOST_TOOLS = 50  # of a server in the status
+_CONFIDENCE = {"sure": "high", "likely": "medium"}
+_NEXT_STEP = {
+    "high": "call it with proxy_call",
+    "medium": "compare other_matches, then call it with proxy_call",
+    "low": "these are only the nearest: read get_schema before you call one, or ask in other words",
+}
+
+
+def found_answer(answer: SearchAnswer, *, may_browse: bool) -> JSONObject:
+    """As `find_tool` answers; `may_browse` says whether the caller has the action `browse`."""
+    if not answer.hits:
+        top = answer.nearest[0].relevance if answer.nearest else 0.0
+        # The advice to use other words names a tool that is not here.
+        why = [n.message for n in answer.notices if n.code != "ANSWER_NO_MATCH"][:_MOST_REASONS]
+        further = "browse finds servers that could be installed"
+        further = further if may_browse else "ask the user for another server"
+        hint = "; ".join([*map(one_line, why or ["no tool fits"]), further])
+        return {"found": False, "matches": [], "top_score": round(top, 4), "hint": hint}
+    first, *others = answer.hits
+    is_match = answer.decision is Decision.MATCH
+    confidence = _CONFIDENCE.get(answer.certainty or "", "low") if is_match else "low"
+    required = [one for one in first.entry.tool.parameters if one.required]
+    return {
+        "found": True,
+        "confidence": confidence,
+        **_match(first),
+        "server": first.entry.tool.server,
+        "required_args": [
+            {"name": one.name, "type": one.type, "description": _short(one.description)}
+            for one in required
+        ],
+        "optional_count": len(first.entry.tool.parameters) - len(required),
+        "next_step": _NEXT_STEP[confidence],
+        "other_matches": [_match(hit) for hit in others],
+    }
+
+
+def schema_answer(entry: Entry) -> JSONObject:
+    return {
+        "found": True,
+        "call_as": call_as(entry),
+        "description": clean(entry.tool.description),
+        "input_schema": entry.tool.input_schema,
+    }
+
+
+def server_answer(report: ServerReport, owned: OwnedServer | None = None) -> JSONObject:
+    """A server; with `owned` also what only a client of everything may know."""
+    answer: JSONObject = {
+        "id": report.name,
+        "name": report.name,
+        "description": _short(report.description),
+        "tags": list(report.tags),
+        "active": report.state != "disabled",
+        "health_status": str(report.state),
+        "last_health_check": report.listed_at,
+        "error_count": report.stats.failures if report.stats else 0,
+        "tool_count": report.enabled_count,
+    }
+    if owned:
+        answer |= {
+            "source": owned.source,
+            "transport": _transport(owned),
+            "installed": owned.package is not None,
+            "active": owned.is_wanted,
+        }
+    return answer
+
+
+def _transport(owned: OwnedServer) -> str:
+    match owned.settings.transport:
+        case StdioTransport():
+            return "stdio"
+        case RemoteTransport(kind=kind):
+            return kind
+    return ""
+
+
+def status_answer(view: View) -> JSONObject:
+    active = [one for one in view.servers() if one.state != "disabled"]
+    return {
+        "active_count": len(active),
+        "servers": [
+            {
+                "name": one.name,
+                "description": _short(one.description),
+                "tool_count": one.enabled_count,
+                "tools": [
+                    entry.tool.name for entry in view.catalog.part(one.name).visible[:_MOST_TOOLS]
+                ],
+            }
+            for one in active
+        ],
+    }
+
+
+def entry_answer(found: FoundEntry) -> JSONObject:
+    entry = found.entry
+    return {
+        "name": one_line(entry.name),
+        "description": _harmless(entry.description),
+        "version": one_line(entry.version),
+        "status": entry.status,
+        "repository": one_line(entry.repository),
+        "packages": [
+            {
+                "name": one_line(p.identifier),
+                "runtime": p.registry_type,
+                "version": one_line(p.version),
+            }
+            for p in entry.packages
+        ],
+    }
+
+
+def request_answer(request: AgentRequest) -> JSONObject:
+    """What an agent reads about its request, now and later."""
+    answer: JSONObject = {
+        "status": "requested" if request.state == "waiting" else request.state,
+        "action": request.action,
+        "name": request.name,
+        "request": request.id,
+    }
+    if request.state == "waiting":
+        next_step = "the user decides with `discovery requests`; status says what became of it"
+        return answer | {"next_step": next_step}
+    return answer | {"outcome": one_line(request.outcome)}
+
+
+def call_as(entry: Entry) -> str:
+    return f"mcp__{entry.tool.server}__{entry.tool.name}"
+
+
+def _match(hit: Hit) -> JSONObject:
+    return {
+        "call_as": call_as(hit.entry),
+        "tool": hit.entry.tool.name,
+        "description": _short(hit.entry.tool.description),
+        "score": round(hit.relevance, 4),
+    }
+
+
+def _short(text: str) -> str:
+    text = one_line(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _harmless(text: str) -> str:
+    """A text that a stranger may have published; nothing of one that is suspicious."""
+    return "" if scanner.alarms(scanner.scan_text(text, where="description")) else _short(text)
+
+
+# Errors as results: in the words of this tool, with the names that may be meant.
+
+_MOST_MEANT = 3
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+_NEXT_STEPS = {
+    ServerNotFoundError: "the action list names all servers",
+    ToolNotFoundError: "the action find_tool finds tools by what they do",
+}
+"""In place of meta-tools, which are not there where tools have their own names."""
+
+
+async def failure_result(
+    engine: ScopedEngine, error: DiscoveryError, arguments: JSONObject, notices: Sequence[Notice]
+) -> JSONObject:
+    """An error as the result of `registry`; what it says is in `structuredContent`, too."""
+    result = error_result(_with_own_hint(error), notices, lister="the action list")
+    answer: JSONObject = {"error": result["_meta"][ERROR]}
+    if arguments.get("action") == "proxy_call" and isinstance(error, NotFoundError):
+        name = arguments.get("call_as") or arguments.get("tool")
+        answer["did_you_mean"] = await meant_names(engine, error, str(name or ""))
+    return {**result, "structuredContent": answer}
+
+
+async def meant_names(engine: ScopedEngine, error: NotFoundError, name: str) -> list[str]:
+    """The tools that are nearest to a name, as `call_as`; of the server itself if it is known."""
+    match error:
+        case ToolAmbiguousError():
+            near = list(error.nearest)
+        case ToolNotFoundError(server=str() as server):
+            return [f"mcp__{server}__{tool}" for tool in error.nearest[:_MOST_MEANT]]
+        case _:
+            near = list(error.nearest) if isinstance(error, ToolNotFoundError) else []
+    if near:
+        return [f"mcp__{one.replace(':', '__', 1)}" for one in near[:_MOST_MEANT]]
+    words = _SEPARATORS.sub(" ", name.removeprefix("mcp__")).strip()
+    if not words:
+        return []
+    answer = await engine.search(words, limit=_MOST_MEANT)
+    return [call_as(hit.entry) for hit in (answer.hits or answer.nearest)[:_MOST_MEANT]]
+
+
+def _with_own_hint(error: DiscoveryError) -> DiscoveryError:
+    next_step = _NEXT_STEPS.get(type(error))
+    if next_step is None or not isinstance(error, NotFoundError):
+        return error
+    meant = f"did you mean {' or '.join(map(repr, error.nearest))}?" if error.nearest else ""
+    return error.with_own_hint("; ".join(filter(None, (meant, next_step))))
