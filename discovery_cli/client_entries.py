@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
 
 _NAME = "discovery"
+_OF_NETWORK = re.compile(
+    r"(?i:https?|no)_(?i:proxy)|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|SSL_CERT_(?:DIR|FILE)"
+)
 
 
 class Needs(Struct, frozen=True):
@@ -60,12 +64,19 @@ def _variables(server: ServerSettings) -> Iterator[str]:
 def client_entry(config: Path, environ: Mapping[str, str]) -> JSONObject:
     """The entry with which a client starts `discovery serve` with this configuration.
 
-    Clients start programs in any folder and with a short PATH: so every path is absolute, and the
-    PATH of this moment goes along, for the servers are looked up on it.
+    Clients start programs in any folder and with few variables: so every path is absolute, and the
+    PATH of this moment, its certificates and its proxies go along, for the servers need them.
     """
     command, *args = _command(environ)
     args += ["--config", str(config.absolute()), "serve"]
-    return {"command": command, "args": args, "env": {"PATH": environ.get("PATH", os.defpath)}}
+    network = {name: environ[name] for name in _of_network(environ) if "@" not in environ[name]}
+    env = {"PATH": environ.get("PATH", os.defpath), **network}
+    return {"command": command, "args": args, "env": env}
+
+
+def _of_network(environ: Mapping[str, str]) -> list[str]:
+    """The variables that programs reach the network by; a password may stand before an `@`."""
+    return [name for name, value in environ.items() if value and _OF_NETWORK.fullmatch(name)]
 
 
 def connecting_lines(config: Path, environ: Mapping[str, str], needs: Needs) -> Iterator[str]:
@@ -76,10 +87,11 @@ def connecting_lines(config: Path, environ: Mapping[str, str], needs: Needs) -> 
     yield "VS Code (`.vscode/mcp.json`):"
     yield from _json({"servers": {_NAME: {"type": "stdio", **entry}}})
     words = ["claude", "mcp", "add", "--scope", "user", _NAME]
-    words += ["-e", f"PATH={entry['env']['PATH']}", "--", entry["command"], *entry["args"]]
+    variables = (word for name, value in entry["env"].items() for word in ("-e", f"{name}={value}"))
+    words += [*variables, "--", entry["command"], *entry["args"]]
     yield f"Claude Code: {shlex.join(words)}"
-    if needs.variables:
-        yield f"add to `env`, beside PATH, with their values: {', '.join(needs.variables)}"
+    if names := [*needs.variables, *(n for n in _of_network(environ) if n not in entry["env"])]:
+        yield f"add to `env`, beside PATH, with their values: {', '.join(names)}"
         yield "  (your servers refer to them, and clients pass on only what stands there)"
 
 

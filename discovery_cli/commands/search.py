@@ -88,7 +88,8 @@ def command(  # noqa: PLR0913 - one for each option
     """Find tools by words or by name.
 
     The best match comes first; the last line shows how certain it is: sure, likely, or unsure if
-    the tools are only the nearest. If none fits, the exit code is 2, and the reasons are shown.
+    the tools are only the nearest. If none fits, the reasons are shown, and the exit code is 2; it
+    is 5 while a server is still starting.
     """
     query = " ".join(words).strip()
     if not query:
@@ -121,7 +122,10 @@ def command(  # noqa: PLR0913 - one for each option
         output.answer(search_form(answer, view, explain=explain))
     else:
         _show(output, view, answer, explain=explain)
-    return ExitCode.OK if answer.hits or answer.offerings else ExitCode.USAGE
+    if answer.hits or answer.offerings:
+        return ExitCode.OK
+    is_early = any(notice.kind == "loading" for notice in answer.notices)
+    return ExitCode.UNREACHABLE if is_early else ExitCode.USAGE
 
 
 def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) -> None:

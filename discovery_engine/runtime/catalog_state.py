@@ -44,7 +44,7 @@ from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.runtime.ingestion.server_parts import part_from_result, without_values
 from discovery_engine.runtime.ingestion.shared_parts import SharedParts, shared_parts
 from discovery_engine.runtime.ingestion.unchanged_part import UnchangedParts
-from discovery_engine.runtime.restore import newly_configured
+from discovery_engine.runtime.restore import has_unasked, newly_configured
 from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.runtime.unchanged_listings import UnchangedListings
@@ -125,7 +125,8 @@ class CatalogState:
             return False
         if stored is None or not _holds_for(stored := stored.own, settings, trust):
             return False
-        if newly_configured(settings, stored.catalog, self._secrets):
+        catalog = stored.catalog
+        if has_unasked(catalog) or newly_configured(settings, catalog, self._secrets):
             return False
         async with self._changing():
             self._set_trust(settings, trust)

@@ -95,7 +95,8 @@ def stored_view(
     if snapshot.settings.registered != found.registered:
         return None
     secrets = StoredSecretResolver(environ, path.parent)
-    if newly_configured(snapshot.settings, snapshot.catalog, secrets):
+    catalog = snapshot.catalog
+    if has_unasked(catalog) or newly_configured(snapshot.settings, catalog, secrets):
         return None
     _warn_of_loss(found.lost_at)
     open_book = cache(partial(_book, snapshot.settings, found.mark, open_store))
@@ -241,6 +242,14 @@ def _with_registered(store: ServerStore, settings: Settings) -> Settings | None:
     from discovery_engine.runtime.registered_servers import recalled  # noqa: PLC0415 - as below
 
     return recalled(settings, store)
+
+
+def has_unasked(catalog: Catalog) -> bool:
+    """Whether a server was never asked: its entry, which is not stored, says what it lacks here."""
+    return any(
+        part.listed_at is None and part.failure is None and part.verdict.enabled
+        for part in catalog.parts.values()
+    )
 
 
 def newly_configured(

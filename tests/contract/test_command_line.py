@@ -486,12 +486,15 @@ def test_init_names_what_its_servers_need_and_shows_no_value(fresh: Discovery) -
     (fresh.home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
     (fresh.home / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "z"}}}')
 
-    done = fresh("init", "--yes", SET="a-secret-value")
+    network = {"SSL_CERT_FILE": "/ca.pem", "https_proxy": "http://me:a-secret-value@proxy:8080"}
+    done = fresh("init", "--yes", SET="a-secret-value", **network)
     form = fresh("init", "--yes", "--force", "--json", SET="a-secret-value").json
 
     assert "`discovery trust` approves what comes from a project's file: shared" in done.err
     assert "`export UNSET=… OTHER=…`" in done.err
-    assert "beside PATH, with their values: SET, UNSET, OTHER" in done.err
+    assert "beside PATH, with their values: SET, UNSET, OTHER, https_proxy" in done.err
+    assert '"SSL_CERT_FILE": "/ca.pem"' in done.err
+    assert "-e SSL_CERT_FILE=/ca.pem" in done.err
     assert "a-secret-value" not in done.err + done.out
     assert form["needs"] == {
         "variables": ["SET", "UNSET", "OTHER"],

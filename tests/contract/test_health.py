@@ -140,11 +140,13 @@ async def test_a_server_that_was_never_asked_says_which_value_it_lacks(folder: F
     async with folder.open(environ={"PATH": ""}) as engine:
         answer = await engine.toolset().call_as_result("list_mcp_servers", {})
     given = await anyio.to_thread.run_sync(lambda: run("health", NOTES_KEY="n-1"))
+    looked["health again"] = await anyio.to_thread.run_sync(lambda: run("health"))
 
     assert {command: one.exit_code for command, one in looked.items()} == {
         "health": 7,
         "list": 0,
         "doctor": 7,
+        "health again": 7,
     }
     for one in (*looked.values(), answer):
         assert why in " ".join(str(getattr(one, "output", one)).split())

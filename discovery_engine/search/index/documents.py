@@ -108,14 +108,6 @@ def build_documents(
         yield _document(frequencies, name.analyzed)
 
 
-def build_document(name: AnalyzedText, texts: Iterable[tuple[Field, AnalyzedText]]) -> Document:
-    """What an index keeps of anything with a name; `texts` are of all its fields, the name too."""
-    frequencies: dict[str, float] = {}
-    for field, text in texts:
-        _add(frequencies, text, field)
-    return _document(frequencies, name)
-
-
 def term_origins(
     tool: Tool, server: str, description: str, lexicon: Lexicon, examples: Examples | None = None
 ) -> dict[str, tuple[TermOrigin, ...]]:

@@ -30,6 +30,11 @@ export function Prose({ text }) {
   return (text || "").split("`").map((piece, index) => (index % 2 ? html`<code key=${index}>${piece}</code>` : piece));
 }
 
+/** A name of a tool, which may break after its separators. */
+export function Name({ text }) {
+  return text.split(/(?<=[:_.-])/).map((piece, index) => html`${index > 0 && html`<wbr />`}${piece}`);
+}
+
 /** An error with its code and the next step; nothing without one. */
 export function Problem({ error }) {
   if (!error) return null;

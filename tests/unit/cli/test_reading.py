@@ -111,8 +111,9 @@ def test_a_slow_server_is_a_note_if_others_are_known() -> None:
     slow = view_of(usual.settings, *parts.values(), live=live)
 
     done = run("search", "issue", recalled=slow, engine=FakeEngine(slow))
+    without = run("search", "zyzzyva", recalled=slow, engine=FakeEngine(slow))
 
-    assert done.exit_code == 0
+    assert (done.exit_code, without.exit_code) == (0, 5)
     assert "create_issue" in done.stdout
     assert (
         'note: time: starting, 12 s, "Downloading 40 %"; `discovery refresh time` waits for it\n'

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, remove } from "../api.js";
 import { html } from "../html.js";
 import { follow, isCall, reconnections, servers } from "../live.js";
-import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
+import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Name, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
 
 const KINDS = ["call", "resource-read", "prompt-get", "question", "progress", "notification", "ping", "stderr"];
 const SPANS = [["15 minutes", 900], ["hour", 3_600], ["day", 86_400]];
@@ -45,7 +45,7 @@ export function Logs({ rest, query }) {
       <thead><tr><th>When</th><th>What</th><th>Outcome</th><th class="number">Time</th><th>By</th></tr></thead>
       <tbody>${log.entries.map((entry) => html`<tr key=${entry.id}>
         <td class="when">${moment(entry.at)}</td>
-        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}>${nameOf(entry)}</a>${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
+        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}><${Name} text=${nameOf(entry)} /></a>${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
           ${!entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>

@@ -55,14 +55,14 @@ function Entries({ first, chosen }) {
   return html`
     ${first.problems.map((problem) => html`<p class="notice" key=${problem.message}><${Prose} text=${problem.message} /> <code>${problem.code}</code></p>`)}
     ${entries.length === 0 && html`<${Empty}>${isEverything ? "No source has an entry here. “Bring up to date” copies them." : "No entry fits. Fewer or other words may find one."}<//>`}
-    ${isEverything && entries.length > 0 && html`<p class="note">Those updated last.</p>`}
+    ${isEverything && entries[0]?.updated_at && html`<p class="note">Those updated last.</p>`}
     <ul class="entries">${entries.map((entry) => html`<li key=${entry.id}>
       <p><a href=${address(`marketplace/${part(entry.name)}`, { q: chosen.query, source: chosen.source })}>${entry.title || entry.name}</a>
         ${entry.title && html` <span class="note">${entry.name}</span>`} <span class="note">${entry.version}</span>
         ${entry.is_reviewed && html` <span class="tag">reviewed</span>`}
         ${entry.status !== "active" && html` <span class="state bad">▲ ${entry.status}</span>`}</p>
       <p class="summary">${entry.description}</p>
-      <p class="note">${[offers(entry).join(", "), entry.publisher && `by ${entry.publisher}`, `from ${entry.sources.map((one) => one.id).join(", ")}`].filter(Boolean).join(" · ")}</p>
+      <p class="note">${[offers(entry).join(", "), entry.publisher && `by ${entry.publisher}`, origins(entry)].filter(Boolean).join(" · ")}</p>
     </li>`)}</ul>
     ${last.next_cursor && html`<button type="button" onClick=${more} disabled=${isLoading}>${isLoading ? "Reading …" : "More"}</button>`}
     <${Problem} error=${error} />`;
@@ -71,6 +71,12 @@ function Entries({ first, chosen }) {
 /** In which forms an entry is offered. */
 function offers(entry) {
   return [...new Set([...entry.packages.map((one) => one.type), ...(entry.remotes.length ? ["remote"] : [])])];
+}
+
+/** Which sources have an entry, but for those that its form names. */
+function origins(entry) {
+  const names = entry.sources.map((one) => one.id).filter((id) => !offers(entry).includes(id));
+  return names.length > 0 && `from ${names.join(", ")}`;
 }
 
 function Sources({ sources, onSynced }) {

@@ -5,7 +5,7 @@ import { get, post } from "../api.js";
 import { Timeline } from "../chart.js";
 import { html } from "../html.js";
 import { follow, isCall } from "../live.js";
-import { address, ago, Confirmed, counted, Empty, moment, Problem, took, useLoaded } from "../ui.js";
+import { address, ago, Confirmed, counted, Empty, moment, Name, Problem, took, useLoaded } from "../ui.js";
 
 const GATHERED = 1_000; // milliseconds in which calls are gathered before they are counted again
 const FEW = 30; // tools that are shown without being asked for
@@ -65,7 +65,7 @@ export function Metrics({ query }) {
             <${Numbers} of=${one} reset=${reset(one.server)} />
           </tr>
           ${one.server && isOpen(one.server) && one.tools.map((tool) => html`<tr key=${`${one.server}:${tool.tool}`}>
-            <th scope="row" class="inner"><a href="#/logs?${new URLSearchParams({ server: one.server, tool: tool.tool })}" title="its entries in the log">${tool.tool}</a></th>
+            <th scope="row" class="inner"><a href="#/logs?${new URLSearchParams({ server: one.server, tool: tool.tool })}" title="its entries in the log"><${Name} text=${tool.tool} /></a></th>
             <${Numbers} of=${tool} /></tr>`)}`)}</tbody>
       </table></section>`}
     </div>`;
@@ -76,7 +76,7 @@ function TopTools({ servers }) {
   const tools = servers.flatMap((one) => one.tools.map((tool) => ({ ...tool, name: `${one.server}:${tool.tool}` }))).filter((tool) => tool.server);
   const most = (key) => tools.filter((tool) => tool[key]).sort((one, other) => other[key] - one[key]).slice(0, TOP);
   const list = (title, key, noun) => most(key).length > 0 && html`<div><h4>${title}</h4><ol class="top">${most(key).map((tool) => html`<li key=${tool.name}>
-    <a href=${address("logs", { server: tool.server, tool: tool.tool })}>${tool.name}</a> <span class="note">${counted(tool[key], noun)}</span></li>`)}</ol></div>`;
+    <a href=${address("logs", { server: tool.server, tool: tool.tool })}><${Name} text=${tool.name} /></a> <span class="note">${counted(tool[key], noun)}</span></li>`)}</ol></div>`;
   return html`<div class="row tops">${list("Most called", "calls", "call")}${list("Most errors", "errors", "error")}</div>`;
 }
 

@@ -5,7 +5,7 @@ import { get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { calls, hasProblem, hasUnusable, reloads, revision, servers, status } from "../live.js";
 import { questions } from "../made_calls.js";
-import { counted, Empty, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
+import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { Recent } from "./metrics.js";
 
@@ -71,7 +71,7 @@ export function Overview() {
       ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. ${logged?.entries.length ? html`<a href="#/logs">The log</a> has earlier ones.` : html`<a href="#/tools">Try a tool</a>.`}<//>` : html`<table>
         <thead><tr><th>Tool</th><th>Outcome</th><th class="number">Time</th></tr></thead>
         <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
-          <td>${call.server}:${call.tool}</td><td><${Outcome} outcome=${call.outcome} /></td>
+          <td><${Name} text=${`${call.server}:${call.tool}`} /></td><td><${Outcome} outcome=${call.outcome} /></td>
           <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
     </section>`;
 }

@@ -6,7 +6,7 @@ import { html } from "../html.js";
 import { revision } from "../live.js";
 import { visible } from "../texts.js";
 import { TryTool } from "../try_tool.js";
-import { Drawer, Empty, Problem, useLoaded, useSettled, withWords } from "../ui.js";
+import { Drawer, Empty, Name, Problem, useLoaded, useSettled, withWords } from "../ui.js";
 
 const SHOWN = 100; // rows; more are a filter away
 const SETTLED = 500; // milliseconds
@@ -30,7 +30,7 @@ export function Tools({ rest }) {
     ${found.length > 0 && html`<table class="found">
       <thead><tr><th>Tool</th><th>What it does</th><th>Tags</th></tr></thead>
       <tbody>${found.slice(0, SHOWN).map((tool) => html`<tr key=${`${tool.server}:${tool.tool}`} class=${tool.enabled ? "" : "off"}>
-        <th scope="row"><a href="#/tools/${part(tool.server)}/${part(tool.tool)}">${tool.server}:${tool.tool}</a></th>
+        <th scope="row"><a href="#/tools/${part(tool.server)}/${part(tool.tool)}"><${Name} text=${`${tool.server}:${tool.tool}`} /></a></th>
         <td>${tool.summary}${!tool.enabled && html` <span class="state off">○ disabled: ${tool.reason}</span>`}</td>
         <td class="tags">${tool.tags.join(", ")}</td></tr>`)}</tbody>
     </table>`}
