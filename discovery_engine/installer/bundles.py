@@ -40,7 +40,7 @@ from discovery_engine.installer.offered_inputs import (
 )
 from discovery_engine.installer.packages import ResolvedPackage
 from discovery_engine.marketplace.entry import Input, InputFormat, PackageOffer
-from discovery_engine.marketplace.package_managers.package_names import checked_name
+from discovery_engine.marketplace.package_names import checked_name
 from discovery_engine.registry.server_records import PackagePin
 
 _LARGEST_DOWNLOAD = 512 * 1024 * 1024  # bytes; bundles with a whole runtime have 150 MB

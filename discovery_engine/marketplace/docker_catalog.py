@@ -22,12 +22,11 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.marketplace import bounds
-from discovery_engine.marketplace.document_source import DocumentSource
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 from discovery_engine.marketplace.members import MalformedEntryError, child, date, shown_text
 from discovery_engine.marketplace.server_json import parse_server
 from discovery_engine.marketplace.source import SourcePage
-from discovery_engine.marketplace.source_content import invalid
+from discovery_engine.marketplace.source_content import DocumentSource, invalid
 
 _VALUES = 1_000_000  # scalars of one catalog; that of Docker has some 50,000
 _TEMPLATE = re.compile(r"\{\{\s*([^{}|]+?)\s*(?:\|([^{}]*))?\}\}")

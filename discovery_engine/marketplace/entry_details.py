@@ -15,12 +15,12 @@ from discovery_engine.marketplace.entry import (
     repository_key,
 )
 from discovery_engine.marketplace.entry_warnings import entry_warnings
-from discovery_engine.marketplace.package_managers.package_names import checked_version
 from discovery_engine.marketplace.package_managers.prerequisites import (
     RUNTIMES,
     Prerequisite,
     Prerequisites,
 )
+from discovery_engine.marketplace.package_names import checked_version
 from discovery_engine.marketplace.same_server import highest_first
 from discovery_engine.marketplace.source import LiveSource, SourceFailure
 

@@ -34,8 +34,8 @@ from discovery_engine.marketplace.entry_search import EntrySearch, FoundEntry
 from discovery_engine.marketplace.entry_store import MarketplaceStore
 from discovery_engine.marketplace.mcp_registry import McpRegistry
 from discovery_engine.marketplace.package_managers.manager_command import Environ
-from discovery_engine.marketplace.package_managers.package_names import require_plain
 from discovery_engine.marketplace.package_managers.prerequisites import Prerequisites
+from discovery_engine.marketplace.package_names import require_plain
 from discovery_engine.marketplace.same_server import merged_entries
 from discovery_engine.marketplace.source import LiveSource, SourceFailure, SyncedSource
 from discovery_engine.marketplace.source_copies import (

@@ -32,7 +32,6 @@ from discovery_engine.marketplace.entry import (
     entry_id,
 )
 from discovery_engine.marketplace.entry_warnings import mentions_mcp
-from discovery_engine.marketplace.identifiers import identifier_problem
 from discovery_engine.marketplace.known_packages import known_packages
 from discovery_engine.marketplace.package_managers.manager_command import Environ
 from discovery_engine.marketplace.package_managers.npm import Npm, NpmHit, NpmPackage
@@ -40,6 +39,7 @@ from discovery_engine.marketplace.package_managers.python_packages import (
     PythonPackage,
     PythonPackages,
 )
+from discovery_engine.marketplace.package_names import identifier_problem
 from discovery_engine.marketplace.source import (
     LiveSource,
     SourceFailure,

@@ -36,12 +36,6 @@ from discovery_engine.marketplace.entry import (
     VersionNote,
     entry_id,
 )
-from discovery_engine.marketplace.identifiers import (
-    identifier_problem,
-    is_digest,
-    split_image,
-    version_problem,
-)
 from discovery_engine.marketplace.members import (
     MalformedEntryError,
     MalformedOfferError,
@@ -57,6 +51,12 @@ from discovery_engine.marketplace.members import (
     texts,
     value_text,
     web_address,
+)
+from discovery_engine.marketplace.package_names import (
+    identifier_problem,
+    is_digest,
+    split_image,
+    version_problem,
 )
 
 _Offer = TypeVar("_Offer")

@@ -40,7 +40,6 @@ from discovery_engine.config.model.field_types import (
 from discovery_engine.config.model.section import Section
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.marketplace import bounds
-from discovery_engine.marketplace.document_source import DocumentSource
 from discovery_engine.marketplace.entry import (
     EntryOrigin,
     InputFormat,
@@ -50,6 +49,7 @@ from discovery_engine.marketplace.entry import (
 from discovery_engine.marketplace.members import MalformedEntryError
 from discovery_engine.marketplace.server_json import parse_server
 from discovery_engine.marketplace.source import SourceFailure, SourcePage
+from discovery_engine.marketplace.source_content import DocumentSource
 
 _CODE = "MARKETPLACE_LIST_INVALID"
 _VALUES = 200_000  # scalars; a thousand servers have a tenth of that

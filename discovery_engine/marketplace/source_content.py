@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import AsyncGenerator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +19,9 @@ from discovery_engine._util.text import quoted
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Origin
 from discovery_engine.fetch.fetch_error import FetchError
-from discovery_engine.marketplace.source import SourceFailure
+from discovery_engine.marketplace import bounds
+from discovery_engine.marketplace.entry import EntryOrigin
+from discovery_engine.marketplace.source import SourceFailure, SourcePage, SyncPoint
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.json_codec import decode
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
@@ -234,3 +237,52 @@ def _file_failure(path: Path, reason: str) -> SourceFailure:
     return SourceFailure(
         "MARKETPLACE_SOURCE_UNAVAILABLE", reason, hint=hint, origin=Origin(str(path))
     )
+
+
+# A source that is one document, read whole.
+
+
+class DocumentSource(ABC):
+    """Implements `SyncedSource`; a subclass reads the document."""
+
+    has_changes = False
+
+    def __init__(
+        self, settings: MarketplaceSource, secrets: SecretResolver, *, folder: str | None = None
+    ) -> None:
+        self.settings = settings
+        self.origin = EntryOrigin(settings.name, settings.trusted_as)
+        self._secrets = secrets
+        self._folder = folder
+
+    @property
+    def is_local(self) -> bool:
+        return bool(self.settings.path)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[DocumentReader]:
+        limit = bounds.CATALOG_BYTES
+        async with open_content(self.settings, self._secrets, self._folder, limit) as content:
+            yield DocumentReader(content, self.page)
+
+    @abstractmethod
+    def page(self, content: bytes, etag: str) -> SourcePage:
+        """All entries of a document; runs in a thread.
+
+        Raises:
+            SourceFailure: If it is no such document.
+        """
+
+
+class DocumentReader:
+    """Reads a document as one page."""
+
+    def __init__(self, content: SourceContent, page: Callable[[bytes, str], SourcePage]) -> None:
+        self._content = content
+        self._page = page
+
+    async def read(self, point: SyncPoint) -> SourcePage:
+        content, etag = await self._content.read(point.etag)
+        if content is None:
+            return SourcePage(etag=etag, is_unchanged=True)
+        return await anyio.to_thread.run_sync(self._page, content, etag)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discovery_engine import open_engine
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.marketplace.identifiers import identifier_problem
+from discovery_engine.marketplace.package_names import identifier_problem
 from tests.servers.mcp_registry_server import listed, registry_server
 from tests.servers.package_index import PackageIndex, package_index
 from tests.servers.programs import played

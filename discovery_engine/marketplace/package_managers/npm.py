@@ -32,7 +32,7 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     reason_of,
     without_credentials,
 )
-from discovery_engine.marketplace.package_managers.package_names import (
+from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
 )
@@ -40,9 +40,8 @@ from discovery_engine.marketplace.package_managers.package_names import (
 _TIMEOUT = 15.0  # seconds; `npm view` takes 0.5 s with a near registry
 _WORDS = 12  # of a query; further ones make the registry find nothing
 _FIELDS = (
-    *("name", "version", "description", "keywords", "homepage", "repository", "license", "author"),
-    *("maintainers", "deprecated", "bin", "dist", "dist-tags", "versions", "time", "mcpName"),
-    *("scripts", "engines"),
+    *("name", "version", "description", "keywords", "homepage", "repository", "author"),
+    *("maintainers", "deprecated", "bin", "dist", "versions", "time", "scripts"),
 )
 _OPTIONS = ("--json", "--no-update-notifier", "--fetch-retries=1", "--fetch-retry-mintimeout=500")
 _INSTALL_SCRIPTS = ("preinstall", "install", "postinstall")
@@ -52,14 +51,8 @@ class NpmHit(Struct, frozen=True):
     """A package that `npm search` found; whether it has a program is not known yet."""
 
     name: str
-    version: str
     description: str = ""
     keywords: tuple[str, ...] = ()
-    publisher: str = ""
-    repository: str = ""
-    homepage: str = ""
-    published_at: float = 0.0
-    """Unix time in seconds; 0 if it is not given."""
 
 
 class NpmPackage(Struct, frozen=True):
@@ -67,15 +60,11 @@ class NpmPackage(Struct, frozen=True):
 
     name: str
     version: str
-    latest: str = ""
     description: str = ""
     keywords: tuple[str, ...] = ()
     publisher: str = ""
     repository: str = ""
     homepage: str = ""
-    license: str = ""
-    mcp_name: str = ""
-    """`mcpName`: the name in the official registry that its author claims."""
     deprecated: str = ""
     """The author's message, if this version is deprecated."""
     programs: Mapping[str, str] = {}
@@ -84,8 +73,6 @@ class NpmPackage(Struct, frozen=True):
     """`dist.integrity`, such as `sha512-…`."""
     has_install_scripts: bool = False
     """Whether an installation runs scripts of its author."""
-    node: str = ""
-    """The versions of Node.js that it needs."""
     versions: tuple[str, ...] = ()
     """In the order of the registry, the oldest first."""
     published: Mapping[str, float] = {}
@@ -220,40 +207,25 @@ def _is_named(answer: Any) -> bool:
 
 
 def _hit(found: Mapping[str, Any]) -> NpmHit:
-    links = found.get("links")
-    links = links if isinstance(links, dict) else {}
-    return NpmHit(
-        name=found["name"],
-        version=text_of(found.get("version")),
-        description=text_of(found.get("description")),
-        keywords=texts_of(found.get("keywords")),
-        publisher=_person(found.get("publisher") or found.get("author")),
-        repository=text_of(links.get("repository")),
-        homepage=text_of(links.get("homepage")),
-        published_at=unix_time(found.get("date")),
-    )
+    return NpmHit(found["name"], text_of(found.get("description")), texts_of(found.get("keywords")))
 
 
 def _package(document: Mapping[str, Any]) -> NpmPackage:
-    dist, tags, times = (object_of(document.get(key)) for key in ("dist", "dist-tags", "time"))
+    dist, times = object_of(document.get("dist")), object_of(document.get("time"))
     scripts = object_of(document.get("scripts"))
     versions = texts_of(document.get("versions"))
     return NpmPackage(
         name=document["name"],
         version=text_of(document.get("version")),
-        latest=text_of(tags.get("latest")),
         description=text_of(document.get("description")),
         keywords=texts_of(document.get("keywords")),
         publisher=_person(document.get("author")) or _first_person(document.get("maintainers")),
         repository=_repository(document.get("repository")),
         homepage=text_of(document.get("homepage")),
-        license=text_of(document.get("license")),
-        mcp_name=text_of(document.get("mcpName")),
         deprecated=text_of(document.get("deprecated")),
         programs=_programs(document),
         integrity=text_of(dist.get("integrity")),
         has_install_scripts=any(name in scripts for name in _INSTALL_SCRIPTS),
-        node=text_of(object_of(document.get("engines")).get("node")),
         versions=versions,
         published={one: at for one in versions if (at := unix_time(times.get(one)))},
     )

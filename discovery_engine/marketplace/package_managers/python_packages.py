@@ -47,7 +47,7 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     reason_of,
     without_credentials,
 )
-from discovery_engine.marketplace.package_managers.package_names import (
+from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
     normalized_name,
@@ -73,14 +73,10 @@ class PythonPackage(Struct, frozen=True):
     versions: tuple[str, ...] = ()
     """Those that are not yanked, the newest first."""
     summary: str = ""
-    description: str = ""
     keywords: tuple[str, ...] = ()
     publisher: str = ""
     repository: str = ""
     homepage: str = ""
-    license: str = ""
-    python: str = ""
-    """The versions of Python that it needs."""
     yanked: str = ""
     """Why this version was yanked, if it was."""
     integrity: str = ""
@@ -304,13 +300,10 @@ def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) ->
         version=text_of(metadata.get("version")),
         versions=versions,
         summary=text_of(metadata.get("summary")),
-        description=text_of(metadata.get("description")),
         keywords=texts_of(metadata.get("keywords")),
         publisher=_publisher(metadata),
         repository=next((links[label] for label in _REPOSITORY if label in links), ""),
         homepage=links.get("homepage", "") or text_of(metadata.get("home_page")),
-        license=text_of(metadata.get("license_expression")) or text_of(metadata.get("license")),
-        python=text_of(metadata.get("requires_python")),
         yanked=_yanked(item, output.stderr),
         integrity=f"sha256:{digest}" if digest else "",
     )

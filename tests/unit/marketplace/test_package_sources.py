@@ -15,8 +15,8 @@ import pytest
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.marketplace import package_sources
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
-from discovery_engine.marketplace.identifiers import identifier_problem
 from discovery_engine.marketplace.known_packages import known_packages
+from discovery_engine.marketplace.package_names import identifier_problem
 from discovery_engine.marketplace.package_sources import (
     KnownPackagesSource,
     NpmSource,

@@ -56,16 +56,13 @@ async def test_one_version_is_read_as_npm_shows_it(tmp_path: Path) -> None:
     assert package == NpmPackage(
         name="@acme/files",
         version="1.2.0",
-        latest="1.2.0",
         description="Reads files",
         keywords=("mcp",),
         publisher="Acme Inc.",
         repository="https://github.com/acme/files",
-        mcp_name="io.github.acme/files",
         programs={"acme-files": "main.js"},
         integrity="sha512-abc=",
         has_install_scripts=True,
-        node=">=20",
         versions=("1.0.0", "1.2.0"),
         published={"1.0.0": 1767323045.0},
     )
@@ -204,8 +201,7 @@ async def test_a_search_reads_what_is_well_formed(tmp_path: Path) -> None:
 
     first, second = await npm(tmp_path, found).search("read files keywords:mcp", limit=20)
 
-    assert (first.name, first.publisher, first.published_at) == ("files", "acme", 1767323045.0)
-    assert first.repository == "https://github.com/acme/files"
+    assert (first.name, first.description, first.keywords) == ("files", "Reads", ("mcp",))
     assert second.name == "bare"
     argv = json.loads((tmp_path / "npm.argv").read_text("utf-8"))
     assert argv[argv.index("--") + 1 :] == ["read", "files", "keywords:mcp"]

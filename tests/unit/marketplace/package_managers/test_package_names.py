@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.errors import InvalidPackageNameError
 from discovery_engine.marketplace.entry import RegistryType
-from discovery_engine.marketplace.package_managers.package_names import (
+from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
     normalized_name,

@@ -66,7 +66,6 @@ async def test_a_version_is_described_with_the_digest_of_its_wheel(
     assert package.versions == ("2.0.0", "1.0.0")
     assert (package.name, package.version, package.yanked) == ("acme-time", "2.0.0", "")
     assert (package.summary, package.publisher) == ("Tells the time", "Ada")
-    assert (package.license, package.python) == ("MIT", ">=3.10")
     assert package.keywords == ("mcp", "time")
     assert package.repository == "https://github.com/acme/time"
     assert package.homepage == "https://acme.example"
@@ -77,7 +76,7 @@ async def test_a_package_for_a_newer_python_is_shown_too(
 ) -> None:
     index.add_wheel("acme-time", metadata="Requires-Python: >=3.99\n")
 
-    assert (await packages(index, tmp_path).view("acme-time")).python == ">=3.99"
+    assert (await packages(index, tmp_path).view("acme-time")).version == "1.0.0"
 
 
 async def test_uv_adds_when_it_was_uploaded(index: PackageIndex, tmp_path: Path) -> None:
