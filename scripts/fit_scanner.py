@@ -8,7 +8,7 @@ in rounds. No word and no signal may lower a score; only the place of a sentence
 what it shares with its tool's topic do. How far that carries is measured on each author with
 weights fitted on the two others, and on these scores the threshold of an alarm is chosen: as low
 as FALSE_ALARMS allow. Severe is what scores above every innocent tool. The weights, fitted on all
-three, are written to `discovery_engine/scanner/signal_weights.py`, with a manifest beside it.
+three, are written to `discovery_engine/scanner/data/signal_weights.json`, a manifest beside it.
 """
 
 from __future__ import annotations
@@ -30,21 +30,25 @@ from discovery_engine.scanner import FindingKind, Neighbours, alarms, scan
 from discovery_engine.scanner.detection import passages_of, readings, sentences_of, texts_of
 from discovery_engine.scanner.evidence import (
     ARGUMENT,
+    ENCODED,
     ENGLISH,
     OPENING,
     SHARED,
+    UNWEIGHED,
     Evidence,
     evidence_in,
-    feature_names,
+    in_argument,
+    of_words,
+    off_subject,
+    topic_of,
 )
-from discovery_engine.scanner.screening import screened
-from discovery_engine.scanner.sentences import SENTENCE_END
-from discovery_engine.scanner.topic import topic_of
+from discovery_engine.scanner.sentences import SENTENCE_END, SIGNALS
+from discovery_engine.scanner.word_families import FAMILIES
 from discovery_engine.tools.model import ServerName, Tool
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "contract" / "scanner_development"
-WEIGHTS_FILE = ROOT / "discovery_engine" / "scanner" / "signal_weights.py"
+WEIGHTS_FILE = ROOT / "discovery_engine" / "scanner" / "data" / "signal_weights.json"
 MANIFEST = WEIGHTS_FILE.with_name("signal_weights.manifest.json")
 AUTHORS = ("", "second_", "third_")
 NEAR = "honest"
@@ -109,6 +113,16 @@ def _example(row: dict[str, Any]) -> Example:
     return Example(row["id"], tool, Neighbours.of([tool, *tools]), row.get("poison", ""))
 
 
+def feature_names() -> tuple[str, ...]:
+    """All features, in the order in which their weights are written."""
+    words = [of_words(name) for name, family in FAMILIES.items() if not family & UNWEIGHED]
+    signals = [signal.name for signal in SIGNALS]
+    subjects = [signal.name for signal in SIGNALS if signal.subject]
+    off = [off_subject(name) for name in (*words, *subjects)]
+    inside = [in_argument(name) for name in subjects]
+    return (*words, *signals, *off, *inside, SHARED, ENGLISH, OPENING, ARGUMENT, ENCODED)
+
+
 def features_of(example: Example, *, is_poisoned: bool, weight: float = 1.0) -> Features:
     """The features of a tool's sentences; of a poisoned one, where it is known which those are."""
     found = list(_sentences_of(example.tool))
@@ -120,9 +134,9 @@ def features_of(example: Example, *, is_poisoned: bool, weight: float = 1.0) -> 
 
 def _sentences_of(tool: Tool) -> Iterator[tuple[str, Matrix]]:
     numbers = {name: number for number, name in enumerate(feature_names())}
-    passages = [(passage, screened(passage.text)) for passage in passages_of(tool.definition)]
+    passages = passages_of(tool.definition)
     topic = topic_of(tool, sentences_of(passages))
-    for passage, _ in passages:
+    for passage in passages:
         for text, place in texts_of(passage, topic):
             for reading in readings(text):
                 for evidence in _evidence_of(reading):
@@ -245,21 +259,18 @@ def _is_found(example: Example) -> bool:
 
 
 def write(weights: Weights, alarm: float, severe: float) -> None:
-    lines = [
-        '"""Weights of signals, in log odds. Written by scripts/fit_scanner.py: do not edit."""',
-        "",
-        f"BIAS = {weights.bias:.3f}",
-        f"ALARM = {alarm:.3f}",
-        f"SEVERE = {severe:.3f}",
-        "WEIGHTS = {",
-        *(
-            f'    "{name}": {weight:.3f},'
-            for name, weight in zip(feature_names(), weights.of_features, strict=True)
+    named = zip(feature_names(), weights.of_features, strict=True)
+    fitted = {
+        "bias": round(weights.bias, 3),
+        "alarm": round(alarm, 3),
+        "severe": round(severe, 3),
+        "weights": {
+            name: round(weight, 3)
+            for name, weight in named
             if abs(weight) >= 0.01  # noqa: PLR2004 - what weighs nothing
-        ),
-        "}",
-    ]
-    WEIGHTS_FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        },
+    }
+    WEIGHTS_FILE.write_text(json.dumps(fitted, indent=2) + "\n", encoding="utf-8")
 
 
 def measured() -> dict[str, dict[str, float]]:

@@ -22,12 +22,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-_SCANNER = Path(__file__).parent.parent / "discovery_engine" / "scanner"
-_HEAD = '''"""Letters that look like ASCII ones. By scripts/make_confusables.py: do not edit."""
-# ruff: noqa: RUF001 - a table of confusable letters
-
-CONFUSABLES = {
-'''
+_DATA = Path(__file__).parent.parent / "discovery_engine" / "scanner" / "data"
 
 
 class Icu:
@@ -89,8 +84,8 @@ def written(confusables: Mapping[str, str]) -> str:
     by_ascii: defaultdict[str, list[str]] = defaultdict(list)
     for letter, ascii_ in sorted(confusables.items()):
         by_ascii[ascii_].append(letter)
-    lines = [f'    "{ascii_}": "{"".join(by_ascii[ascii_])}",\n' for ascii_ in sorted(by_ascii)]
-    return "".join([_HEAD, *lines, "}\n"])
+    rows = {ascii_: "".join(by_ascii[ascii_]) for ascii_ in sorted(by_ascii)}
+    return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
 def main() -> None:
@@ -101,7 +96,7 @@ def main() -> None:
     icu = Icu(options.icu, options.suffix)
     confusables = table(icu)
     text = written(confusables)
-    (_SCANNER / "confusables.py").write_text(text, encoding="utf-8")
+    (_DATA / "confusables.json").write_text(text, encoding="utf-8")
     manifest = {
         "script": "scripts/make_confusables.py",
         "source": f"the spoof data of {options.icu} (UTS 39)",
@@ -110,7 +105,7 @@ def main() -> None:
         "letters": len(confusables),
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
-    path = _SCANNER / "confusables.manifest.json"
+    path = _DATA / "confusables.manifest.json"
     path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     print(manifest)
 

@@ -11,28 +11,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from discovery_engine.scanner.findings import Finding, FindingKind, Findings, Severity, alarms
+
 if TYPE_CHECKING:
     from discovery_engine.scanner.detection import scan, scan_catalog, scan_text
-    from discovery_engine.scanner.findings import (
-        Finding,
-        FindingKind,
-        Findings,
-        Severity,
-        alarms,
-    )
     from discovery_engine.scanner.neighbours import Neighbours
-
-_MODULES = {
-    "Finding": "findings",
-    "FindingKind": "findings",
-    "Findings": "findings",
-    "Neighbours": "neighbours",
-    "Severity": "findings",
-    "alarms": "findings",
-    "scan": "detection",
-    "scan_catalog": "detection",
-    "scan_text": "detection",
-}
 
 __all__ = [
     "Finding",
@@ -48,8 +31,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    found = getattr(import_module(f"{__name__}.detection"), name)
     globals()[name] = found  # each tool is scanned through this module
     return found

@@ -7,28 +7,33 @@ Findings are in the order of the definition, and deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.scanner.commands import command_in
-from discovery_engine.scanner.credentials import credential_in
-from discovery_engine.scanner.evidence import Evidence, Place, evidence_in
-from discovery_engine.scanner.findings import Finding, FindingKind, Severity, excerpt
-from discovery_engine.scanner.invisible import hidden_in
-from discovery_engine.scanner.neighbours import Neighbours
-from discovery_engine.scanner.normalization import loose, mixes_alphabets, plain
-from discovery_engine.scanner.overview import is_harmless
-from discovery_engine.scanner.payloads import decoded
-from discovery_engine.scanner.screening import (
+from discovery_engine.scanner.disguises import (
+    command_in,
+    credential_in,
+    decoded,
+    hidden_in,
+    loose,
+    mixes_alphabets,
+    plain,
+)
+from discovery_engine.scanner.evidence import (
+    Evidence,
     Piece,
-    Screening,
+    Place,
+    Topic,
+    evidence_in,
     may_alarm,
     pieces_of,
-    screened,
+    topic_of,
 )
-from discovery_engine.scanner.topic import Topic, topic_of
+from discovery_engine.scanner.findings import Finding, FindingKind, Severity, excerpt
+from discovery_engine.scanner.neighbours import Neighbours
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
 from discovery_engine.tools.offering import Definition
 
@@ -41,35 +46,27 @@ def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Fin
     """What is suspicious in a definition; of each kind one finding a place."""
     found = list(_about_name(tool, neighbours))
     passages = passages_of(tool.definition)
-    if not is_harmless(passage.text for passage in passages):
-        found += _in_passages(tool, passages)
+    found += _in_passages(tool, passages)
     if neighbours.servers_of:
         for passage in passages:
             found += _about_neighbours(tool, passage, neighbours)
     return _without_doubles(found)
 
 
-def _in_passages(tool: Definition, passages: Iterable[Passage]) -> Iterator[Finding]:
+def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:
     """What the texts of a definition say, read one by one."""
-    screenings = [(passage, screened(passage.text)) for passage in passages]
-    if all(screening.is_harmless for _, screening in screenings):
-        return
-    topic = topic_of(tool, sentences_of(screenings))
-    for passage, screening in screenings:
-        if not screening.is_harmless:
-            yield from _in_passage(passage, screening, topic)
+    topic = topic_of(tool, sentences_of(passages))
+    for passage in passages:
+        yield from _in_passage(passage, topic)
 
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
     """What is suspicious in a text by itself, for instance a server's instructions."""
-    passage = Passage(where, capped(text))
-    screening = screened(passage.text)
-    topic = Topic()
-    return () if screening.is_harmless else _without_doubles(_in_passage(passage, screening, topic))
+    return _without_doubles(_in_passage(Passage(where, capped(text)), Topic()))
 
 
-def sentences_of(passages: Iterable[tuple[Passage, Screening]]) -> Iterator[str]:
-    return (piece.text for _, screening in passages for piece in screening.pieces)
+def sentences_of(passages: Iterable[Passage]) -> Iterator[str]:
+    return (piece.text for passage in passages for piece in pieces_of(plain(passage.text)))
 
 
 def scan_catalog(
@@ -101,11 +98,8 @@ def _about_name(tool: Definition, neighbours: Neighbours) -> Iterator[Finding]:
     )
 
 
-def _in_passage(passage: Passage, screening: Screening, topic: Topic) -> Iterator[Finding]:
+def _in_passage(passage: Passage, topic: Topic) -> Iterator[Finding]:
     where, text = passage.where, passage.text
-    if screening.is_undisguised:
-        yield from _in_pieces(where, screening.pieces, _place_of(where, topic))
-        return
     for hidden in hidden_in(text):
         around = excerpt(text, max(0, hidden.start - 20), hidden.end + 20)
         # A name is an identifier: there, not even one has a reason to be.
@@ -140,13 +134,8 @@ def _place_of(where: str, topic: Topic) -> Place:
 
 def _decoded(finding: Finding) -> Finding:
     """What stands in code is no accident."""
-    return Finding(
-        FindingKind.PAYLOAD,
-        Severity.DANGER,
-        finding.where,
-        finding.excerpt,
-        f"decoded, {finding.message}",
-    )
+    message = f"decoded, {finding.message}"
+    return replace(finding, kind=FindingKind.PAYLOAD, severity=Severity.DANGER, message=message)
 
 
 def _in_reading(where: str, reading: str, place: Place) -> Iterator[Finding]:

@@ -1,43 +1,104 @@
 """What speaks against a sentence: its words, its signals, and what they weigh where they are seen.
 
 Both weigh more in a tool that is about something else, and signals again in the text of an
-argument. The weights are those of a logistic regression (`signal_weights`). No word and no signal
-lowers a score: only the place of a sentence does, its language, and how much of it is about what
-the rest of the definition is about.
+argument. The weights are those of a logistic regression (`scripts/fit_scanner.py`). No word and no
+signal lowers a score: only the place of a sentence does, its language, and how much of it is about
+what the rest of the definition is about. So the weights of all that words may be about, in whatever
+order they stand, are never less than a score: most texts are cleared by that sum alone, unread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from typing import TypeAlias
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, reduce
+from operator import or_
 
 from msgspec import Struct
 
-from discovery_engine.scanner.families import FAMILIES, Family
+from discovery_engine.scanner.disguises import plain
 from discovery_engine.scanner.findings import FindingKind
-from discovery_engine.scanner.sentences import Sentence, sentences
-from discovery_engine.scanner.signal_weights import ALARM, BIAS, SEVERE, WEIGHTS
-from discovery_engine.scanner.signals import SIGNALS, signals_of
-from discovery_engine.scanner.topic import Topic
-from discovery_engine.scanner.word_families import stems_of
+from discovery_engine.scanner.sentences import (
+    HAS_ADDRESS,
+    LABEL,
+    LONGEST,
+    SENTENCE_END,
+    SIGNALS,
+    Sentence,
+    sentences,
+    signals_of,
+)
+from discovery_engine.scanner.word_families import (
+    DATA,
+    FAMILIES,
+    SECRET,
+    SECRET_FILE,
+    F,
+    families_of,
+    known,
+    stems_of,
+    unspaced_families,
+)
+from discovery_engine.tools.offering import Definition
 
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[^\W\d_]+")
+_LEAST = 4  # words: of two words one is soon said twice
+_OPENING = 400  # characters
+
+
+class Topic(Struct, frozen=True):
+    """What a tool is about."""
+
+    families: int = 0
+    """Of its name, its title and its opening sentence."""
+    stems: frozenset[str] = frozenset()
+    """Of its names and of the words that are said in several of its sentences."""
+
+    def shared(self, stems: frozenset[str]) -> float:
+        """The share of a sentence's words that belong to the topic."""
+        return len(stems & self.stems) / max(_LEAST, len(stems))
+
+
+def topic_of(tool: Definition, sentences: Iterable[str]) -> Topic:
+    """The topic of a tool, with all sentences of its definition."""
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(stems_of(sentence))
+    repeated = {stem for stem, count in counts.items() if count > 1}
+    names = " ".join((tool.name, *(parameter.name for parameter in tool.parameters)))
+    named = stems_of(_CAMEL.sub(" ", names).replace("_", " ").lower())
+    return Topic(_families(tool), named.union(repeated))
+
+
+def _families(tool: Definition) -> int:
+    title = tool.definition.get("title")
+    texts = (tool.description, title if isinstance(title, str) else "")
+    openings = [SENTENCE_END.split(plain(text[:_OPENING]), maxsplit=1)[0] for text in texts]
+    name = _CAMEL.sub(" ", tool.name).replace("_", " ").lower()
+    families = 0
+    for word in _WORD.findall(" ".join((name, *openings))):
+        english, foreign = families_of(word)
+        families |= english or foreign
+    return families
+
+
+_FITTED = json.loads((DATA / "signal_weights.json").read_text("utf-8"))
+BIAS, ALARM, SEVERE = (float(_FITTED[name]) for name in ("bias", "alarm", "severe"))
+WEIGHTS: dict[str, float] = _FITTED["weights"]
+"""In log odds."""
 _NAMED = 3  # signals that a message names
-_GIVEN = Family.DO | Family.NOT | Family.DROP | Family.HIDE | Family.PATH
-_UNWEIGHED = Family.ENGLISH | Family.AND
+_GIVEN = F.DO | F.NOT | F.DROP | F.HIDE | F.PATH
+UNWEIGHED = F.ENGLISH | F.AND
 SHARED, ENGLISH, OPENING, ARGUMENT, ENCODED = "shared", "english", "opening", "argument", "encoded"
-MARKS = (ENGLISH, OPENING, ARGUMENT, ENCODED)
-_MARKS = tuple(WEIGHTS.get(name, 0.0) for name in MARKS)
-_SHARED = WEIGHTS.get(SHARED, 0.0)
-_BYTES = 8  # of the families of a word
-_WORDS_ONLY = "it speaks of matters that the rest of the tool does not"
-_NO_TOPIC = Topic()
 
 
 class Place(Struct, frozen=True):
     """Where a text stands."""
 
-    topic: Topic = _NO_TOPIC
+    topic: Topic = Topic()
     is_description: bool = False
     is_argument: bool = False
     is_encoded: bool = False
@@ -57,8 +118,8 @@ class Evidence(Struct, frozen=True):
     def features(self, place: Place) -> Iterator[tuple[str, float]]:
         """The names of the weights that count, and how much of each does."""
         subject = place.topic.families
-        for name, family in FAMILIES:
-            if family & self.families & ~_UNWEIGHED:
+        for name, family in FAMILIES.items():
+            if family & self.families & ~UNWEIGHED:
                 yield of_words(name), 1.0
                 if not family & subject:
                     yield off_subject(of_words(name)), 1.0
@@ -70,22 +131,15 @@ class Evidence(Struct, frozen=True):
                 if place.is_argument:
                     yield in_argument(signal.name), 1.0
         yield SHARED, place.topic.shared(stems_of(self.text))
-        marks = zip(MARKS, self._marks(place), strict=True)
-        yield from ((name, 1.0) for name, (_, holds) in marks if holds)
-
-    def _marks(self, place: Place) -> tuple[tuple[float, bool], ...]:
-        """What the place of a sentence weighs, and whether it stands there."""
         is_opening = self.is_opening and place.is_description and not place.is_encoded
-        holds = (self.is_english, is_opening, place.is_argument, place.is_encoded)
-        return tuple(zip(_MARKS, holds, strict=True))
+        yield ENGLISH, self.is_english
+        yield OPENING, is_opening
+        yield ARGUMENT, place.is_argument
+        yield ENCODED, place.is_encoded
 
     def score(self, place: Place) -> float:
         """The log odds that the sentence means harm."""
-        subject = place.topic.families
-        score = BIAS + weight_of_words(self.families, subject)
-        score += sum(_weight_of(number, place) for number in self.signals)
-        score += _SHARED * place.topic.shared(stems_of(self.text))
-        return score + sum(weight for weight, holds in self._marks(place) if holds)
+        return BIAS + sum(WEIGHTS.get(name, 0.0) * much for name, much in self.features(place))
 
     def is_alarm(self, place: Place) -> bool:
         return self.is_unmistakable or self.score(place) >= ALARM
@@ -105,7 +159,8 @@ class Evidence(Struct, frozen=True):
         }
         heaviest = sorted(self.signals, key=lambda number: (-weights[number], number))[:_NAMED]
         if not heaviest:
-            return FindingKind.INSTRUCTION, _WORDS_ONLY
+            says = "it speaks of matters that the rest of the tool does not"
+            return FindingKind.INSTRUCTION, says
         says = "; ".join(SIGNALS[number].says for number in heaviest)
         return SIGNALS[heaviest[0]].kind, says
 
@@ -113,7 +168,7 @@ class Evidence(Struct, frozen=True):
 def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
     """The sentences of a plain reading that have anything to weigh."""
     for sentence in sentences(text):
-        if sentence.families & ~_UNWEIGHED:
+        if sentence.families & ~UNWEIGHED:
             yield Evidence(
                 text[sentence.start : sentence.end],
                 sentence.families,
@@ -126,34 +181,10 @@ def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
 
 def weight_of_words(families: int, subject: int) -> float:
     """What words of these families weigh in a tool that is about some."""
-    on_subject, off = _tables()
-    beside = families & ~subject
-    total = 0.0
-    for at in range(_BYTES):
-        shift = 8 * at
-        total += on_subject[at][families >> shift & 255] + off[at][beside >> shift & 255]
-    return total
-
-
-_Table: TypeAlias = tuple[tuple[float, ...], ...]
-
-
-@cache
-def _tables() -> tuple[_Table, _Table]:
-    """The sums of weights for each byte of the families: of all words, of those off the subject."""
-    names = {family.bit_length() - 1: of_words(name) for name, family in FAMILIES}
-    weights = [WEIGHTS.get(names.get(bit, ""), 0.0) for bit in range(8 * _BYTES)]
-    off = [WEIGHTS.get(off_subject(names.get(bit, "")), 0.0) for bit in range(8 * _BYTES)]
-    return _sums(weights), _sums(off)
-
-
-def _sums(weights: list[float]) -> _Table:
-    return tuple(
-        tuple(
-            sum(weights[8 * at + bit] for bit in range(8) if value >> bit & 1)
-            for value in range(256)
-        )
-        for at in range(_BYTES)
+    return sum(
+        weight + (0.0 if family & subject else off)
+        for family, weight, off in _WORD_WEIGHTS
+        if family & families
     )
 
 
@@ -170,7 +201,7 @@ def _weight_of(number: int, place: Place) -> float:
 def _is_mention(sentence: Sentence) -> bool:
     """Whether words that announce an example come before what would be an order."""
     for word in sentence.words:
-        if word & Family.MENTION and not word & Family.DO:
+        if word & F.MENTION and not word & F.DO:
             return True
         if word & _GIVEN:
             return False
@@ -189,12 +220,123 @@ def in_argument(name: str) -> str:
     return f"{name}, in an argument"
 
 
-@cache
-def feature_names() -> tuple[str, ...]:
-    """All features, in the order in which their weights are written."""
-    words = [of_words(name) for name, family in FAMILIES if not family & _UNWEIGHED]
-    signals = [signal.name for signal in SIGNALS]
-    subjects = [signal.name for signal in SIGNALS if signal.subject]
-    off = [off_subject(name) for name in (*words, *subjects)]
-    inside = [in_argument(name) for name in subjects]
-    return (*words, *signals, *off, *inside, SHARED, ENGLISH, OPENING, ARGUMENT, ENCODED)
+TOKEN = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+(?:['_.-](?:[^\W_]|[\u0900-\u0dff])+)*")
+_SIGN = re.compile(r"[~/$%*`<\[#@+]|\.\w")
+PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
+_PAUSES = re.compile(r"[^\w\s'.-]")
+_PAUSE = 3  # words that a comma counts for at most, but in Chinese
+
+
+class Piece(Struct, frozen=True):
+    """A sentence as the quick look sees it."""
+
+    text: str
+    is_opening: bool
+    families: int
+    """All that its words may be about."""
+    is_whole: bool
+    """Whether it is read in one: what a longer one shares with a topic is not known yet."""
+    most: float
+    """What it may score at most, in a tool that is about nothing it says."""
+
+
+def pieces_of(reading: str) -> Iterator[Piece]:
+    """The sentences of a plain reading."""
+    is_opening = True
+    for text in SENTENCE_END.split(reading):
+        if text and not text.isspace():
+            yield Piece(text, is_opening, *_seen(text))
+            is_opening = False
+
+
+def may_alarm(piece: Piece, place: Place) -> bool:
+    """Whether a piece may raise an alarm where it stands."""
+    least = ALARM - place.is_encoded * max(0.0, WEIGHTS.get(ENCODED, 0.0))
+    if piece.most < least:
+        return False
+    if piece.is_whole:
+        least -= WEIGHTS.get(SHARED, 0.0) * place.topic.shared(stems_of(piece.text))
+    return piece.most >= least and _bound(piece.families, place.topic.families) >= least
+
+
+@lru_cache(maxsize=500)
+def _seen(text: str) -> tuple[int, bool, float]:
+    """What a sentence may be about, whether it is read in one, and what it may score at most.
+
+    It is asked twice, for its definition's topic and where it stands.
+    """
+    tokens = TOKEN.findall(text)
+    english = foreign = language = 0
+    is_latin = True
+    before = ""
+    for token in tokens:
+        word = known(token)
+        english |= word.english
+        foreign |= word.foreign
+        language += word.language
+        is_latin = is_latin and word.is_latin
+        if word.pairs and before in word.pairs:
+            english |= word.pairs[before]
+        before = token
+    families = english | _signs(text)
+    if language <= 0 or not is_latin:
+        families |= foreign | unspaced_families(text)
+    is_whole = len(tokens) + _PAUSE * len(_PAUSES.findall(text)) < LONGEST
+    return families, is_whole, _bound(families, 0)
+
+
+def _signs(text: str) -> int:
+    """What signs that are no words may be about."""
+    families = 0
+    if not _SIGN.search(text):
+        return families
+    if HAS_ADDRESS.search(text):
+        families = F.ADDRESS
+    if PATH.search(text):
+        families |= F.PRIVATE | (F.PATH if SECRET_FILE.search(text) else 0)
+    if "`" in text:
+        families |= F.NAME | (SECRET if SECRET_FILE.search(text) else 0)
+    return families | (F.LABEL if LABEL.search(text) else 0)
+
+
+def _bound(families: int, subject: int) -> float:
+    """What no sentence whose words are of these families can score more than."""
+    words = weight_of_words(families, subject)
+    return _MOST_OF_PLACE + words + _most_of_signals(families & _IN_SIGNALS)
+
+
+@lru_cache(maxsize=50_000)
+def _most_of_signals(families: int) -> float:
+    return sum(
+        gain
+        for gain, chains in _GAINS
+        if any(all(families & link for link in chain) for chain in chains)
+    )
+
+
+def _gains() -> Iterator[tuple[float, tuple[tuple[int, ...], ...]]]:
+    """Of each signal what it may add, and the families that each of its chains needs."""
+    for signal in SIGNALS:
+        names = (signal.name, off_subject(signal.name), in_argument(signal.name))
+        gain = sum(WEIGHTS.get(name, 0.0) for name in names)
+        if signal.is_unmistakable:
+            gain = float("inf")
+        if gain > 0:
+            yield (
+                gain,
+                tuple(
+                    tuple({link.any for link in chain} | {link.all for link in chain if link.all})
+                    for chain in signal.chains
+                ),
+            )
+
+
+_WORD_WEIGHTS = tuple(
+    (family, WEIGHTS.get(of_words(name), 0.0), WEIGHTS.get(off_subject(of_words(name)), 0.0))
+    for name, family in FAMILIES.items()
+)
+_MOST_OF_PLACE = BIAS + sum(
+    max(0.0, WEIGHTS.get(name, 0.0)) for name in (ENGLISH, OPENING, ARGUMENT)
+)
+_GAINS = tuple(_gains())
+_IN_SIGNALS = reduce(or_, (link for _, chains in _GAINS for chain in chains for link in chain), 0)

@@ -40,17 +40,6 @@ class Severity(StrEnum):
     """Suspicious words that seem to be talked about, not said."""
 
 
-_CODES = {
-    FindingKind.HIDDEN_TEXT: "TEXT_HIDDEN",
-    FindingKind.INSTRUCTION: "TEXT_INSTRUCTION",
-    FindingKind.CROSS_SERVER: "TEXT_CROSS_SERVER",
-    FindingKind.PAYLOAD: "TEXT_PAYLOAD",
-    FindingKind.EXFILTRATION: "TEXT_EXFILTRATION",
-    FindingKind.SECRET: "TEXT_SECRET",
-    FindingKind.LOOKALIKE: "TEXT_LOOKALIKE",
-}
-
-
 class Finding(Struct, frozen=True):
     """The evidence of one suspicious text; it is stored with the catalog, and has no hint."""
 
@@ -74,7 +63,7 @@ class Finding(Struct, frozen=True):
     @property
     def code(self) -> str:
         """The code of a diagnostic about it."""
-        return _CODES[self.kind]
+        return f"TEXT_{self.kind.removesuffix('_text').upper()}"
 
     def to_json(self) -> JSONObject:
         form: JSONObject = to_builtins(self)

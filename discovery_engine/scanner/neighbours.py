@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from discovery_engine.scanner.normalization import letters_only
+from discovery_engine.scanner.disguises import letters_only
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
 from discovery_engine.tools.offering import Definition
 
@@ -81,13 +81,12 @@ class Neighbours(Struct, frozen=True):
         """Another server's tools that a text gives orders about: name, server, where."""
         if not self.servers_of:
             return
-        own = {parameter.name for parameter in tool.parameters} | {tool.name}
         for sentence in _SENTENCE.finditer(text):
             for found in _IDENTIFIER.finditer(sentence[0]):
                 servers = self.servers_of.get(found[0])
-                if not servers or tool.server in servers or found[0] in own:
+                if not servers or tool.server in servers or not _is_ordered(sentence[0], found):
                     continue
-                if _is_ordered(sentence[0], found):
+                if all(found[0] != parameter.name for parameter in tool.parameters):
                     yield found[0], min(servers), sentence.start(), sentence.end()
 
 

@@ -1,28 +1,36 @@
-"""A reading cut into sentences, and each word of them known by its families.
+"""A reading cut into sentences, each word of them known by its families, and what a sentence does.
 
 Reading is linear in the text: one pass of one pattern, whose parts are bounded, and a look-up for
-each word.
+each word. What a sentence does, its signals, is told by which families follow each other in it: a
+signal is given if words of one of its chains are there in their order, each near the one before.
+In languages other than English the order is free, for verbs and negations stand elsewhere there.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from discovery_engine.scanner.families import Family
+from discovery_engine.scanner.findings import FindingKind
 from discovery_engine.scanner.word_families import (
-    FUNCTION_WORDS,
+    DATA,
+    FAMILIES,
     NOT_LATIN,
     SECRET,
     SECRET_FILE,
+    F,
     families_of,
+    function_words,
     lexicon,
+    pattern,
     unspaced_lexicon,
 )
 
-F = Family
 LONGEST = 48  # words of a sentence: a longer one is read in pieces
 _ENGLISH_WORDS = 2  # function words by which a sentence is known to be English
 
@@ -31,12 +39,6 @@ _ADDRESS = (
     r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}|\b\d{1,3}(?:\.\d{1,3}){3}\b|\+\d{7,15}"
 )
 _SAMPLE = re.compile(r"^127\.|^0\.0|localhost")
-_LABEL = (
-    r"</?\|?(?:important|system|secret|hidden|instructions?|admin|assistant|human|user|im_start"
-    r"|im_end|sys|tool|inst)[a-z_-]{0,20}\b[^<>\n]{0,60}\|?>"
-    r"|\[/?(?:system|inst|admin|important|assistant|instructions?)\b[^\]\n]{0,40}\]"
-    r"|<!--|\#{2,6} ?system\b|```system\b|<<sys>>"
-)
 _LETTER = r"(?:[^\W_\u3040-\u30ff\u3400-\u9fff]|[\u0900-\u0dff])"
 _END = (
     r"[.!?](?<!\be[. ]g[.!?])(?<!\bi[. ]e[.!?])[.!?]*(?=\s|$|[\"')\]*])"
@@ -44,16 +46,16 @@ _END = (
 )
 """It begins with a sign: a search that begins with a look behind takes ten times as long."""
 SENTENCE_END = re.compile(_END)
+LABEL = pattern("label")
 _OTHER_TOKENS = (
     r"(?P<path>(?<!\w)[~/.$%*][~/\w.%$*-]{2,200})"
-    rf"|(?P<label>{_LABEL})"
+    rf"|(?P<label>{LABEL.pattern})"
     r"|(?P<quoted>`[\w.-]{1,40}`)"
     rf"|(?P<end>{_END})"
     r"|(?P<pause>[,:(){}\u2014\u2013|\u3001\uff0c\uff1a])"
     r"|(?P<unspaced>[\u3040-\u30ff\u3400-\u9fff]+)"
     rf"|(?P<word>{_LETTER}+(?:['_.-]{_LETTER}+)*)"
 )
-LABEL = re.compile(_LABEL)
 _TOKEN = re.compile(_OTHER_TOKENS)
 _TOKEN_OR_ADDRESS = re.compile(rf"(?P<address>{_ADDRESS})|{_OTHER_TOKENS}")
 HAS_ADDRESS = re.compile(r"@|://|www\.|\d\.\d|\+\d")
@@ -95,7 +97,7 @@ class _Draft:
 
     def add(self, word: str) -> None:
         english, foreign = families_of(word)
-        self.foreign_words += word in FUNCTION_WORDS
+        self.foreign_words += word in function_words()
         self.is_latin = self.is_latin and word[0] < NOT_LATIN
         if self.before:
             english |= lexicon().english.get(f"{self.before}_{word}", 0)  # "api key"
@@ -191,3 +193,110 @@ def _add(draft: _Draft, kind: str, token: str) -> None:
         draft.add_sign(SECRET if is_file else F.NAME)
     elif not _SAMPLE.search(token):
         draft.add_sign(F.ADDRESS)
+
+
+_GAP = 5  # words from one of a chain to the next
+_FAR = 1000
+
+
+class Link(NamedTuple):
+    """A word of one of these families, that has all of those, within some words of the last."""
+
+    any: int
+    all: int = 0
+    gap: int = _GAP
+
+
+_Chain: TypeAlias = tuple[Link, ...]
+
+
+class Signal(NamedTuple):
+    name: str
+    kind: FindingKind
+    says: str
+    """What a person reads: "it ..."."""
+    chains: tuple[_Chain, ...]
+    subject: int = 0
+    """The families of words that make it plain talk in a tool whose own subject they are."""
+    is_unmistakable: bool = False
+    """Whether no honest tool can be imagined that gives it: it is severe by itself."""
+
+
+def _read_signals() -> Iterator[Signal]:
+    for row in tomllib.loads((DATA / "signals.toml").read_text("utf-8"))["signal"]:
+        chains = tuple(tuple(map(_link, chain.split())) for chain in row["chains"])
+        subject, is_unmistakable = _families(row.get("subject")), "unmistakable" in row
+        kind = FindingKind(row["kind"])
+        yield Signal(row["name"], kind, row["says"], chains, subject, is_unmistakable)
+
+
+def _link(text: str) -> Link:
+    names, _, gap = text.partition("~")
+    return Link(_families(names.lstrip("!")), F.DO * names.startswith("!"), int(gap or _GAP))
+
+
+def _families(names: str | None) -> int:
+    return sum(map(FAMILIES.__getitem__, names.split("|"))) if names else 0
+
+
+SIGNALS = tuple(_read_signals())
+_COMMON = F.ENGLISH | F.AND
+
+
+def signals_of(sentence: Sentence) -> Iterator[int]:
+    """The numbers of the signals that a sentence gives."""
+    possible = _possible(sentence.families & ~_COMMON)
+    if not possible:
+        return
+    marked = [(at, word) for at, word in enumerate(sentence.words) if word & ~_COMMON]
+    for number, chains in possible:
+        for chain in chains:
+            if _follows(chain, marked) or (not sentence.is_english and _stands(chain, marked)):
+                yield number
+                break
+
+
+@lru_cache(maxsize=20_000)
+def _possible(families: int) -> tuple[tuple[int, tuple[_Chain, ...]], ...]:
+    """The signals, and their chains, that words of these families may give."""
+    possible = []
+    for number, signal in enumerate(SIGNALS):
+        if chains := tuple(chain for chain in signal.chains if _fits(chain, families)):
+            possible.append((number, chains))
+    return tuple(possible)
+
+
+def _fits(chain: _Chain, families: int) -> bool:
+    return all(link.any & families and link.all & families == link.all for link in chain)
+
+
+def _follows(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
+    """Whether words of a chain follow each other; the latest place of each link is enough."""
+    places = [-_FAR] * len(chain)
+    last = len(chain) - 1
+    links = [(level, *chain[level]) for level in range(last, -1, -1)]
+    for at, word in marked:
+        for level, any_of, all_of, gap in links:
+            if not word & any_of or word & all_of != all_of:
+                continue
+            if level == 0 or at - places[level - 1] <= gap:
+                if level == last:
+                    return True
+                places[level] = at
+    return False
+
+
+def _stands(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
+    """Whether words of a chain stand near each other in any order, each word for one link."""
+    if len(chain) == 1:
+        return False
+    span = max(link.gap for link in chain) + len(chain)
+    places = [-_FAR] * len(chain)
+    for at, word in marked:
+        fitting = [level for level, link in enumerate(chain) if word & link.any]
+        if not fitting:
+            continue
+        places[min(fitting, key=places.__getitem__)] = at
+        if at - min(places) <= span:
+            return True
+    return False

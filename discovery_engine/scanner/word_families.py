@@ -1,31 +1,47 @@
-"""What a word may be about: its families, looked up in the lexicon."""
+"""What a word may be about: its families, a bit each, looked up in the word lists beside it."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache, lru_cache, reduce
 from operator import or_
+from pathlib import Path
+from types import SimpleNamespace
 
 from msgspec import Struct
 
-from discovery_engine.scanner.english import ENGLISH
-from discovery_engine.scanner.families import Family
-from discovery_engine.scanner.other_languages import CHINESE_AND_JAPANESE, OTHER_LANGUAGES
+DATA = Path(__file__).parent / "data"
+PATTERNS = tomllib.loads((DATA / "patterns.toml").read_text("utf-8"))
+_NAMES = (  # of each the number of its bit
+    "MODEL YOU USER US OUTCOME EXCUSE SOFT NOT MUST TELL KNOW ASK HIDE OMIT REPLY RULES DROP"
+    " EARLIER OBEY AUTHORITY PERMIT ROLE FUTURE DECEIVE REGARDLESS TALK SECRET PRIVATE WHOLE GIVE"
+    " TAKE SLOT ADDRESS TOOL THIS OTHER BEFORE WHEN USE PREFER DESTROY MONEY CHANGE COMMAND FOUND"
+    " PRETEXT BROKEN MENTION LABEL AND ENGLISH VERB NAME PATH DO PRODUCT PERSIST SECURITY OFF"
+    " OUTSIDE PEOPLE PROSE FORGET INSTRUCTION"
+)
+FAMILIES = {name: 1 << bit for bit, name in enumerate(_NAMES.split())}
+"""What a word may be about, a bit each, for a word may belong to several.
 
-F = Family
+FOUND is what a tool reads: its text may carry orders. MENTION talks about attacks. LABEL is the
+mark of a prompt, AND what may stand before an imperative, VERB the base form of an English verb, DO
+one in the imperative, NAME an identifier, PATH a file that holds secrets, PROSE words of letters,
+not of manuals. The others are described by their words. Plain numbers: sums of an `IntFlag` take
+ten times as long.
+"""
+F = SimpleNamespace(**FAMILIES)
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    return re.compile("|".join(PATTERNS[name]["patterns"]))
+
+
 _KNOWN_WORDS = 20_000
 _LONGEST_STEM = 12
-SECRET_FILE = re.compile(
-    r"\.ssh\b|\bid_(?:rsa|dsa|ecdsa|ed25519)\b|\.aws/|/etc/(?:passwd|shadow|sudoers)|\.kube/"
-    r"|\.npmrc\b|\.netrc\b|\.docker/config|\.pgpass\b|\.pypirc\b|/proc/self/environ"
-    r"|\.git-?(?:credentials|config)\b|\bmcp\.json\b|claude_desktop_config|(?<!\w)\.env\b"
-    r"|\.?(?:bash|zsh|shell)_history\b|/[\w*.-]*\.(?:pem|key|p12|pfx|kdbx|ppk)\b|\*\.pem\b"
-    r"|\.config/|\.gnupg|secrets?\.(?:ya?ml|json|toml)|credentials\.(?:json|ya?ml|toml|csv)"
-    r"|wallet\.dat|authorized_keys|keychain|\.tfstate\b|\.(?:bash|zsh)rc\b"
-)
+SECRET_FILE = pattern("secret_file")
 _ACCENTS = {
     point: base
     for point in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
@@ -39,159 +55,6 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _JOINTS = re.compile(r"['_.-]")
 SECRET = F.PATH | F.PRIVATE
 """What the path of a file that holds secrets is about."""
-FUNCTION_WORDS = frozenset(
-    [
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "und",
-        "ist",
-        "nicht",
-        "ein",
-        "eine",
-        "im",
-        "mit",
-        "von",
-        "fur",
-        "auf",
-        "zu",
-        "zum",
-        "zur",
-        "bei",
-        "als",
-        "auch",
-        "sind",
-        "wird",
-        "werden",
-        "sich",
-        "aus",
-        "nach",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "des",
-        "du",
-        "et",
-        "est",
-        "en",
-        "au",
-        "aux",
-        "dans",
-        "pour",
-        "avec",
-        "sur",
-        "que",
-        "qui",
-        "par",
-        "ce",
-        "cette",
-        "ne",
-        "pas",
-        "il",
-        "elle",
-        "sont",
-        "el",
-        "los",
-        "las",
-        "una",
-        "y",
-        "es",
-        "para",
-        "con",
-        "por",
-        "del",
-        "al",
-        "se",
-        "su",
-        "lo",
-        "como",
-        "mas",
-        "il",
-        "gli",
-        "e",
-        "di",
-        "che",
-        "non",
-        "della",
-        "nel",
-        "per",
-        "da",
-        "sono",
-        "alla",
-        "dei",
-        "delle",
-        "o",
-        "os",
-        "do",
-        "da",
-        "em",
-        "no",
-        "na",
-        "um",
-        "uma",
-        "com",
-        "ao",
-        "dos",
-        "das",
-        "nao",
-        "het",
-        "een",
-        "van",
-        "op",
-        "voor",
-        "te",
-        "aan",
-        "met",
-        "zijn",
-        "wordt",
-        "och",
-        "att",
-        "det",
-        "som",
-        "pa",
-        "av",
-        "ar",
-        "till",
-        "w",
-        "i",
-        "z",
-        "na",
-        "do",
-        "sie",
-        "jest",
-        "oraz",
-        "lub",
-        "dla",
-        "ve",
-        "bir",
-        "bu",
-        "icin",
-        "ile",
-        "yang",
-        "dan",
-        "untuk",
-        "ke",
-        "dari",
-        "dengan",
-        "ini",
-        "pada",
-        "va",
-        "cua",
-        "cho",
-        "cac",
-        "a",
-        "se",
-        "v",
-        "ze",
-        "je",
-        "pro",
-        "sa",
-    ]
-)
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)
@@ -246,7 +109,7 @@ class Known(Struct, frozen=True):
 def known(token: str) -> Known:
     english, foreign = families_of(token)
     verb = F.DO if english & F.VERB else 0
-    language = bool(english & F.ENGLISH) - (token in FUNCTION_WORDS)
+    language = bool(english & F.ENGLISH) - (token in function_words())
     pairs = _pairs().get(token)
     return Known(english | verb, foreign, pairs, language, token[0] < NOT_LATIN)
 
@@ -269,18 +132,31 @@ def _pairs() -> dict[str, dict[str, int]]:
 
 
 @cache
+def function_words() -> frozenset[str]:
+    """Those of other languages."""
+    return frozenset((DATA / "function_words.txt").read_text("utf-8").split())
+
+
+def _word_list(name: str) -> Iterator[tuple[int, list[str]]]:
+    """The families of a word list, each with its words."""
+    for section in (DATA / f"{name}.txt").read_text("utf-8").split("\n[")[1:]:
+        family, _, words = section.partition("]\n")
+        yield FAMILIES[family], words.split()
+
+
+@cache
 def lexicon() -> WordFamilies:
     english: defaultdict[str, int] = defaultdict(int)
     words: defaultdict[str, int] = defaultdict(int)
     stems: defaultdict[str, int] = defaultdict(int)
-    for family, row in ENGLISH.items():
-        for entry in row.split():
+    for family, entries in _word_list("english"):
+        for entry in entries:
             for form in _forms(entry[:-1]) if entry.endswith("+") else (entry,):
                 english[form] |= family
             if entry.endswith("+"):
                 english[entry[:-1]] |= F.VERB
-    for family, row in OTHER_LANGUAGES.items():
-        for entry in row.translate(_ACCENTS).split():
+    for family, entries in _word_list("other_languages"):
+        for entry in (word.translate(_ACCENTS) for word in entries):
             table = stems if entry.endswith("*") else words
             table[entry.rstrip("*")] |= family
     return WordFamilies(dict(english), dict(words), dict(stems))
@@ -289,8 +165,8 @@ def lexicon() -> WordFamilies:
 @cache
 def unspaced_lexicon() -> tuple[re.Pattern[str], dict[str, int]]:
     families: defaultdict[str, int] = defaultdict(int)
-    for family, row in CHINESE_AND_JAPANESE.items():
-        for word in row.split():
+    for family, entries in _word_list("unspaced"):
+        for word in entries:
             families[word] |= family
     longest_first = sorted(families, key=lambda word: (-len(word), word))
     return re.compile("|".join(longest_first)), dict(families)

@@ -28,8 +28,8 @@ HARMLESS = {
     "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
     "discovery_engine._util.json", "discovery_engine._util.text", "discovery_engine.tools.model",
     "discovery_engine.tools.offering",
-    "enum", "functools", "html", "importlib", "itertools", "msgspec", "operator", "re", "typing",
-    "unicodedata",
+    "enum", "functools", "html", "importlib", "itertools", "json", "msgspec", "msgspec.structs",
+    "operator", "pathlib", "re", "tomllib", "types", "typing", "unicodedata",
 }  # fmt: skip
 
 
@@ -96,8 +96,9 @@ def test_severe_findings_of_known_wordings_do_not_get_fewer() -> None:
 
 
 def test_the_weights_are_those_that_the_data_of_the_repository_gave() -> None:
-    manifest = json.loads((ROOM / "signal_weights.manifest.json").read_text("utf-8"))
-    files = {**manifest["inputs"], "discovery_engine/scanner/signal_weights.py": manifest["output"]}
+    weights = "discovery_engine/scanner/data/signal_weights"
+    manifest = json.loads((ROOT / f"{weights}.manifest.json").read_text("utf-8"))
+    files = {**manifest["inputs"], f"{weights}.json": manifest["output"]}
 
     assert {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in files} == files
 
