@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from discovery_engine._util.kept_in_use import KeptInUse
 from discovery_engine.agent.called_tools import called_tools
 from discovery_engine.agent.caller import Caller, OnProgress
-from discovery_engine.agent.definitions import REGISTRY
 from discovery_engine.agent.dispatch import call
 from discovery_engine.errors import DiscoveryError, InputRequiredError
 from discovery_engine.limits import NAME_LENGTH, shortened
@@ -31,6 +30,7 @@ from discovery_engine.rpc.protocol import (
 )
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.validity import is_long
+from discovery_engine.tools.meta_tools import REGISTRY
 from discovery_engine.upstream.state import ServerState
 from discovery_server.client_tasks import TASK_METHODS, require_tasks, serve_task
 from discovery_server.envelope import IMPLEMENTATION, completed

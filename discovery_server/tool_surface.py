@@ -15,17 +15,18 @@ from msgspec import Struct
 
 from discovery_engine.agent.bound_tools import BoundTools, pool_rules
 from discovery_engine.agent.called_tools import meant_meta_tool
-from discovery_engine.agent.definitions import (
-    EXECUTE_STEPS,
-    META_TOOLS,
-    POOL_SEARCH,
-    MetaTool,
-)
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS, MODERN_VERSIONS
+from discovery_engine.tools.meta_tools import (
+    EXECUTE_STEPS,
+    META_TOOLS,
+    POOL_SEARCH,
+    POOL_SEARCHES,
+    MetaTool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +45,6 @@ logger = logging.getLogger(__name__)
 _PAGE = 1 << 20  # bytes of definitions; an ordinary list is one page, and many hosts read no other
 _CHANGING: JSONObject = {"ttlMs": 60_000, "cacheScope": "private"}
 _EXECUTE = META_TOOLS["execute_tool"]
-_SEARCHES = (POOL_SEARCH.name, "retrieve_tools")
-"""The names that the search of the mode `dynamic` is called by; the first is listed."""
 
 Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
 """The definition of each tool, by its name towards clients."""
@@ -195,7 +194,7 @@ class DynamicSurface(ExposedSurface):
 
     def call(self, name: str, arguments: JSONObject) -> Call:
         """As `ToolSurface`."""
-        if name in _SEARCHES:
+        if name in POOL_SEARCHES:
             return Call(self._tools.engine, POOL_SEARCH, arguments, self._register)
         hint = f"call {POOL_SEARCH.name}, which adds the tools that it finds to the list"
         entry, call = self._call(name, arguments, hint)
@@ -207,7 +206,7 @@ class DynamicSurface(ExposedSurface):
 
     def input_schema(self, name: str) -> JSONObject | None:
         """As `ToolSurface`."""
-        if name in _SEARCHES:
+        if name in POOL_SEARCHES:
             return POOL_SEARCH.input_schema
         return super().input_schema(name)
 

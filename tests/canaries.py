@@ -23,7 +23,6 @@ from click.testing import CliRunner
 
 from discovery_cli.program import cli
 from discovery_engine.agent import resources
-from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.config.settings import LogSettings
@@ -31,6 +30,7 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
 from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+from discovery_engine.tools.meta_tools import META_TOOLS
 from discovery_server.logs import log_to
 from tests.servers.programs import HERE, http_server
 

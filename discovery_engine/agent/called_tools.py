@@ -13,7 +13,7 @@ from discovery_engine.agent.steps.call_steps import read_steps
 from discovery_engine.errors import DiscoveryError, NotFoundError
 
 if TYPE_CHECKING:
-    from discovery_engine.agent.definitions import MetaTool
+    from discovery_engine.tools.meta_tools import MetaTool
     from discovery_engine.view.view import View
 
 _SEPARATORS = re.compile(r":|__|[./]")

@@ -17,7 +17,6 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import named
 from discovery_engine.agent.budget import MOST_TOKENS, Budget
 from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.agent.execution import execute_tool, read_result
 from discovery_engine.agent.first_listing import FIRST_LISTING, wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
@@ -31,6 +30,7 @@ from discovery_engine.agent.steps.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.errors import DiscoveryError, InputRequiredError, ToolNotFoundError
 from discovery_engine.limits import require_query
+from discovery_engine.tools.meta_tools import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import SEARCH_KINDS, TOOLS_ONLY, SearchKind

@@ -13,10 +13,10 @@ from discovery_engine.view.scope import Scope
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.agent.definitions import MetaTool
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.tools.client_names import Naming
+    from discovery_engine.tools.meta_tools import MetaTool
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.view import View

@@ -16,11 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from operator import itemgetter
 from sys import getsizeof
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from discovery_engine._util.lru import SizedLru
+from cachetools import LRUCache, cached
+
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Item, Variant
 from discovery_engine.catalog import Entry
@@ -61,11 +64,7 @@ _EXTENT = {
 }
 _ABOUT = 100  # characters of an argument's description
 
-_KEPT: SizedLru[tuple[Entry, str, str], tuple[Variant, ...]] = SizedLru(6_000_000)
-"""The variants of tools but for the whole schema, by tool, name and note; sizes are bytes.
-
-The key is the whole entry: with another definition, override or tag it is another one.
-"""
+_CACHED = 6_000_000  # bytes of variants of tools that were found last
 _OVERHEAD = 1500  # bytes of one tool's variants beside their texts and its definition
 
 
@@ -119,21 +118,24 @@ def cut(text: str, length: int) -> str:
 
 
 def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Variant, ...]:
-    key = entry, name, note
-    kept = _KEPT.get(key)
-    if kept is None:
-        parameters = entry.tool.parameters
-        kept = tuple(
-            Variant(_text(entry, parameters, detail, name, note), _VALUES[detail])
-            for detail in Detail
-            if detail is not Detail.SCHEMA
-        )
-        texts = [entry.tool.source, *(variant.text for variant in kept)]
-        _KEPT.add(key, kept, _OVERHEAD + sum(map(getsizeof, texts)))
+    variants, _ = _short_variants(entry, name, note)
     if richest is Detail.SCHEMA:
         text = tool_text(entry, richest, name=name, note=note)
-        return (*kept, Variant(text, _VALUES[richest]))
-    return kept[: richest + 1]
+        return (*variants, Variant(text, _VALUES[richest]))
+    return variants[: richest + 1]
+
+
+# The key is the whole entry: with another definition, override or tag it is another one.
+@cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())
+def _short_variants(entry: Entry, name: str, note: str) -> tuple[tuple[Variant, ...], int]:
+    """All variants but for the whole schema, and about how many bytes are kept for them."""
+    variants = tuple(
+        Variant(_text(entry, entry.tool.parameters, detail, name, note), _VALUES[detail])
+        for detail in Detail
+        if detail is not Detail.SCHEMA
+    )
+    texts = [entry.tool.source, *(variant.text for variant in variants)]
+    return variants, _OVERHEAD + sum(map(getsizeof, texts))
 
 
 def _text(

@@ -28,14 +28,7 @@ from discovery_engine.agent.agent_tools import AgentTools
 from discovery_engine.agent.bound_tools import BoundTools, pool_rules
 from discovery_engine.agent.called_tools import meant_meta_tool
 from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import (
-    EXECUTE_STEPS,
-    META_TOOLS,
-    POOL_SEARCH,
-    MetaTool,
-    helpers_beside_tools,
-    meta_tools,
-)
+from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.meta_arguments import MetaArgumentsError
@@ -44,6 +37,7 @@ from discovery_engine.agent.tool_pool import ToolPool
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.limits import shortened_query
 from discovery_engine.tools.client_names import Naming
+from discovery_engine.tools.meta_tools import EXECUTE_STEPS, META_TOOLS, POOL_SEARCH, MetaTool
 
 if TYPE_CHECKING:
     from discovery_engine.agent.caller import OnProgress

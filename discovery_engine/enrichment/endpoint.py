@@ -17,6 +17,7 @@ import anyio
 import httpx2
 from msgspec import Struct
 
+from discovery_engine._util.backoff import backoff
 from discovery_engine.config.proxies import mounts_for
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 
@@ -82,7 +83,6 @@ class Endpoint:
         """
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         request: JSONObject = {"model": self._model, "messages": messages}
-        pause = _FIRST_PAUSE
         for tries in range(1, _TRIES + 1):
             try:
                 return _completion(await self._answer(request))
@@ -92,9 +92,9 @@ class Endpoint:
                     is_final = failure.is_of_endpoint or is_too_late
                     kind = EnrichmentError if is_final else EnrichmentError.of_answer
                     raise kind(failure.reason, hint=failure.hint) from failure
+                pause = backoff(tries, _FIRST_PAUSE, _LONGEST_PAUSE)
                 waits = pause if failure.retry_after is None else failure.retry_after
             await self._sleep(waits)
-            pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("the last try returns or raises")  # pragma: no cover
 
     async def _wait_for_turn(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from discovery_engine._util.backoff import backoff
 from discovery_engine.fleet.refresh_job import (
     WAITING,
     JobState,
@@ -80,8 +81,7 @@ def backoff_of(job: RefreshJob, random: Callable[[], float]) -> float | None:
 
 def longest_backoff(attempts: int) -> float:
     """The most seconds until the next attempt, after this many failed."""
-    doublings = max(attempts - 1, 0)
-    return min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(doublings, 64))
+    return backoff(max(attempts, 1), FIRST_BACKOFF, LONGEST_BACKOFF)
 
 
 def corrected(job: RefreshJob, now: float) -> RefreshJob:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
-from discovery_engine.agent.definitions import POOL_SEARCH
 from discovery_engine.agent.tool_forms import anthropic_tool
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
@@ -30,6 +29,7 @@ from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
 from discovery_engine.sync.blocking_call import run_blocking
 from discovery_engine.sync.blocking_engine import sync_toolset_of
+from discovery_engine.tools.meta_tools import POOL_SEARCH
 
 try:
     from anthropic.types import (

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
-from discovery_engine.agent.definitions import POOL_SEARCH
 from discovery_engine.agent.render.calls import ERROR
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.tool_forms import openai_function
@@ -32,6 +31,7 @@ from discovery_engine.integrations.media_types import PDF, image_type
 from discovery_engine.integrations.missing_framework import missing_framework
 from discovery_engine.sync.blocking_call import run_blocking
 from discovery_engine.sync.blocking_engine import sync_toolset_of
+from discovery_engine.tools.meta_tools import POOL_SEARCH
 
 try:
     from openai.types.responses import (

@@ -13,6 +13,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio
 from msgspec import Struct
 
+from discovery_engine._util.backoff import backoff
 from discovery_engine.config.marketplace_settings import HOUR, OFFICIAL_REGISTRY, MarketplaceSource
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError
@@ -215,7 +216,6 @@ class Synchronizer:
         return await _in_thread(self._store.begin_pass, key, self._holder, since)
 
     async def _page(self, reader: PageReader, point: SyncPoint) -> SourcePage:
-        pause = _FIRST_PAUSE
         for tries in range(1, _TRIES + 1):
             try:
                 return await reader.read(point)
@@ -223,8 +223,8 @@ class Synchronizer:
                 wish = failure.retry_after
                 if not failure.is_passing or tries == _TRIES or (wish or 0.0) > _LONGEST_WISH:
                     raise
+                pause = backoff(tries, _FIRST_PAUSE, _LONGEST_WISH)
                 await self._sleep(pause if wish is None else wish)
-            pause *= 2
         raise AssertionError("the last try returns or raises")  # pragma: no cover
 
 

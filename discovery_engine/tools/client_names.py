@@ -22,23 +22,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from discovery_engine._util import digests
+from discovery_engine.tools.meta_tools import ALL_META_TOOLS, POOL_SEARCHES
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 Style: TypeAlias = Literal["standard", "gemini"]
 
-RESERVED = frozenset(
-    {
-        "list_mcp_servers",
-        "search_tools",
-        "list_tools",
-        "get_tool_details",
-        "execute_tool",
-        "execute_steps",
-        "read_result",
-        "registry",
-        "retrieve_tools",
-    }
-)
+RESERVED = frozenset({*ALL_META_TOOLS, *POOL_SEARCHES})
 """Names of meta-tools, which no tool of a server gets."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"

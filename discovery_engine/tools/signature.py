@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named, one_line
+from discovery_engine.limits import shortened
 from discovery_engine.tools.described_arguments import ArgumentChoice, ArgumentSet
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.schemas import pointed
@@ -216,4 +217,4 @@ def _joined(kinds: Iterable[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+    return shortened(text, _LONG)

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from discovery_engine._util.backoff import backoff
+
 _OPENS_AT = 5  # failures in a row
 _FIRST_PAUSE = 1.0  # seconds; the first failure of a row delays nothing
 _LONGEST_PAUSE = 48.0  # seconds, a minute with all its jitter
@@ -85,9 +87,7 @@ class Breaker:
         """
         now = self._clock()
         self.failures += 1
-        pause = 0.0
-        if self.failures > 1:
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures - 2, 30))
+        pause = backoff(self.failures - 1, _FIRST_PAUSE, _LONGEST_PAUSE)
         if exited:
             self._exits.append(now)
             self.is_crash_looping |= self._exits_too_often(now)

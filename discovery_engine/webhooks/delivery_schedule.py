@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from discovery_engine._util.backoff import backoff
+
 FIRST_BACKOFF = 5.0  # seconds
 LONGEST_BACKOFF = 6 * 3600.0
 _FACTOR = 4.0
@@ -27,6 +29,6 @@ def backoff_after(
     """
     if waiting >= GIVE_UP_AFTER:
         return None
-    longest = min(LONGEST_BACKOFF, FIRST_BACKOFF * _FACTOR ** min(max(attempts - 1, 0), 16))
+    longest = backoff(max(attempts, 1), FIRST_BACKOFF, LONGEST_BACKOFF, factor=_FACTOR)
     pause = longest * (0.5 + 0.5 * random())
     return max(pause, min(asked or 0.0, LONGEST_BACKOFF))

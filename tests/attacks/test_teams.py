@@ -16,9 +16,9 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine.agent.definitions import ALL_META_TOOLS
 from discovery_engine.agent.registry_tool import READING
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
+from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_server.api.application import ROUTES
 from discovery_server.request_params import methods_of
 from discovery_server.token_limits import TokenLimits

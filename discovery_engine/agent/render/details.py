@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from sys import getsizeof
+from threading import Lock
+
+from cachetools import LRUCache, cached
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.lru import SizedLru
 from discovery_engine._util.text import block, named
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, plan_with_note
 from discovery_engine.agent.render.result import line_variant, make_result
@@ -22,23 +25,19 @@ _OPTIONAL = 0.3  # weight of an optional argument; a required one has 1
 _UNDESCRIBED = "It may take arguments; its server does not describe them."
 
 
-_KEPT: SizedLru[Entry, tuple[Item, ...]] = SizedLru(4_000_000)
-"""The items of the tools that were looked at last; sizes are bytes."""
+_CACHED = 4_000_000  # bytes of items of the tools that were looked at last
 _OVERHEAD = 400  # bytes of a variant beside its text
 
 
 def details_result(entry: Entry, budget: Budget) -> JSONObject:
-    items = _KEPT.get(entry)
-    if items is None:
-        items = _items(entry)
-        texts = [variant.text for item in items for variant in item.variants]
-        size = getsizeof(entry.tool.source) + sum(_OVERHEAD + getsizeof(text) for text in texts)
-        _KEPT.add(entry, items, size)
+    items, _ = _items(entry)
     lines = plan_with_note(items, budget, partial(_cut_to_fit, budget))
     return make_result("\n".join(lines), budget, details_fields(entry))
 
 
-def _items(entry: Entry) -> tuple[Item, ...]:
+@cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())
+def _items(entry: Entry) -> tuple[tuple[Item, ...], int]:
+    """The items of a tool, and about how many bytes are kept for them."""
     tool = entry.tool
     marks = dict.fromkeys([*_effects(tool), *entry.verdict.tags])
     key = tool.key.label
@@ -46,12 +45,14 @@ def _items(entry: Entry) -> tuple[Item, ...]:
     arguments = [_argument_item(parameter, tool) for parameter in tool.parameters]
     if not arguments:
         arguments = [_line_item(_UNDESCRIBED if tool.takes_unnamed else "It takes no arguments.")]
-    return (
+    items = (
         Item(len(arguments) + 2, tuple(line_variant(head, 1.0) for head in reversed(heads))),
         *_description_items(tool.description.strip()),
         *(_line_item(f"Needed: {choice_text(choice)}") for choice in tool.choices),
         *arguments,
     )
+    texts = [variant.text for item in items for variant in item.variants]
+    return items, getsizeof(tool.source) + sum(_OVERHEAD + getsizeof(text) for text in texts)
 
 
 def _line_item(text: str) -> Item:

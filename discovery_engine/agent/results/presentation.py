@@ -17,6 +17,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, first_fitting
@@ -257,8 +258,7 @@ def _how(handle: str | None, cut: Cut | None) -> str:
 
 
 def _short(path: str) -> str:
-    text = one_line(path)
-    return text if len(text) <= _PATH else f"{text[:_PATH]}…"
+    return limits.shortened(one_line(path), _PATH)
 
 
 def _shape_note(result: JSONObject) -> str:

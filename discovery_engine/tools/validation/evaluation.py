@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
+from discovery_engine.limits import shortened
 from discovery_engine.tools.signature import alternatives_text
 from discovery_engine.tools.validation.cost import DEPENDENT, size_of
 from discovery_engine.tools.validation.graph import (
@@ -445,4 +446,4 @@ def _json(value: JSONValue) -> str:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:  # an integer of thousands of digits
         return "a number beyond all bounds"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return shortened(text, _SHOWN)

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.definitions import MIN_TOKENS
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.search import search_result, searches_result
 from discovery_engine.agent.render.servers import servers_result
@@ -18,6 +17,7 @@ from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import ServerPart
 from discovery_engine.diagnostics.codes import FAMILIES
+from discovery_engine.tools.meta_tools import MIN_TOKENS
 from discovery_engine.view.notices import Notice
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import make_view, object_schema

@@ -11,8 +11,8 @@ import pytest
 
 from discovery_engine import Engine
 from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import ALL_META_TOOLS
 from discovery_engine.agent.dispatch import call
+from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from tests.catalogs import JSONObject, JSONValue
 from tests.result_agents import Agent, agent_of
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.tools.client_names import ClientNames, Naming, Style
+from discovery_engine.tools.meta_tools import META_TOOLS
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.rows import rows
 
