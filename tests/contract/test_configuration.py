@@ -163,7 +163,13 @@ def test_editors_are_told_of_each_key_by_a_schema() -> None:
 
     jsonschema_rs.validate(schema, everything)
     jsonschema_rs.validate(schema, {"discovery": everything})
-    for document in ({"toolRule": []}, {"servers": {"a": {"comand": "x"}}}, {"enabled": "yes"}):
+    beyond = (
+        {"search": {"limit": 0}},
+        {"server": {"idleTimeout": 0}},
+        {"log": {"maxMib": 200_000}},
+    )
+    unknown = ({"toolRule": []}, {"servers": {"a": {"comand": "x"}}}, {"enabled": "yes"})
+    for document in (*unknown, *beyond):
         assert not jsonschema_rs.is_valid(schema, document)
     unexplained = [
         f"{name}.{key}"

@@ -12,6 +12,7 @@ MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 
 # The dialect that the YAML language server supports best.
 _DIALECT = "http://json-schema.org/draft-07/schema#"
+_LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
 
 
 def json_schema() -> JSONObject:
@@ -27,15 +28,21 @@ def json_schema() -> JSONObject:
         },
     }
     definitions = {**schema["$defs"], "Configuration": {**schema, "$defs": {}}}
-    cleaned: JSONObject = _without_titles({**whole, "$defs": definitions})
+    cleaned: JSONObject = _cleaned({**whole, "$defs": definitions})
     return {"$schema": _DIALECT, **cleaned, "title": "discovery.yaml"}
 
 
-def _without_titles(value: JSONValue) -> JSONValue:
-    """Pydantic repeats every key as a title, which editors would show instead of help."""
+def _cleaned(value: JSONValue) -> JSONValue:
+    """Without titles: pydantic repeats every key as one, which editors would show instead of help.
+
+    With limits as JSON Schema has them: pydantic leaves its own names where a type is converted.
+    """
     if isinstance(value, list):
-        return [_without_titles(item) for item in value]
+        return [_cleaned(item) for item in value]
     if isinstance(value, dict):
         kept = {k: v for k, v in value.items() if not (k == "title" and isinstance(v, str))}
-        return {key: _without_titles(item) for key, item in kept.items()}
+        return {
+            _LIMITS.get(key, key) if isinstance(item, int | float) else key: _cleaned(item)
+            for key, item in kept.items()
+        }
     return value
