@@ -60,6 +60,7 @@ check: $(READY) ## format, lint, types, import layers, and the modules of the pa
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/bookkeeping.py
 	@$(BIN)/python scripts/api_routes.py --check
+	@$(BIN)/python scripts/sync_stub.py --check
 	@$(BIN)/python scripts/page_check.py
 	@$(BIN)/python scripts/test_costs.py
 	@$(BIN)/python scripts/size.py --check
@@ -69,6 +70,7 @@ format: $(READY) ## format every file, and write the codes into their page
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/python scripts/codes.py
 	@$(BIN)/python scripts/api_routes.py
+	@$(BIN)/python scripts/sync_stub.py
 
 servers: $(READY) ## bring the real servers and clients that tests and the demo use
 	@$(BIN)/python scripts/servers.py

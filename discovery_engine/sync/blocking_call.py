@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial, update_wrapper
 from queue import SimpleQueue
 from threading import Event
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 Progress: TypeAlias = Callable[[float, float | None, str | None], object]
 """Called with progress, total and message of each notification."""
+OnStep: TypeAlias = Callable[[str], object]
+"""Called with what is being done."""
 
 LOOP = BlockingPortalProvider()
 """The thread with the loop: it starts with the first engine and ends with the last."""
@@ -89,7 +91,7 @@ class Mailbox:
 
 
 def run_blocking(
-    portal: BlockingPortal, verb: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any
+    portal: BlockingPortal, verb: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any
 ) -> T:
     """What a coroutine function returns, run on the loop; Ctrl-C cancels it and waits for its end.
 
@@ -136,26 +138,73 @@ async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
         cancellation.cancel()
 
 
-class OnLoop(Protocol):
-    """What stands for something on the loop."""
+class OnLoop:
+    """Stands for something on the loop."""
 
-    @property
-    def portal(self) -> BlockingPortal: ...
+    def __init__(self, wrapped: Any, portal: BlockingPortal) -> None:
+        self.wrapped = wrapped
+        self.portal = portal
 
-    @property
-    def wrapped(self) -> Any:
-        """That on the loop."""
+    def shown(self, value: Any) -> Any:
+        """What stands for a value; the value itself if nothing does."""
+        made = MIRRORS.get(type(value))
+        return made(value, self.portal) if made else value
 
 
-def verb(
-    method: Callable[Concatenate[Any, P], Awaitable[T]],
-) -> Callable[Concatenate[OnLoop, P], T]:
-    """A method of what stands for something on the loop, from that one's coroutine method."""
+MIRRORS: dict[type, Callable[[Any, BlockingPortal], OnLoop]] = {}
+"""What stands for instances of a class."""
 
-    def call(self: OnLoop, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run_blocking(self.portal, partial(method, self.wrapped), *args, **kwargs)
 
-    made = update_wrapper(call, method)
+def mirror(mirrored: type, but: type = object) -> Any:
+    """A class with the public names of another one, but for those of `but`, for the loop's thread.
+
+    Coroutines are waited for, and plain functions run on the loop. Types are in the stub beside the
+    module that calls this, which `scripts/sync_stub.py` writes.
+    """
+    names = [name for name in dir(mirrored) if not name.startswith("_") and not hasattr(but, name)]
+    members = {name: _member(name, inspect.getattr_static(mirrored, name)) for name in names}
+    members["__doc__"] = f"As `{mirrored.__name__}`."
+    made = MIRRORS[mirrored] = type(f"Sync{mirrored.__name__}", (OnLoop,), members)
+    return made
+
+
+def _member(name: str, member: Any) -> Any:
+    if not inspect.isfunction(member):
+        return property(lambda self: self.shown(getattr(self.wrapped, name)))
+    signature = inspect.signature(member)
+    if inspect.isasyncgenfunction(member):
+        call = _iteration(name)
+    elif inspect.iscoroutinefunction(member):
+        call = _verb(name, signature)
+    else:
+        call = _call(name)
+    made = update_wrapper(call, member)
     del made.__dict__["__wrapped__"]  # or it would pass for an async function
-    made.__dict__["__signature__"] = inspect.signature(method)
-    return cast("Callable[Concatenate[OnLoop, P], T]", made)
+    made.__dict__["__signature__"] = signature
+    return made
+
+
+def _call(name: str) -> Callable[..., Any]:
+    def call(self: OnLoop, /, *args: Any, **kwargs: Any) -> Any:
+        method = partial(getattr(self.wrapped, name), *args, **kwargs)
+        return self.shown(self.portal.call(method))
+
+    return call
+
+
+def _verb(name: str, signature: inspect.Signature) -> Callable[..., Any]:
+    def call(self: OnLoop, /, *args: Any, **kwargs: Any) -> Any:
+        # By name, so that callbacks are found.
+        _, *given = signature.bind(self, *args, **kwargs).arguments.items()
+        return self.shown(run_blocking(self.portal, getattr(self.wrapped, name), **dict(given)))
+
+    return call
+
+
+def _iteration(name: str) -> Callable[..., Any]:
+    def iterate(self: OnLoop, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        items = getattr(self.wrapped, name)(*args, **kwargs)
+        while True:
+            yield run_blocking(self.portal, items.__anext__)
+
+    return iterate
