@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from discovery_engine.config.redaction import without_credentials
 from discovery_engine.json_forms.error_form import error_form
 from discovery_engine.json_forms.server_plan_form import shown_plan_form, shown_sync_form
@@ -31,9 +33,7 @@ def update_form(
         "entry": plan.record.entry_name,
         "version": plan.record.current.pin.version,
         "available": plan.install.pin.version if plan.install else None,
-        "differences": [
-            {"what": one.what, "before": one.before, "after": one.after} for one in plan.differences
-        ],
+        "differences": to_builtins(plan.differences),
         "missing": [one.key for one in plan.missing],
         "warnings": list(plan.install.warnings) if plan.install else [],
         "problem": error_form(problem) if problem else None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.offering_form import offering_form
 from discovery_engine.json_forms.tool_form import tool_form
@@ -40,7 +42,7 @@ def search_form(
             offering_form(hit.entry, view) | {"relevance": hit.relevance}
             for hit in answer.offerings
         ],
-        "alternatives": alternative_forms(answer),
+        "alternatives": to_builtins(answer.alternatives),
         "nearest": [form_of(hit, view) for hit in answer.nearest],
         "uncovered": list(answer.uncovered),
         "undone": list(answer.undone),
@@ -89,19 +91,6 @@ def hit_form(hit: Hit, view: View) -> JSONObject:
             "usage": parts.usage,
         },
     }
-
-
-def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
-    """The differences of the first results, if they fit equally well."""
-    return [
-        {
-            "server": one.server,
-            "tool": one.tool,
-            "words": list(one.words),
-            "required": list(one.required),
-        }
-        for one in answer.alternatives
-    ]
 
 
 def explained_form(

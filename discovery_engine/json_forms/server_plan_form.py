@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from discovery_engine.config.serialization import serialize_server, serialize_server_redacted
 from discovery_engine.owner.shown_diff import shown_diff
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources.pasted import PastedServer
     from discovery_engine.owner.server_plans import ServerPlan
-    from discovery_engine.owner.setup_sync import SyncPlan, SyncProblem
+    from discovery_engine.owner.setup_sync import SyncPlan
 
 
 def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
@@ -51,8 +53,8 @@ def sync_plan_form(plan: SyncPlan, *, is_written: bool) -> JSONObject:
         "written": is_written,
         "registered": list(report.registered),
         "activated": list(report.activated),
-        "skipped": list(map(_problem_form, report.skipped)),
-        "errors": list(map(_problem_form, report.errors)),
+        "skipped": to_builtins(report.skipped),
+        "errors": to_builtins(report.errors),
     }
 
 
@@ -80,7 +82,3 @@ def pasted_form(one: PastedServer) -> JSONObject:
         "notes": list(one.notes),
         "problem": one.problem,
     }
-
-
-def _problem_form(one: SyncProblem) -> JSONObject:
-    return {"name": one.name, "reason": one.reason}
