@@ -1,4 +1,4 @@
-"""The header Retry-After: how long a server asks to be left alone (RFC 9110, section 10.2.3)."""
+"""When to try again: the header Retry-After (RFC 9110, section 10.2.3), and exponential backoff."""
 
 from __future__ import annotations
 
@@ -29,3 +29,10 @@ def retry_after(text: str, *, now: float | None = None) -> float | None:
         until = until.replace(tzinfo=UTC)
     waits = until.timestamp() - (time.time() if now is None else now)
     return min(max(0.0, waits), LONGEST_PAUSE)
+
+
+def backoff(failures: int, first: float, longest: float, *, factor: float = 2.0) -> float:
+    """Seconds to wait after so many failures in a row: `first` after one; 0 after none."""
+    if failures < 1:
+        return 0.0
+    return min(longest, first * factor ** min(failures - 1, 64))

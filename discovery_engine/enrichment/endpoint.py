@@ -17,7 +17,7 @@ import anyio
 import httpx2
 from msgspec import Struct
 
-from discovery_engine._util.backoff import backoff
+from discovery_engine._util.retry_after import backoff
 from discovery_engine.config.proxies import mounts_for
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from discovery_engine._util.backoff import backoff
+from discovery_engine._util.retry_after import backoff
 from discovery_engine.fleet.refresh_job import (
     WAITING,
     JobState,

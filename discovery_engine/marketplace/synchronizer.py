@@ -13,7 +13,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio
 from msgspec import Struct
 
-from discovery_engine._util.backoff import backoff
+from discovery_engine._util.retry_after import backoff
 from discovery_engine.config.marketplace_settings import HOUR, OFFICIAL_REGISTRY, MarketplaceSource
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError

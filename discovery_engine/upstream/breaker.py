@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from discovery_engine._util.backoff import backoff
+from discovery_engine._util.retry_after import backoff
 
 _OPENS_AT = 5  # failures in a row
 _FIRST_PAUSE = 1.0  # seconds; the first failure of a row delays nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from discovery_engine._util.backoff import backoff
+from discovery_engine._util.retry_after import backoff
 
 FIRST_BACKOFF = 5.0  # seconds
 LONGEST_BACKOFF = 6 * 3600.0
