@@ -171,7 +171,7 @@ async def test_no_page_of_another_writes_with_the_cookie_of_a_browser(folder: Fo
             {},
             {"origin": FOREIGN},
             {"origin": "null"},
-            {"origin": f"http://127.0.0.1:{port + 1}", "sec-fetch-site": "same-site"},
+            {"origin": f"http://127.0.0.1:{port + 1}"},
             {"origin": f"http://localhost:{port}", "sec-fetch-site": "same-site"},
             {"origin": origin, "sec-fetch-site": "cross-site"},
             {"sec-fetch-site": "same-origin"},

@@ -366,6 +366,28 @@ async def test_servers_of_a_client_are_notified_once_when_its_roots_change(
     assert (other["changes"], neighbour.asked) == (0, [])
 
 
+@pytest.mark.requirement("QST-47")
+async def test_a_server_is_notified_when_the_roots_change_that_its_owner_gave_it(
+    folder: Folder,
+) -> None:
+    servers, person = {"s": asking("asks_outside")}, Person()
+
+    async def given(engine: Engine, question: str) -> Any:
+        with anyio.fail_after(100):
+            while True:
+                answers = {one["id"]: one for one in await answers_to(engine, "s", person)}
+                if question in answers:
+                    return answers[question]["result"]["roots"][0]["uri"]
+
+    async with engine_of(folder.path, servers, server={"roots": ["/first"]}) as engine:
+        first = await given(engine, "early roots")
+        configure(folder.path, servers, server={"roots": ["/second"]})
+        await engine.reload()
+        second = await given(engine, "roots 1")
+
+    assert (first, second) == ("file:///first", "file:///second")
+
+
 @pytest.mark.requirement("QST-40")
 async def test_messages_of_a_call_go_to_its_client_and_below_its_level_to_nobody(
     folder: Folder,

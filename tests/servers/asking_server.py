@@ -69,7 +69,7 @@ class AskingServer(Server):
         super().handle(message)
         if message.get("method") == "initialize":
             self.declared = message["params"]["capabilities"]
-        if self.mode == "roots" and message.get("method") == "notifications/roots/list_changed":
+        if message.get("method") == "notifications/roots/list_changed":
             self.changes += 1
             self.ask(f"roots {self.changes}", "roots/list", {})
         if self.mode == "asks_outside" and message.get("method") == "notifications/initialized":

@@ -77,7 +77,9 @@ def test_many_tools_cost_each_of_them_little(monkeypatch: pytest.MonkeyPatch) ->
     tools = [make_tool(f"get_thing_{n}_of_{n % 40}") for n in range(2_000)]
     messages = ToolMessages(tools, lambda text: text)
     for tool in tools[:100]:
-        assert len(json.loads(messages.message(tool))["siblings"]) == 25
+        siblings = json.loads(messages.message(tool))["siblings"]
+        assert len(siblings) == 25
+        assert siblings[0]["name"].endswith(f"_{tool.name.rpartition('_')[2]}")
 
     assert len(read) <= len(tools) + 100
 
