@@ -230,3 +230,21 @@ async def test_stderr_is_logged_with_the_servers_name_bounded_and_redacted(
     assert (len(last[0]), last[1][-1]) == (20, "last words")
     assert flood == "ready"
     assert "tr0ub4dor" not in caplog.text
+
+
+@pytest.mark.requirement("UPS-22")
+async def test_a_program_that_has_ended_leaves_no_descriptor_open(folder: Folder) -> None:
+    odd = folder.path / "odd"
+    odd.write_bytes(b"\x7fELF")
+    odd.chmod(0o700)
+    servers = {"dies": fault("list_dies"), "exits": shell("exit 1"), "odd": {"command": str(odd)}}
+
+    def opened() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    async with engine_of(folder.path, servers) as engine:
+        await engine.refresh()
+        before = opened()
+        for _ in range(5):
+            await engine.refresh()
+        await eventually(lambda: opened() <= before)

@@ -38,7 +38,6 @@ MODES = {
     "text_id": "answers with the id as text",
     "float_id": "answers with the id as a fraction",
     "whole_float_id": "answers with the id as a float, as some languages write every number",
-    "answers_twice": "answers every call twice",
     "strays": "sends two hundred answers to what nobody asked before its own",
     "batch": "answers with an array that holds the answer",
     "no_version": "leaves the protocol's version out",
@@ -126,10 +125,6 @@ class WireServer(Server):
 
     def call_whole_float_id(self, message: Message) -> None:
         self.send(self.usual(message) | {"id": float(message["id"])})
-
-    def call_answers_twice(self, message: Message) -> None:
-        for _ in range(2):
-            self.send(self.usual(message))
 
     def call_strays(self, message: Message) -> None:
         for number in range(200):

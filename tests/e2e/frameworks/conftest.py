@@ -92,13 +92,7 @@ class Framework:
 
 
 @pytest.fixture
-def framework_python() -> Callable[[str], Path]:
-    """The interpreter of an environment; one that cannot be made fails the test, and says why."""
-    return python_with
-
-
-@pytest.fixture
 def framework(tmp_path: Path) -> Iterator[Callable[[str], Framework]]:
-    """A framework by the name of its extra; no server may be left at the end."""
+    """A framework by the name of its extra, or why there is none; no server may be left."""
     with none_left_running():
         yield lambda name: Framework(name, python_with(name), Folder(tmp_path))

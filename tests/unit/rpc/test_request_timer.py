@@ -16,29 +16,16 @@ class ManualClock:
         return self.now
 
 
-def timer_of(clock: ManualClock, seconds: float, longest: float = 0.0) -> RequestTimer:
-    return RequestTimer(RequestTimeout(seconds, longest, clock), lambda _: None)
-
-
-async def test_progress_starts_the_time_again() -> None:
+async def test_progress_starts_the_time_again_within_the_longest() -> None:
     clock = ManualClock()
-    timer = timer_of(clock, 100, 600)
+    timer = RequestTimer(RequestTimeout(100, 130, clock), lambda _: None)
+    rests = []
+    for now in (20, 60):
+        clock.now = now
+        timer.extend()
+        rests.append(timer.rest)
 
-    clock.now = 60
-    before = timer.rest
-    timer.extend()
-
-    assert (before, timer.rest) == (40, 100)
-
-
-async def test_progress_extends_it_to_the_longest_at_most() -> None:
-    clock = ManualClock()
-    timer = timer_of(clock, 100, 130)
-
-    clock.now = 60
-    timer.extend()
-
-    assert timer.rest == 70
+    assert rests == [100, 70]
 
 
 async def test_a_paused_clock_stands_still_until_the_last_pause_has_ended() -> None:

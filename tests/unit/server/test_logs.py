@@ -102,21 +102,6 @@ def test_a_record_that_holds_no_secret_can_be_read(
     assert f"discovery_server.http.authorization: {message}\n" in capfd.readouterr().err
 
 
-# A process of its own: records of what other tests left behind would fill the file, too.
-_TWO_LINES = """
-import logging, sys, threading
-from discovery_engine.config.settings import LogSettings
-from discovery_server.logs import log_to
-
-with log_to(LogSettings(file=sys.argv[1], stderr=False), {}):
-    logging.getLogger("discovery_engine.test").info("the last")
-    logging.getLogger("discovery_engine.test").info("x" * 200)
-    writers = [thread for thread in threading.enumerate() if thread.name == "log"]
-for writer in writers:
-    writer.join()  # the end of the log waits for a second only
-"""
-
-
 @pytest.mark.requirement("UPS-25")
 @pytest.mark.parametrize(("level", "is_shown"), [("info", False), ("debug", True)])
 def test_what_programs_write_goes_to_the_file_and_to_stderr_only_for_developers(
