@@ -11,12 +11,14 @@ import logging
 import threading
 import time
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cachetools import LRUCache
 from msgspec import field
+from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.errors import RegistryError
@@ -119,18 +121,21 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
 
     def impacts(self, doc_id: DocId, terms: Iterable[str]) -> dict[str, int]:
         key, documents = self.stored().key, self.fetch([doc_id])
-        found = {term: documents[doc_id].impact(key(term)) for term in terms if documents}
+        found = {term: documents[doc_id].impacts.get(key(term)) for term in terms if documents}
         return {term: impact for term, impact in found.items() if impact}
 
     def postings(self, level: int, docs: Sequence[int], terms: Iterable[str]) -> Postings:
         documents = self.fetch([DocId(level, doc) for doc in docs])
+        impacts = [
+            (doc, documents[one].impacts) for doc in docs if (one := DocId(level, doc)) in documents
+        ]
         lists = {}
         for term in terms:
             key = self.stored().key(term)
-            impacts = {doc: document.impact(key) for (_, doc), document in documents.items()}
-            held = [doc for doc in docs if impacts.get(doc)]
-            lists[term] = array(IDS, held).tobytes(), bytes(map(impacts.__getitem__, held))
-        return Postings((), lists, {}, b"")
+            held = [(doc, of_doc[key]) for doc, of_doc in impacts if key in of_doc]
+            places = array(IDS, [doc for doc, _ in held]).tobytes()
+            lists[term] = places, bytes(impact for _, impact in held)
+        return replace(self.levels[level].postings, lists=lists)
 
     def place(self, doc_id: DocId) -> Place:
         server, start, _ = self.levels[doc_id.level].postings.span_of(doc_id.doc)
@@ -186,7 +191,7 @@ class _Retrieval(Retrieval):
     def find_candidates(
         self, *, least: int, allowed: Callable[[DocId], bool], within: Subset | None = None
     ) -> Candidates:
-        """More than so many, if there are, since the sums of a database are rough."""
+        """As of all tools, of those that the database names: more, as its sums are rough."""
         index = self._stored
         wanted = least + _MORE + index.size // _TOOLS_FOR_MORE
         if within is not None and within.size <= _TINY * least:
@@ -199,7 +204,15 @@ class _Retrieval(Retrieval):
                 servers = frozenset(within.servers(index)) if within is not None else None
                 near = self._near(_MOST, _MOST_POSTINGS, servers)
                 chosen = [*islice(filter(allowed, near), wanted)]
-        return Candidates([(0.0, doc_id) for doc_id in chosen], are_by_all_terms=False)
+        by_level = defaultdict[int, list[int]](list)
+        for number, doc in sorted(chosen):
+            by_level[number].append(doc)
+        levels = tuple(
+            replace(level, postings=index.postings(number, by_level[number], self._query.weights))
+            for number, level in enumerate(index.levels)
+        )
+        among = Retrieval(replace(index, levels=levels), self._query)
+        return among.find_candidates(least=least, allowed=allowed, within=within)
 
     def among(self, doc_ids: list[DocId], most: int) -> list[DocId]:
         if len(doc_ids) <= _MOST_SCORED:

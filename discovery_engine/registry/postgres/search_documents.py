@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -52,16 +51,8 @@ class StoredDocument(NamedTuple):
     """The terms of a tool."""
 
     profile: int
-    keys: list[int]
-    """A number for each term and the level of its impact, ascending."""
-    impacts: bytes
-    """In the same order."""
-
-    def impact(self, key: int) -> int:
-        """That of the term with a key; 0 if the tool does not hold it."""
-        at = bisect_left(self.keys, key)
-        is_held = at < len(self.keys) and self.keys[at] & -LEVELS == key
-        return self.impacts[at] if is_held else 0
+    impacts: dict[int, int]
+    """By the keys of the terms."""
 
 
 class StoredIndex(NamedTuple):
@@ -181,7 +172,11 @@ class SearchDocuments:
 
         def find(db: Connection) -> dict[Place, StoredDocument]:
             rows = db.execute(query, columns, binary=True)
-            return {Place(*row[:2]): StoredDocument(*row[2:]) for row in rows}
+            documents = {}
+            for server, position, profile, keys, impacts in rows:
+                terms = zip((key & -LEVELS for key in keys), impacts, strict=True)
+                documents[Place(server, position)] = StoredDocument(profile, dict(terms))
+            return documents
 
         return self.database.read(find) if places else {}
 
@@ -262,9 +257,8 @@ def _documents(
     documents = build_documents(tools, name, server.description, lexicon, examples)
     stored = []
     for profile, document in zip(profiles_of(tools, examples, lexicon), documents, strict=True):
-        terms = sorted((key_of_term(index, term), impact) for term, impact in document.items())
-        keys = [key | impact * LEVELS // 256 for key, impact in terms]
-        stored.append(StoredDocument(profile, keys, bytes(impact for _, impact in terms)))
+        impacts = {key_of_term(index, term): impact for term, impact in document.items()}
+        stored.append(StoredDocument(profile, impacts))
     return stored
 
 
@@ -354,8 +348,8 @@ def _add(db: Connection, index: int, key: bytes, server: _ServerDocuments, revis
     [number] = db.execute(query, values).fetchone() or (0,)
     command = "COPY discovery.search_tools (server, position, profile, terms, impacts) FROM STDIN"
     with db.cursor() as cursor, cursor.copy(command) as copy:
-        for position, (profile, keys, impacts) in enumerate(server.documents):
+        for position, (profile, impacts) in enumerate(server.documents):
             # An array as PostgreSQL reads it: the driver takes ten times as long for a list.
-            array = "{" + ",".join(map(str, keys)) + "}"
-            copy.write_row((number, position, profile, array, impacts))
+            keys = ",".join(str(key | impact * LEVELS // 256) for key, impact in impacts.items())
+            copy.write_row((number, position, profile, f"{{{keys}}}", bytes(impacts.values())))
     return int(number)
