@@ -214,12 +214,15 @@ def _files(
     server: ServerSettings, values: Mapping[str, str], program: str
 ) -> Mapping[str, Mapping[str, str]]:
     written = written_fields(server.transport)
+    args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
+    selecting = {f"args.{i}" for i, found in enumerate(selecting_references(args)) if found}
     texts = {
         place: text
         for place, text in values.items()
-        # Of variables those that the entry itself gives a value: others are their owner's.
-        if place.startswith(("command", "args."))
-        or (place.startswith("env.") and not references_in(written[place]))
+        # Of variables and secrets those that the entry itself gives a value.
+        if place == "command"
+        or place in selecting
+        or (place.startswith(("args.", "env.")) and not references_in(written[place]))
     }
     file = server.origin.file
     return digests_of(project_of(file) if file else None, program, texts, values.get("cwd"))

@@ -377,8 +377,8 @@ async def test_a_server_is_notified_of_other_roots_of_its_owner(folder: Folder) 
             configure(folder.path, servers, server={"roots": ["/second"]})
             await engine.reload()
 
-    uris = [given[name]["roots"][0]["uri"] for name in ("early roots", "roots 1")]
-    assert uris == ["file:///first", "file:///second"]
+    assert given["early roots"]["roots"][0]["uri"] == "file:///first"
+    assert given["roots 1"]["roots"][0]["uri"] == "file:///second"
 
 
 @pytest.mark.requirement("QST-40")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +76,12 @@ def test_an_approval_ends_with_any_change_of_what_is_reached(changed: RemoteTran
 )
 def test_an_approval_outlives_what_changes_nothing_that_runs(changed: dict[str, Any]) -> None:
     let_pass(found(**changed), approving(found()))
+
+
+@pytest.mark.requirement("TRU-3")
+def test_a_secret_that_is_the_path_of_a_folder_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "run.py").touch()
+    transport = StdioTransport("sh", ("--token", "${TOKEN}"))
+    server = found(transport, origin=Origin(f"{tmp_path}/discovery.yaml", 2, 3))
+
+    let_pass(server, approving(server), {**ENVIRON, "TOKEN": str(tmp_path)})
