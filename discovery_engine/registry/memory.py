@@ -17,7 +17,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import EVERY_SCOPE, EffectiveDecisions, LossRecord
 from discovery_engine.registry.sqlite import decision_tables
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler
-from discovery_engine.registry.sqlite.database import Database
+from discovery_engine.registry.sqlite.database import Database, FileConnection
 from discovery_engine.registry.sqlite.decision_mark import DecisionMark
 from discovery_engine.registry.sqlite.migrations import migrate
 from discovery_engine.registry.sqlite.registry import SqliteRegistry
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 class MemoryRegistry(SqliteRegistry):
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(_MemoryDatabase(), clock=clock)
+        super().__init__(_MemoryDatabase(clock))
 
     async def changes(self) -> AsyncGenerator[None]:
         import anyio  # noqa: PLC0415 - only processes that run for long follow changes
@@ -121,8 +121,10 @@ class FallbackRegistry(MemoryRegistry):
 
 
 class _MemoryDatabase(Database):
-    def __init__(self) -> None:
-        super().__init__(Path("memory"), busy=BusyHandler(), mark=_NoMark(), patience=None)
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(
+            Path("memory"), busy=BusyHandler(), mark=_NoMark(), patience=None, clock=clock
+        )
 
     def is_private(self) -> bool:
         return True
@@ -130,10 +132,13 @@ class _MemoryDatabase(Database):
     def _follow(self) -> None:
         """Nothing can take its place."""
 
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = ON")
+    def _connected(self) -> FileConnection:
+        connection = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False, factory=FileConnection
+        )
+        connection.clock = self.clock
         migrate(connection)
+        connection.execute("PRAGMA foreign_keys = ON")
         return connection
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,13 +20,6 @@ logger = logging.getLogger(__name__)
 
 _UNREADABLE = (LookupError, TypeError, ValueError)
 """What reading a record raises that is damaged, or of another version of the program."""
-
-
-class ChangedServers(NamedTuple):
-    """What other settings mean for the servers of a scope."""
-
-    added: list[str]
-    removed: list[str]
 
 
 class StoredSnapshot(Struct, frozen=True):

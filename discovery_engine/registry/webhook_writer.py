@@ -7,11 +7,14 @@ the others there is no difference any more.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from discovery_engine.fleet import schedule
+from discovery_engine.registry.stored_snapshot import stored_parts
+from discovery_engine.registry.stored_text import key_of
+from discovery_engine.registry.tables import snapshot_table, webhook_table
 from discovery_engine.registry.webhook_rows import NoEvents, WebhookRow
 from discovery_engine.webhooks.delivery import ServerHealth
 from discovery_engine.webhooks.event import (
@@ -31,12 +34,15 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.webhook_settings import WebhookSettings
     from discovery_engine.fleet.refresh_job import RefreshJob
+    from discovery_engine.registry.statements import Connection
 
 
-class WebhookWriter(NoEvents, ABC):
+class WebhookWriter(NoEvents):
     """For one scope and one transaction."""
 
-    def __init__(self, rows: Iterable[WebhookRow]) -> None:
+    def __init__(self, connection: Connection, scope: str, rows: Iterable[WebhookRow]) -> None:
+        self._connection = connection
+        self._scope = scope
         self._subscribers: list[tuple[WebhookRow, WebhookSettings]] = [
             (row, row.settings) for row in rows if row.is_active
         ]
@@ -96,22 +102,36 @@ class WebhookWriter(NoEvents, ABC):
                 for webhook in wanted:
                     self._add(webhook, stored)
 
-    @property
-    @abstractmethod
+    @cached_property
     def _now(self) -> float:
-        """Unix time in seconds by the clock of the store."""
+        return self._connection.now()
 
-    @abstractmethod
     def _stored_part(self, server: str) -> tuple[bool, ServerPart | None]:
         """Whether it is known what is saved of a server, and that; None if it was never listed."""
+        row = snapshot_table.row_of(self._connection, self._scope, server)
+        if row is None:
+            return self._locked_health(server) is not None, None
+        parts = stored_parts(self._scope, [row])
+        return bool(parts), parts[0] if parts else None
 
-    @abstractmethod
     def _locked_health(self, server: str) -> ServerHealth | None:
         """The health of a server as it was sent last; None if the saved settings do not name it."""
+        statement = """
+            SELECT told_failing_at, told_well_at FROM servers
+            WHERE scope = (SELECT id FROM scopes WHERE key = ?) AND key = ?
+            """
+        keys = key_of(self._scope), key_of(server)
+        row = self._connection.execute(statement + self._connection.for_update, keys).fetchone()
+        return ServerHealth(*row) if row else None
 
-    @abstractmethod
-    def _set_health(self, server: str, health: ServerHealth) -> None: ...
+    def _set_health(self, server: str, health: ServerHealth) -> None:
+        statement = """
+            UPDATE servers SET told_failing_at = ?, told_well_at = ?
+            WHERE scope = (SELECT id FROM scopes WHERE key = ?) AND key = ?
+            """
+        keys = key_of(self._scope), key_of(server)
+        self._connection.execute(statement, (health.failing_at, health.well_at, *keys))
 
-    @abstractmethod
     def _add(self, webhook: int, event: StoredEvent) -> None:
         """Store a delivery, and drop the oldest ones if there are too many."""
+        webhook_table.add(self._connection, webhook, event)

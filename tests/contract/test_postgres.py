@@ -16,7 +16,8 @@ import pytest
 from psycopg import Connection
 
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.registry.postgres import postgres_database, postgres_registry
+from discovery_engine.registry import stored_catalog
+from discovery_engine.registry.postgres import postgres_database
 from discovery_engine.registry.postgres.database_feed import (
     database_changes,
     newest_change,
@@ -147,7 +148,7 @@ def test_what_takes_longer_to_read_than_an_operation_may_is_read_in_parts(url: s
 def test_many_tools_are_saved_in_several_transactions_of_which_the_last_says_that_all_are_judged(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_registry, "_TOOLS_AT_ONCE", 2)
+    monkeypatch.setattr(stored_catalog, "_TOOLS_AT_ONCE", 2)
     parts = [make_part(name, "get_file", "send_file") for name in ("a", "b", "c")]
     transactions = "SELECT count(DISTINCT xmin::text) FROM discovery.listings"
     with closing(registry_at(url)) as registry:

@@ -17,10 +17,12 @@ import pytest
 from discovery_engine.errors import RegistryError
 from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
 from discovery_engine.registry.backends import open_database, open_registry
-from discovery_engine.registry.postgres import refresh_queries
+from discovery_engine.registry.postgres.database_url import DatabaseAddress
+from discovery_engine.registry.postgres.timed_connection import open_connection
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.refresh_queue import ClaimedPart
 from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.registry.tables import refresh_table
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
 from tests.factories import make_part, make_settings, save_success
@@ -73,20 +75,21 @@ def test_a_write_that_meets_a_take_over_waits_for_it_and_writes_nothing(
         """
     with (
         closing(open_registry(url)) as store,
-        psycopg.connect(url) as other,
+        closing(open_connection(DatabaseAddress.parse(url).parameters, timeout=60.0)) as other,
         psycopg.connect(url, autocommit=True) as observer,
         ThreadPoolExecutor(1) as threads,
     ):
+        other.begin(is_read=False, limit=60.0)
         paused = held_for_no_time(store)
         before = store.load(SCOPE)
-        [job] = refresh_queries.claim(other, SCOPE, "next", 1, HOUR)  # not committed yet
+        [job] = refresh_table.claim(other, SCOPE, "next", 1, HOUR)  # not committed yet
 
         written = threads.submit(WRITES[what], store, paused)
         wait_until(
             lambda: written.done() or observer.execute(waiting).fetchone() != (0,),
             "the write waits for the claim",
         )
-        other.commit()
+        other.execute("COMMIT")
 
         assert not written.result(60)
         assert store.refresh_jobs(SCOPE) == (job,)
@@ -132,9 +135,8 @@ def test_an_unchanged_listing_takes_one_transaction_and_waits_for_no_other_save(
 
 
 @pytest.mark.requirement("FLT-4")
-@pytest.mark.parametrize("what", ["an unchanged listing", "a changed listing"])
 def test_a_claim_that_is_lost_after_the_first_look_at_it_writes_nothing(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_sqlite(tmp_path / "registry.db") as store:
         paused = held_for_no_time(store)
@@ -147,6 +149,6 @@ def test_a_claim_that_is_lost_after_the_first_look_at_it_writes_nothing(
 
         monkeypatch.setattr(store, "_save", save_after_a_pause)
 
-        assert not WRITES[what](store, paused)
+        assert not WRITES["a changed listing"](store, paused)
         assert store.load(SCOPE) == before
         assert [job.holder for job in store.refresh_jobs(SCOPE)] == ["next"]

@@ -196,7 +196,7 @@ def test_a_claim_reads_the_queue_in_its_order_and_sorts_nothing(
     with open_sqlite(tmp_path / "registry.db") as file:
         query = """
             EXPLAIN QUERY PLAN SELECT server, connection FROM refresh_jobs
-            WHERE scope = 'x' AND claimable_at IS NOT NULL AND claimable_at <= 1
+            WHERE scope_key = x'00' AND claimable_at IS NOT NULL AND claimable_at <= 1
             ORDER BY priority DESC, claimable_at, created_at, server LIMIT 1
             """
         found = str(file._database.read(lambda db: db.execute(query).fetchall()))

@@ -24,7 +24,6 @@ from discovery_engine.registry.request_records import AgentRequest
 from discovery_engine.registry.server_records import RegisteredServer
 from discovery_engine.registry.snapshot import Snapshot
 from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.registry.sqlite.snapshot_tables import SCOPES_KEPT
 from discovery_engine.registry.transfer import PortableRegistry, content_of, copy_registry
 from discovery_engine.registry.webhook_rows import address_of
 from discovery_engine.runtime.named_registry import open_named, open_target
@@ -216,7 +215,7 @@ def test_more_configurations_than_a_file_keeps_are_refused_before_anything_is_wr
         closing(open_database(postgres_server.create_database())) as database,
         open_sqlite(tmp_path / "registry.db") as file,
     ):
-        for number in range(SCOPES_KEPT + 1):
+        for number in range(file.most_scopes + 1):
             database.save_settings(f"/{number}/discovery.yaml", make_settings("a"))
 
         with pytest.raises(RegistryError, match="has 51 configurations") as caught:

@@ -19,10 +19,9 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.leases import Lease
-from discovery_engine.registry.postgres import request_queries
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.snapshot import Snapshot
-from discovery_engine.registry.sqlite import request_table
+from discovery_engine.registry.tables import request_table
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
@@ -560,8 +559,7 @@ def test_written_requests_are_kept_once_for_each_definition(store: Registry) -> 
 def test_no_definition_is_lost_because_others_are_written_anew(
     store: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_table, "_KEPT", 10)
-    monkeypatch.setattr(request_queries, "_KEPT", 10)
+    monkeypatch.setattr(request_table, "DEFINITIONS_KEPT", 10)
     store.save_requests([_written("a", f"x{n}") for n in range(6)])
     for n in range(20):
         store.save_requests([_written("a", "x5", "f", f"again {n}")])

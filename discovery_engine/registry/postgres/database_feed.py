@@ -15,16 +15,16 @@ import psycopg
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.postgres import (
     gateway_queries,
-    request_queries,
-    snapshot_queries,
     trust_queries,
 )
+from discovery_engine.registry.tables import request_table, snapshot_table
 
 if TYPE_CHECKING:
     from psycopg import Connection, Notify
 
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
+    from discovery_engine.registry.statements import Connection as StatementConnection
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _FIRST_PAUSE = 0.25  # seconds until a connection that was lost is opened anew; 
 
 async def database_changes(
     database: PostgresDatabase,
-    newest: Callable[[Connection], object],
+    newest: Callable[[TimedConnection], object],
     *,
     look_every: float = _LOOK_EVERY,
     on_relayed: Callable[[str], None] = lambda _: None,
@@ -77,7 +77,7 @@ async def database_changes(
             listener.close()
 
 
-def notify(connection: Connection) -> None:
+def notify(connection: Connection | StatementConnection) -> None:
     """Let the other gateways look for changes once this transaction is committed.
 
     Each role of the database may listen, so it says nothing of what has changed.
@@ -137,17 +137,17 @@ def _listening(
         return None, []
 
 
-def newest_change(connection: Connection) -> object:
+def newest_change(connection: TimedConnection) -> object:
     """Something else after each change that gateways look for."""
     return (
         trust_queries.number(connection),
-        request_queries.mark(connection),
-        snapshot_queries.saves(connection),
+        request_table.mark(connection),
+        snapshot_table.saves(connection),
         gateway_queries.tokens_mark(connection),
     )
 
 
-def _newest(database: PostgresDatabase, newest: Callable[[Connection], object]) -> object:
+def _newest(database: PostgresDatabase, newest: Callable[[TimedConnection], object]) -> object:
     """What was read, or why nothing could be: who reads then reports it once."""
     try:
         return database.read(newest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
+from discovery_engine.registry.stored_text import from_column, key_of, to_column
 
 if TYPE_CHECKING:
     from collections.abc import Collection

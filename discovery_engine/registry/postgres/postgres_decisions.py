@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from discovery_engine._util.batches import batches
 from discovery_engine.registry.postgres import (
-    refresh_queries,
     registered_queries,
     trust_queries,
 )
 from discovery_engine.registry.postgres.database_feed import announced, notify
 from discovery_engine.registry.records import EVERY_SCOPE, NewerDecisions
+from discovery_engine.registry.tables import refresh_table
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.registry.postgres.timed_connection import TimedConnection
     from discovery_engine.registry.records import AcceptanceRecord, DecisionExport
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
@@ -80,8 +81,8 @@ class PostgresDecisions:
     ) -> int | None:
         new = tuple(found)
 
-        def accept(db: Connection, number: int) -> tuple[int | None, int]:
-            if not refresh_queries.is_held(db, claim):
+        def accept(db: TimedConnection, number: int) -> tuple[int | None, int]:
+            if not refresh_table.is_held(db, claim):
                 return None, 0
             count = trust_queries.accept(db, scope, new, at, number, if_new=True)
             return count, count
@@ -164,10 +165,10 @@ class PostgresDecisions:
 
         self._decide(report)
 
-    def _decide(self, work: Callable[[Connection, int], tuple[T, int]]) -> T:
+    def _decide(self, work: Callable[[TimedConnection, int], tuple[T, int]]) -> T:
         """Do `work`, given the number of the newest decision; it returns how many it made."""
 
-        def decide(db: Connection) -> T:
+        def decide(db: TimedConnection) -> T:
             newest = trust_queries.lock_number(db)
             result, count = work(db, newest)
             if count:

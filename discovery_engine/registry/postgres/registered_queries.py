@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
 from discovery_engine.registry.records import DecisionExport, RegistrationRecord, SwitchRecord
 from discovery_engine.registry.server_records import RegisteredServer, ServerSwitch
+from discovery_engine.registry.stored_text import from_column, key_of, to_column
 
 if TYPE_CHECKING:
     from psycopg import Connection

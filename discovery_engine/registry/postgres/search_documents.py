@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from discovery_engine._util import digests
 from discovery_engine._util.batches import batches
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
+from discovery_engine.registry.stored_text import from_column, key_of, to_column
 from discovery_engine.search.index.documents import build_documents
 from discovery_engine.search.index.index import IndexedServer, profiles_of
 from discovery_engine.search.operations.operation_words import operation_words_digest

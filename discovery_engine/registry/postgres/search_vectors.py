@@ -15,9 +15,9 @@ from psycopg.types.numeric import Int4, Int8
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.postgres.search_documents import Place
-from discovery_engine.registry.postgres.storable_text import key_of, to_column
 from discovery_engine.registry.postgres.timed_connection import SET_PATH
 from discovery_engine.registry.search_database import NoVectorSearchError
+from discovery_engine.registry.stored_text import key_of, to_column
 from discovery_engine.search.vectors import Similarities, Vectors
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg.abc import Params, PQGen, Query
@@ -21,9 +21,10 @@ _STEP_LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
 _LEAST_TIMEOUT = 2  # seconds for one host; the driver has no less
 _ROWS = "rows"  # the cursor in the server; there is one at a time
 _LONGEST_BATCH = 1_000_000  # characters, after which a message is sent
-SET_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
-"""Names without a schema are the system's. By default they are also those of `public`, in which
-other roles of many databases may make functions: one that fits better would run with our rights."""
+SET_PATH = "SET LOCAL search_path = pg_catalog, discovery, pg_temp"
+"""Names without a schema are the system's and our own. By default they are also those of `public`,
+in which other roles of many databases may make functions: one that fits better would run with our
+rights."""
 
 
 class DeadlineError(psycopg.OperationalError):
@@ -31,6 +32,12 @@ class DeadlineError(psycopg.OperationalError):
 
 
 class _BatchingCursor(psycopg.Cursor[TupleRow]):
+    """Takes `?` for a parameter, as `registry.statements` has it, and sends batches."""
+
+    def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
+        statement = query if params is None else _driver_form(query)
+        return super().execute(statement, params, **options)
+
     def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
     ) -> None:
@@ -45,13 +52,17 @@ class _BatchingCursor(psycopg.Cursor[TupleRow]):
         binder = psycopg.ClientCursor(self.connection)
         statements, size = list[str](), 0
         for params in params_seq:
-            statements.append(binder.mogrify(query, params))
+            statements.append(binder.mogrify(_driver_form(query), params))
             size += len(statements[-1])
             if size >= _LONGEST_BATCH:
-                self.execute(";".join(statements))
+                super().execute(";".join(statements))  # values may have a `?`
                 statements, size = [], 0
         if statements:
-            self.execute(";".join(statements))
+            super().execute(";".join(statements))  # values may have a `?`
+
+
+def _driver_form(query: Any) -> Any:
+    return query.replace("?", "%s") if isinstance(query, str) else query
 
 
 class TimedConnection(psycopg.Connection[TupleRow]):
@@ -61,6 +72,31 @@ class TimedConnection(psycopg.Connection[TupleRow]):
     """By `time.monotonic()`; None waits for as long as it takes."""
     patience: float | None = None
     """Seconds for each batch of `rows`; None leaves the deadline as it is."""
+
+    for_update = " FOR UPDATE"
+    skip_locked = " FOR UPDATE SKIP LOCKED"
+    next_save = "nextval('saves')"
+
+    def next_fences(self, count: int) -> list[int]:
+        statement = "SELECT nextval('refresh_fences') FROM generate_series(1, ?)"
+        return sorted(fence for (fence,) in self.execute(statement, (count,)))
+
+    def raise_fences(self, newest: int) -> None:
+        statement = "SELECT setval('refresh_fences', greatest(nextval('refresh_fences'), ?))"
+        self.execute(statement, (newest,))
+
+    def lock_table(self, table: str) -> None:
+        self.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")
+
+    def now(self) -> float:
+        [now] = self.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (
+            0.0,
+        )
+        return float(now)
+
+    def executemany(self, query: Query, params: Iterable[Params]) -> None:
+        with self.cursor() as cursor:
+            cursor.executemany(query, params)
 
     def begin(self, *, is_read: bool, limit: float) -> None:
         """Begin a transaction, which the server ends if it takes longer than `limit` seconds.
@@ -84,7 +120,7 @@ class TimedConnection(psycopg.Connection[TupleRow]):
         """
         cursor = self.cursor(_ROWS)
         try:
-            cursor.execute(query, parameters)
+            cursor.execute(_driver_form(query), parameters)
             while batch := cursor.fetchmany(at_once):
                 yield from batch
                 if self.patience is not None:

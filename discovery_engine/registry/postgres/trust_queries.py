@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discovery_engine.registry.postgres import registered_queries
-from discovery_engine.registry.postgres.storable_text import from_column, key_of, to_column
 from discovery_engine.registry.records import (
     EVERY_SCOPE,
     AcceptanceRecord,
@@ -19,6 +18,7 @@ from discovery_engine.registry.records import (
     EffectiveDecisions,
     LossRecord,
 )
+from discovery_engine.registry.stored_text import from_column, key_of, to_column
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 if TYPE_CHECKING:

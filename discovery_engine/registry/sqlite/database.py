@@ -11,11 +11,12 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage_or_bad_text
 from discovery_engine.config.files.permissions import writable_by_others
@@ -48,6 +49,7 @@ def sqlite_database(
     patience: float | None = None,
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
     busy: BusyHandler | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Database:
     """The file of a registry; see `registry.open_sqlite`."""
     place = Path(path).absolute()
@@ -57,8 +59,43 @@ def sqlite_database(
         sqlite_version=sqlite_version,
         busy=busy,
         mark=DecisionMark(place, busy, patience=patience),
+        clock=clock,
         patience=patience,
     )
+
+
+class FileConnection(sqlite3.Connection):
+    """A connection as `registry.statements` has it."""
+
+    for_update = skip_locked = ""
+    """A transaction that writes has no others beside it."""
+    clock: Callable[[], float] = staticmethod(time.time)
+
+    next_save = "(SELECT coalesce(max(saved), 0) + 1 FROM scopes)"
+
+    def next_fences(self, count: int) -> range:
+        self.execute("UPDATE refresh_fences SET last = last + ?", (count,))
+        [last] = self.execute("SELECT last FROM refresh_fences").fetchone()
+        return range(last - count + 1, last + 1)
+
+    def raise_fences(self, newest: int) -> None:
+        self.execute("UPDATE refresh_fences SET last = max(last, ?)", (newest,))
+
+    def lock_table(self, table: str) -> None:
+        """Nobody else writes meanwhile."""
+
+    def rows(
+        self,
+        statement: str,
+        parameters: Sequence[Any],
+        /,
+        *,
+        at_once: int,  # noqa: ARG002 - it is all there
+    ) -> sqlite3.Cursor:
+        return self.execute(statement, parameters)
+
+    def now(self) -> float:
+        return self.clock()
 
 
 class Database:
@@ -72,6 +109,7 @@ class Database:
         busy: Taken at it.
         mark: Tells whether decisions in it were lost.
         patience: The most seconds to wait for other processes with opening and reading it.
+        clock: Unix time in seconds.
 
     Raises:
         RegistryError: From the constructor and all methods, for errors of SQLite or the disk.
@@ -85,6 +123,7 @@ class Database:
         busy: BusyHandler,
         mark: DecisionMark,
         patience: float | None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
         self.recovered: str | None = None
@@ -93,6 +132,7 @@ class Database:
         self._busy = busy
         self._mark = mark
         self._patience = patience
+        self.clock = clock
         self._alone = threading.RLock()
         self._is_closed = False
         self._is_checked = False
@@ -100,15 +140,15 @@ class Database:
         with _registry_errors(self.path):
             self._connection = self._opened()
 
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, work: Callable[[FileConnection], T]) -> T:
         """What `work` finds; all it reads is of one moment. It may be run twice."""
         return self._run(partial(self._found, work))
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, work: Callable[[FileConnection], T]) -> T:
         """Keep all that `work` does, or none; it is on the disk on return. It may be run twice."""
         return self._run(partial(self._written, work))
 
-    def read_newest(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read_newest(self, work: Callable[[FileConnection], T]) -> T:
         """As `read`, once it is known that no newer decision is lost."""
 
         def found() -> T:
@@ -117,7 +157,7 @@ class Database:
 
         return self._run(found)
 
-    def read_decisions(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read_decisions(self, work: Callable[[FileConnection], T]) -> T:
         """As `read_newest`; every row is verified when decisions are first read to act on them."""
 
         def found() -> T:
@@ -127,7 +167,7 @@ class Database:
 
         return self._run(found)
 
-    def read_verified(self, work: Callable[[sqlite3.Connection, RowCounts], T | None]) -> T:
+    def read_verified(self, work: Callable[[FileConnection, RowCounts], T | None]) -> T:
         """As `read_newest`, for a few decisions, of which `work` verifies each row that it reads.
 
         If it returns None, all rows are verified first, and it is run again.
@@ -145,10 +185,10 @@ class Database:
 
         return self._run(found)
 
-    def decide(self, work: Callable[[sqlite3.Connection], tuple[T, Sequence[Record]]]) -> T:
+    def decide(self, work: Callable[[FileConnection], tuple[T, Sequence[Record]]]) -> T:
         """As `write`, of decisions: what `work` gives, and what it decided."""
 
-        def numbered(db: sqlite3.Connection) -> tuple[T, int, frozenset[str]]:
+        def numbered(db: FileConnection) -> tuple[T, int, frozenset[str]]:
             result, records = work(db)
             number = decision_tables.newest(db) + len(records)
             if records:
@@ -166,11 +206,11 @@ class Database:
         return self._run(decided)
 
     def replace_decisions(
-        self, work: Callable[[sqlite3.Connection], tuple[int, EffectiveDecisions]]
+        self, work: Callable[[FileConnection], tuple[int, EffectiveDecisions]]
     ) -> None:
         """Hold the decisions that `work` writes, with the number that it gives, and no others."""
 
-        def numbered(db: sqlite3.Connection) -> tuple[int, EffectiveDecisions]:
+        def numbered(db: FileConnection) -> tuple[int, EffectiveDecisions]:
             number, effective = work(db)
             decision_tables.set_newest(db, number)
             return number, effective
@@ -196,7 +236,7 @@ class Database:
             self._connection.close()
             self._is_closed = True
 
-    def _verified(self, work: Callable[[sqlite3.Connection, RowCounts], T | None]) -> T | None:
+    def _verified(self, work: Callable[[FileConnection, RowCounts], T | None]) -> T | None:
         counts = self._counts = self._counts or self._found(decision_tables.count_rows)
         return None if counts is None else self._found(lambda db: work(db, counts))
 
@@ -219,16 +259,16 @@ class Database:
         self._connection.close()
         self._connection = self._opened()
 
-    def _found(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _found(self, work: Callable[[FileConnection], T]) -> T:
         # To begin takes no lock. The first look does, so there is nothing to do again but it.
         reading = partial(self._transaction, "BEGIN", work)
         return self._busy.retry(reading, at_most=self._patience)
 
-    def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _written(self, work: Callable[[FileConnection], T]) -> T:
         with self._busy.writing():
             return self._transaction("BEGIN IMMEDIATE", work)
 
-    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _transaction(self, begin: str, work: Callable[[FileConnection], T]) -> T:
         connection = self._connection
         self._busy.retry(partial(connection.execute, begin))
         try:
@@ -240,7 +280,7 @@ class Database:
             raise
         return result
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> FileConnection:
         try:
             return self._ready()
         except _ERRORS as exc:
@@ -248,13 +288,13 @@ class Database:
                 raise
             return self._opened_anew(exc)
 
-    def _opened_anew(self, damage: _Error) -> sqlite3.Connection:
+    def _opened_anew(self, damage: _Error) -> FileConnection:
         """What is opened in the place of a damaged file."""
         with self._mark.locked():  # a process that finds the same damage then finds the new file
             is_mine = self._set_aside(damage)
             return self._ready(was_damaged=is_mine)
 
-    def _ready(self, *, was_damaged: bool = False) -> sqlite3.Connection:
+    def _ready(self, *, was_damaged: bool = False) -> FileConnection:
         connection = self._busy.retry(self._connected, at_most=self._patience)
         try:
             self._mark.check(connection, was_damaged=was_damaged)
@@ -263,20 +303,25 @@ class Database:
             raise
         return connection
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> FileConnection:
         was_private = _make_private(self.path)
         self._is_checked, self._counts = False, None
         self._identity = file_identity(self.path)
         connection = sqlite3.connect(
-            self.path, timeout=0.0, isolation_level=None, check_same_thread=False
+            self.path,
+            timeout=0.0,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=FileConnection,
         )
+        connection.clock = self.clock
         try:
-            connection.execute("PRAGMA foreign_keys = ON")
             # FULL does not sync the folder once a rollback journal is deleted: after a power cut
             # the journal may be there again, and undo what was committed. A write takes a fifth
             # more for it.
             connection.execute("PRAGMA synchronous = EXTRA")
             migrate(connection)
+            connection.execute("PRAGMA foreign_keys = ON")  # a step may replace a table
             if not was_private:
                 index_table.drop(connection)  # others could have written them
                 self.path.chmod(_PRIVATE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from discovery_engine.registry.sqlite.encoding import as_text
+from discovery_engine.registry.stored_text import key_of
 
 
 def load(connection: sqlite3.Connection, scope: str) -> bytes | None:
-    query = "SELECT data FROM indexes JOIN scopes ON scopes.id = indexes.scope WHERE name = ?"
-    row = connection.execute(query, (as_text(scope),)).fetchone()
+    query = "SELECT data FROM indexes JOIN scopes ON scopes.id = indexes.scope WHERE key = ?"
+    row = connection.execute(query, (key_of(scope),)).fetchone()
     return row[0] if row and isinstance(row[0], bytes) else None
 
 
@@ -21,7 +21,7 @@ def drop(connection: sqlite3.Connection) -> None:
 
 def save(connection: sqlite3.Connection, scope: str, data: bytes) -> None:
     query = """
-        INSERT INTO indexes (scope, data) SELECT id, ? FROM scopes WHERE name = ?
+        INSERT INTO indexes (scope, data) SELECT id, ? FROM scopes WHERE key = ?
         ON CONFLICT (scope) DO UPDATE SET data = excluded.data
         """
-    connection.execute(query, (data, as_text(scope)))
+    connection.execute(query, (data, key_of(scope)))

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from discovery_engine.registry.sqlite import decision_tables, refresh_table, server_tables
+from discovery_engine.registry.sqlite import decision_tables, server_tables
+from discovery_engine.registry.tables import refresh_table
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         Record,
     )
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
-    from discovery_engine.registry.sqlite.database import Database
+    from discovery_engine.registry.sqlite.database import Database, FileConnection
 
 
 class SqliteDecisions:
@@ -68,7 +69,7 @@ class SqliteDecisions:
     ) -> int | None:
         kept = tuple(found)
 
-        def accept(db: sqlite3.Connection) -> tuple[int | None, list[AcceptanceRecord]]:
+        def accept(db: FileConnection) -> tuple[int | None, list[AcceptanceRecord]]:
             if not refresh_table.is_held(db, claim):
                 return None, []
             new = decision_tables.accept(db, scope, kept, at, if_new=True)

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING
 from discovery_engine.registry.sqlite import (
     decision_tables,
     index_table,
-    request_table,
     server_tables,
-    snapshot_tables,
-    usage_table,
 )
 from discovery_engine.registry.sqlite.database import Database
+from discovery_engine.registry.tables import request_table, snapshot_table, usage_table
 
 if TYPE_CHECKING:
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.registry.snapshot import Snapshot
-    from discovery_engine.registry.stored_snapshot import StoredSnapshot
     from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ToolKey
@@ -43,11 +40,8 @@ class SqliteReader:
         self._database = database
 
     def load(self, scope: str) -> Snapshot | None:
-        stored = self._stored(scope)
-        return stored.read(scope) if stored else None
-
-    def _stored(self, scope: str) -> StoredSnapshot | None:
-        return self._database.read(lambda db: snapshot_tables.rows(db, scope))
+        loaded = self._database.read(lambda db: snapshot_table.load(db, scope))
+        return loaded[0].read(scope) if loaded else None
 
     def lost_at(self, scope: str) -> float | None:
         return self._database.read(lambda db: decision_tables.lost_at(db, scope))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -153,3 +154,25 @@ def test_a_registry_of_the_last_released_version_still_loads(tmp_path: Path) -> 
     assert [entry.verdict.enabled for entry in snapshot.catalog] == [True, False]
     assert [server.name for server in snapshot.settings.servers] == ["a", "b"]
     assert offerings == [("resource", "a", "default"), ("prompt", "review", "changed")]
+
+
+def shape(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """The tables and indexes of a file: what makes each, without comments and spaces."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return {
+        (name, "".join(re.sub(r"--.*", "", sql).replace('"', "").split())) for name, sql in rows
+    }
+
+
+@pytest.mark.requirement("REG-14")
+def test_an_updated_registry_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.executescript(GOLDEN.read_text(encoding="utf-8"))
+    shapes = []
+
+    for name in ("old.db", "new.db"):
+        open_sqlite(tmp_path / name).close()
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            shapes.append(shape(connection))
+
+    assert shapes[0] == shapes[1]

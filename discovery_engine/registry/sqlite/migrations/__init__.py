@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry.sqlite.encoding import from_column as from_blob
+from discovery_engine.registry.stored_text import key_of, to_column
 
 _FOLDER = Path(__file__).parent
 _VERSION = "-- version: "
@@ -32,6 +34,8 @@ def migrate(connection: sqlite3.Connection, folder: Path = _FOLDER) -> None:
     oldest = newest - len(steps)
     if _version(connection, oldest=oldest, newest=newest) == newest:
         return
+    connection.create_function("key_of", -1, key_of, deterministic=True)
+    connection.create_function("to_column", 1, _escaped, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been here since the first look.
@@ -60,6 +64,10 @@ def _version(connection: sqlite3.Connection, *, oldest: int, newest: int) -> int
             hint="let an earlier version of the program update it, or use another data folder",
         )
     return int(version)
+
+
+def _escaped(value: str | bytes) -> str:
+    return to_column(from_blob(value))
 
 
 def _statements(script: str) -> Iterator[str]:

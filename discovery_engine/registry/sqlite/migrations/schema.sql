@@ -1,9 +1,13 @@
--- version: 21
+-- version: 22
+
+-- Where a table has a column `key`, rows are found by digests of names, as in PostgreSQL, and their
+-- text is escaped as there: `registry.stored_text`.
 
 -- A scope is one configuration; its settings are JSON without secrets.
 CREATE TABLE scopes (
     id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
+    key BLOB NOT NULL UNIQUE,
+    name TEXT NOT NULL,
     settings TEXT NOT NULL,
     revision INTEGER NOT NULL DEFAULT 0,
     saved INTEGER NOT NULL, -- a number that rises with every save in any scope
@@ -17,12 +21,13 @@ CREATE TABLE scopes (
 CREATE TABLE servers (
     id INTEGER PRIMARY KEY,
     scope INTEGER NOT NULL REFERENCES scopes ON DELETE CASCADE,
+    key BLOB NOT NULL,
     name TEXT NOT NULL,
     part TEXT,
     saved INTEGER NOT NULL DEFAULT 0,
     told_failing_at REAL,
     told_well_at REAL,
-    UNIQUE (scope, name)
+    UNIQUE (scope, key)
 );
 CREATE INDEX servers_by_save ON servers (saved);
 
@@ -56,10 +61,10 @@ CREATE TABLE indexes (
 -- The vectors of texts. A text has one under each model, however many scopes use it.
 CREATE TABLE vectors (
     id INTEGER PRIMARY KEY,
+    key BLOB NOT NULL UNIQUE,
     model TEXT NOT NULL,
     digest BLOB NOT NULL,
-    data BLOB NOT NULL,
-    UNIQUE (model, digest)
+    data BLOB NOT NULL
 );
 
 -- Which scopes use a vector; one that none uses is dropped, a few at a time. `period` is that of 30
@@ -76,10 +81,11 @@ CREATE INDEX uses_by_vector ON vector_uses (vector);
 -- count was worth at `at`, which is Unix time in seconds.
 CREATE TABLE uses (
     server INTEGER NOT NULL REFERENCES servers ON DELETE CASCADE,
+    key BLOB NOT NULL,
     tool TEXT NOT NULL,
     count REAL NOT NULL,
     at REAL NOT NULL,
-    PRIMARY KEY (server, tool)
+    PRIMARY KEY (server, key)
 ) WITHOUT ROWID;
 
 -- `number` is that of the newest decision; `rows` is how many rows the tables of decisions have, so
@@ -160,20 +166,23 @@ CREATE TABLE server_marks (
 -- An id is never used again, so that every change shows in the highest id or in the count.
 CREATE TABLE typical_requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key BLOB NOT NULL UNIQUE,
+    tool_key BLOB NOT NULL,
     server TEXT NOT NULL,
     tool TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
     requests TEXT NOT NULL,
     model TEXT NOT NULL,
     instructions INTEGER NOT NULL,
-    at REAL NOT NULL,
-    UNIQUE (server, tool, fingerprint)
+    at REAL NOT NULL
 );
+CREATE INDEX typical_requests_by_tool ON typical_requests (tool_key);
 
 -- What one process at a time may hold. A row stays when its lease is released: its fence must not
 -- begin anew.
 CREATE TABLE leases (
-    name TEXT PRIMARY KEY,
+    key BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
     holder TEXT NOT NULL,
     fence INTEGER NOT NULL,
     renewals INTEGER NOT NULL
@@ -182,21 +191,25 @@ CREATE TABLE leases (
 -- What agents asked their owner for, as JSON.
 CREATE TABLE agent_requests (
     number INTEGER PRIMARY KEY,
+    scope_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     id TEXT NOT NULL UNIQUE,
     request TEXT NOT NULL
 );
+CREATE INDEX agent_requests_by_scope ON agent_requests (scope_key);
 
 -- Arguments of tools that their owner keeps under names.
 CREATE TABLE presets (
+    key BLOB PRIMARY KEY,
+    scope_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     server TEXT NOT NULL,
     tool TEXT NOT NULL,
     name TEXT NOT NULL,
     arguments TEXT NOT NULL, -- JSON
-    updated_at REAL NOT NULL,
-    PRIMARY KEY (scope, server, tool, name)
+    updated_at REAL NOT NULL
 );
+CREATE INDEX presets_by_scope ON presets (scope_key);
 
 -- The refresh queue: one server of a scope each, which workers list again and again.
 -- `claimable_at` is `due_at`, or the end of the lease while a worker holds it; NULL where no worker
@@ -204,7 +217,8 @@ CREATE TABLE presets (
 -- so many workers in a row were lost with it. A job counts as named by a process that has its server
 -- in its configuration until `named_until`; NULL where none has that knows this column. Times are Unix times in seconds.
 CREATE TABLE refresh_jobs (
-    id INTEGER PRIMARY KEY,
+    key BLOB PRIMARY KEY,
+    scope_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     server TEXT NOT NULL,
     created_at REAL NOT NULL,
@@ -224,13 +238,12 @@ CREATE TABLE refresh_jobs (
     claimable_at REAL,
     failing_since REAL,
     losses INTEGER NOT NULL DEFAULT 0,
-    named_until REAL,
-    UNIQUE (scope, server)
+    named_until REAL
 );
 -- The whole order of the queue: servers that were configured together are due at the same moment, and
 -- would be sorted by each claim.
 CREATE INDEX refresh_jobs_by_turn
-    ON refresh_jobs (scope, priority DESC, claimable_at, created_at, server)
+    ON refresh_jobs (scope_key, priority DESC, claimable_at, created_at, server)
     WHERE claimable_at IS NOT NULL;
 
 -- A fence is never used twice for a server, also if it leaves the configuration and comes back.
@@ -241,6 +254,8 @@ INSERT INTO refresh_fences VALUES (0);
 -- the lease; NULL where it is dead. Times are Unix times in seconds.
 CREATE TABLE webhooks (
     id INTEGER PRIMARY KEY,
+    key BLOB NOT NULL UNIQUE,
+    scope_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     name TEXT NOT NULL,
     definition TEXT NOT NULL, -- JSON of its settings, without its address and its secrets
@@ -251,9 +266,9 @@ CREATE TABLE webhooks (
     dropped INTEGER NOT NULL DEFAULT 0,
     delivered_at REAL,
     failed_at REAL,
-    failure TEXT NOT NULL DEFAULT '',
-    UNIQUE (scope, name)
+    failure TEXT NOT NULL DEFAULT ''
 );
+CREATE INDEX webhooks_by_scope ON webhooks (scope_key);
 CREATE TABLE webhook_deliveries (
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- a result of a dropped one must never meet another
     webhook INTEGER NOT NULL REFERENCES webhooks ON DELETE CASCADE,

@@ -1,4 +1,4 @@
-"""Text as PostgreSQL can hold it: the name of a tool may have a NUL or a lone surrogate."""
+"""Text as a database can hold it: the name of a tool may have a NUL or a lone surrogate."""
 
 from __future__ import annotations
 

@@ -1,0 +1,61 @@
+"""The seam between SQLite and PostgreSQL, through which most statements are written once.
+
+A statement has `?` for a parameter, and names tables without a schema. What one of the two calls
+otherwise is a member of `Connection`. Text is stored as `stored_text` escapes it, and a row is
+found by the digest of its names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+
+class Rows(Protocol):
+    """What a statement gives."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection in a transaction."""
+
+    @property
+    def for_update(self) -> str:
+        """Ends a SELECT whose rows nobody else may change until the transaction ends."""
+
+    @property
+    def skip_locked(self) -> str:
+        """As `for_update`, of rows that no other transaction has locked."""
+
+    @property
+    def next_save(self) -> str:
+        """An expression: the next of the numbers of saves, which rise over all scopes."""
+
+    def next_fences(self, count: int) -> Sequence[int]:
+        """So many numbers of claims, which no other claim of any server ever has."""
+
+    def raise_fences(self, newest: int) -> None:
+        """Let no later claim have this number, or one before it."""
+
+    def lock_table(self, table: str) -> None:
+        """Let nobody else plan jobs until the end of the transaction; other writes go on."""
+
+    def rows(
+        self, statement: str, parameters: Sequence[object], /, *, at_once: int
+    ) -> Iterable[Any]:
+        """The rows of a statement that finds more with every tool, as many at once."""
+
+    def now(self) -> float:
+        """Unix time in seconds by the clock of the store."""
+
+    def execute(self, statement: str, parameters: Any = (), /) -> Rows: ...
+
+    def executemany(self, statement: str, parameters: Iterable[Sequence[object]], /) -> object: ...

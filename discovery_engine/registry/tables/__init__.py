@@ -1,0 +1,1 @@
+"""Tables of a registry whose statements are the same in a file and in a database."""
