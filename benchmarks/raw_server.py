@@ -7,6 +7,7 @@ Its tools have some 700 bytes each, of words that are distributed as in English 
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import sys
@@ -39,10 +40,10 @@ def vocabulary() -> list[str]:
 
 def tools(name: str, count: int) -> list[dict[str, Any]]:
     chance, words = random.Random(name), vocabulary()
-    weights = [1 / rank for rank in range(1, WORDS + 1)]
+    sums = list(itertools.accumulate(1 / rank for rank in range(1, WORDS + 1)))
 
     def text(length: int) -> str:
-        return " ".join(chance.choices(words, weights, k=length))
+        return " ".join(chance.choices(words, cum_weights=sums, k=length))
 
     def tool(number: int) -> dict[str, Any]:
         fields = chance.sample(words, 4)
