@@ -18,30 +18,35 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
+from discovery_engine.registry.asked_store import asks
 from discovery_engine.registry.failover import Failover
-from discovery_engine.registry.gateway_store_proxy import GatewayStoreProxy
+from discovery_engine.registry.gateway_store import GatewayStore
 from discovery_engine.registry.local_copy import LocalCopy
-from discovery_engine.registry.protocols import RegistryHealth
+from discovery_engine.registry.protocols import (
+    AgentRequestStore,
+    LeaseStore,
+    PresetStore,
+    RegistryHealth,
+)
+from discovery_engine.registry.refresh_queue import RefreshQueue
 from discovery_engine.registry.search_database import SearchDatabaseProxy
-from discovery_engine.registry.shared_leases import SharedLeases
-from discovery_engine.registry.shared_queue import SharedQueue
-from discovery_engine.registry.shared_webhooks import SharedWebhooks
 from discovery_engine.registry.waiting_writes import WaitingWrites
+from discovery_engine.registry.webhook_store import WebhookStore
 from discovery_engine.trust.decisions import UNREAD, Decisions, with_accepted
 
 if TYPE_CHECKING:
+    import anyio
+
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-    from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
     from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.registry.sqlite.registry import SqliteRegistry
@@ -55,8 +60,12 @@ T = TypeVar("T")
 _PATIENCE = 0.1  # of the time that an operation has: so long a caller waits for its bookkeeping
 
 
-class SharedRegistry(SharedQueue, SharedWebhooks):
+@asks(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
+class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore):
     """Made by `backends.open_shared`; closes the three that it was given.
+
+    The queue, webhooks, presets and requests of agents are in the database alone: what may be
+    written of them depends on what is there at that moment, so none of it can wait.
 
     Args:
         remote: The database.
@@ -88,7 +97,9 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         self._waiting = WaitingWrites(self._send, self.availability, patience=patience)
         ask = self._failover.ask_if_available
         self.search = SearchDatabaseProxy(lambda call: ask(lambda store: call(store.search)))
-        self.gateways = GatewayStoreProxy(remote.gateways, lambda call: ask(lambda _: call()))
+        self.gateways = _SharedGateways(  # type: ignore[abstract] # by `asks`
+            remote.gateways, lambda call: ask(lambda _: call())
+        )
 
     # What all gateways see; the copy while the database does not answer.
 
@@ -293,28 +304,10 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
         return self._asked(lambda store: store.forget_requests(tools))
 
-    def presets(self, scope: str) -> tuple[Preset, ...]:
-        return self._asked(lambda store: store.presets(scope))
-
-    def save_preset(self, scope: str, preset: Preset) -> None:
-        self._asked(lambda store: store.save_preset(scope, preset))
-
-    def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
-        return self._asked(lambda store: store.delete_preset(scope, key))
-
-    def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
-        return self._asked(lambda store: store.agent_requests(scope))
-
-    def save_agent_request(self, scope: str, request: AgentRequest) -> None:
-        self._asked(lambda store: store.save_agent_request(scope, request))
-
-    def replace_agent_request(self, scope: str, known: AgentRequest, new: AgentRequest) -> bool:
-        return self._asked(lambda store: store.replace_agent_request(scope, known, new))
-
     @property
-    def shared_leases(self) -> SharedLeases:
+    def shared_leases(self) -> LeaseStore:
         # Without a lease one goes on alone: waiting for a silent database each time is of no use.
-        return SharedLeases(self._failover.ask_if_available)
+        return _SharedLeases(self._failover.ask_if_available)  # type: ignore[abstract] # by `asks`
 
     @property
     def health(self) -> RegistryHealth:
@@ -388,6 +381,42 @@ class SharedRegistry(SharedQueue, SharedWebhooks):
         known = self._copy.store.accepted
         new = [one for one in found if one.tool not in known(scope, one.server)]
         return self._waiting.accept(scope, new, at)
+
+
+@asks(LeaseStore)
+class _SharedLeases(LeaseStore):
+    """The leases in the database, of which no copy knows anything."""
+
+    def __init__(self, asked: Callable[[Callable[[Registry], Any]], Any]) -> None:
+        self._asked = asked
+
+
+@asks(GatewayStore)
+class _SharedGateways(GatewayStore):
+    """What gateways share in the database; `ask` makes a call, or raises why it cannot be made."""
+
+    def __init__(self, store: GatewayStore, ask: Callable[[Callable[[], Any]], Any]) -> None:
+        self._store = store
+        self._ask = ask
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    @property
+    def instance(self) -> str:
+        return self._store.instance
+
+    @property
+    def changed(self) -> anyio.Event:
+        return self._store.changed
+
+    @property
+    def relayed(self) -> anyio.Event:
+        return self._store.relayed
+
+    def _asked(self, call: Callable[[GatewayStore], Any]) -> Any:
+        return self._ask(lambda: call(self._store))
 
 
 def _with_first_seen(decisions: Decisions, seen: Iterable[Acceptance]) -> Decisions:

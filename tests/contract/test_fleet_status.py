@@ -205,8 +205,8 @@ async def test_a_start_is_as_fast_as_ever_beside_a_server_that_was_removed(queue
     async with queue.open() as engine:
         fill(engine)
     queue.write(good("a"))
-    async with queue.open():
-        pass
+    async with queue.open() as engine:
+        await engine.refresh()
     async with queue.open() as engine:
         assert not engine._core.state.is_complete  # nothing of the file had to be read
         assert list(engine.view.catalog.parts) == ["a"]
