@@ -1,7 +1,6 @@
-"""What waits for its owner's approval, shown in full: every word of what would be started.
+"""Shows in full what waits for its owner's approval: every word of what would be started.
 
-Nothing is cut and nothing is hidden that decides what runs. What is approved is the digest of
-what was shown.
+Nothing that decides what runs is cut or hidden. The digest of what was shown is what is approved.
 """
 
 from __future__ import annotations

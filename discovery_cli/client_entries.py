@@ -33,7 +33,7 @@ class Needs(Struct, frozen=True):
     variables: tuple[str, ...]
     """Variables without a default that its servers need; a client passes none on by itself."""
     unset: tuple[str, ...]
-    """Those without a value here."""
+    """The `variables` that have no value here."""
     unapproved: tuple[str, ...]
     """The servers that come from a project's file."""
 

@@ -43,7 +43,7 @@ def found_files() -> tuple[ClientFile, ...]:
 
 
 def read(sources: Iterable[Source]) -> Sequence[tuple[str, SourceResult]]:
-    """What the sources hold, each with the client that it is of."""
+    """Read the sources, each with the name of its client."""
     return [(source.type, read_source(source, **_machine())) for source in sources]
 
 
@@ -67,7 +67,7 @@ def source_named(text: str) -> Source:
 
 
 def may_ask() -> bool:
-    """Whether questions can be asked on a terminal."""
+    """Return whether questions can be asked on a terminal."""
     return sys.stdin.isatty() and not os.environ.get("DISCOVERY_NO_PROMPT")
 
 
@@ -87,7 +87,7 @@ def confirm(question: str, *, yes: bool) -> bool:
 
 
 def typed_value(question: str) -> str:
-    """What is typed is not shown."""
+    """Ask for a value; the input is not shown."""
     value: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
     return value
 

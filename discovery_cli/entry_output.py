@@ -98,7 +98,7 @@ def show_warnings(output: Output, warnings: Iterable[Diagnostic]) -> None:
 
 
 def say_problems(output: Output, problems: Iterable[Diagnostic]) -> None:
-    """What could not be found out, on stderr."""
+    """Write what could not be found out to stderr."""
     for one in problems:
         hint = f"; {one_line(one.hint)}" if one.hint else ""
         place = f"{one_line(str(one.origin))}: " if one.origin.file else ""
@@ -218,7 +218,7 @@ def _inputs(inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:
 
 
 def _manner(one: Input, asked: Input) -> str:
-    """Whether a value is required or secret, and which values it may have."""
+    """Say whether a value is required or secret, and which values it may have."""
     is_secret = one.is_secret or asked.is_secret
     words = ["required" if one.is_required or asked.is_required else "optional"]
     if is_secret:
@@ -233,7 +233,7 @@ def _manner(one: Input, asked: Input) -> str:
 def _prerequisites(
     details: EntryDetails, plan: InstallPlan | DiscoveryError | None
 ) -> tuple[Prerequisite, ...]:
-    """Those of the plan if there is one: another way to start it may need less."""
+    """Return the plan's prerequisites if there is one: another way to start may need less."""
     if plan is None or isinstance(plan, DiscoveryError):
         return details.prerequisites
     return plan.prerequisites

@@ -32,7 +32,7 @@ class FormField(Struct, frozen=True):
 
     @property
     def is_secret(self) -> bool:
-        """Whether its input is not shown."""
+        """True if its input is not shown."""
         schema = self.schema
         is_marked = schema.get("format") == "password" or schema.get("writeOnly") is True
         names = (self.name, str(schema.get("title", "")))
@@ -102,7 +102,7 @@ class FormField(Struct, frozen=True):
         return str(form) if form in _FORMATS else _KINDS.get(str(kind), "text")
 
     def _read(self, text: str) -> JSONValue:
-        """What a person means; `_check` says whether it may be."""
+        """Convert a person's text to the value that it means; `_check` says if it is allowed."""
         if self.is_list:
             texts = [one.strip() for one in text.split(",") if one.strip()]
             return [self._chosen(one) if self.choices else one for one in texts]

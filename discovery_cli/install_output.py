@@ -1,4 +1,4 @@
-"""What an installation or an update would do, shown in full before it is approved."""
+"""Shows in full what an installation or an update would do, before it is approved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 8
 
 
 def say_installed(output: Output, plan: InstallPlan, done: InstalledChange) -> None:
-    """What was done, what was checked, and what was not."""
+    """Print what was done, what was checked, and what was not."""
     pin, place = done.pin, "discovery.yaml" if done.where == "file" else "the registry"
     output.say(f"installed {done.name} {pin.version} in {place}")
     if not plan.url:
@@ -29,7 +29,7 @@ def say_installed(output: Output, plan: InstallPlan, done: InstalledChange) -> N
 
 
 def say_started(output: Output, done: InstalledChange) -> None:
-    """Whether a server was started for the first time in its version."""
+    """Print whether a server was started for the first time in its version."""
     if done.problem:
         output.say(f"{done.name} could not be started yet: {visible_line(done.problem)}")
         output.say(f"`discovery tools {done.name}` tries it again")
@@ -74,7 +74,7 @@ def input_line(one: AskedInput) -> str:
 
 
 def update_lines(plan: UpdatePlan) -> Iterator[str]:
-    """What is different after an update."""
+    """Yield lines on what is different after an update."""
     pin = plan.record.current.pin
     if plan.problem is not None:
         yield f"{plan.name}  {pin.version}: {visible_line(plan.problem.message)}"

@@ -1,4 +1,4 @@
-"""What the owner is asked before an installation: approval, values, and secrets without an echo."""
+"""Questions to the owner before an installation: approval, values, and secrets without an echo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_TERMINAL = "there is no terminal to ask on; use --yes to approve what is show
 
 
 def may_ask_person(invocation: Invocation, *, yes: bool) -> bool:
-    """Whether a person is asked."""
+    """Return whether a person is asked."""
     from discovery_cli.client_files import may_ask
 
     return may_ask() and not (yes or invocation.as_json)
@@ -62,14 +62,14 @@ async def secret_values(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 class Answers(NamedTuple):
-    """What the person at the terminal gave."""
+    """The values that the person at the terminal gave."""
 
     values: dict[str, list[str]]
     secrets: dict[str, list[str]]
 
 
 async def answers(asked: Iterable[AskedInput]) -> Answers:
-    """What the person at the terminal gives for required values."""
+    """Ask the person at the terminal for the required values."""
     from discovery_cli.install_output import input_line
 
     given = Answers({}, {})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UpdateRun:
-    """What became of each server."""
+    """The updates of servers, with the outcome of each."""
 
     def __init__(self, invocation: Invocation, *, yes: bool, asks: bool, check: bool) -> None:
         """`asks` is whether a person is asked, and `check` whether nothing is changed."""

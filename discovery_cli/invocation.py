@@ -79,7 +79,7 @@ class Invocation(Struct):
     first: FirstAnswer | None = None
     """Where `serve` remembers its first answer; None for other commands."""
     early: EarlyStart | None = None
-    """What `serve` has read and answered already."""
+    """The input that `serve` has read, and perhaps answered, before the engine was loaded."""
     shown_notes: dict[str, None] = field(default_factory=dict)
     """The distinct warnings of the library so far, in order."""
     at_end: ExitStack = field(default_factory=ExitStack)
@@ -93,7 +93,7 @@ class Invocation(Struct):
 
     @property
     def options(self) -> str:
-        """Those of another command about the same configuration and data."""
+        """The options of another command about the same configuration and data."""
         given = {"--config": self.config, "--data-dir": self.data_dir}
         return shlex.join(word for name, value in given.items() if value for word in (name, value))
 

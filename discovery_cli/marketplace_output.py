@@ -66,7 +66,7 @@ def show_entries(output: Output, entries: Iterable[MarketplaceEntry]) -> None:
 
 
 def show_sync_reports(output: Output, reports: Iterable[SourceReport]) -> None:
-    """What was copied of each source."""
+    """Print what was copied from each source."""
     rows: list[list[Cell | str]] = []
     kept = list(reports)
     for one in kept:
@@ -102,13 +102,13 @@ def show_sources(output: Output, states: Iterable[SourceState], *, now: float) -
 
 
 def _state_mark(output: Output, state: SourceState) -> Cell:
-    """Of a source that was never copied it is not known whether it can be."""
+    """Return the mark of a source; open if it was never copied, which says nothing about it yet."""
     is_unknown = state.synced_at is None and not state.is_failing
     return output.open_mark() if is_unknown else output.mark(good=not state.is_failing)
 
 
 def _fitting(found: Sequence[FoundEntry]) -> Sequence[FoundEntry]:
-    """Those that fit about as well as the best one; the others have a word of the query."""
+    """Return entries that fit about as well as the best; others only have a word of the query."""
     least = _SHARE * found[0].relevance if found else 0.0
     return [one for one in found if one.relevance >= least]
 

@@ -41,7 +41,7 @@ view_option = click.option(
 
 
 def in_view(view: View, name: str | None) -> View:
-    """What a view of the configuration shows; all without a name.
+    """Return what a view of the configuration shows; everything if `name` is None.
 
     Raises:
         ViewNotFoundError: With the nearest names.
@@ -93,7 +93,7 @@ def global_options(*, hidden: bool) -> list[click.Option]:
 
 
 def wants_json(words: Sequence[str], variable: str | None) -> bool:
-    """Whether JSON output is requested, decided before arguments are parsed."""
+    """Return whether JSON output is requested, before arguments are parsed."""
     options = words[: words.index("--")] if "--" in words else words
     return "--json" in options or (variable or "").casefold() == "json"
 

@@ -46,9 +46,9 @@ class Cell(Struct, frozen=True):
     text: str
     style: Style = "plain"
     to_the_right: bool = False
-    """Whether it is right-aligned, as numbers are."""
+    """True if it is right-aligned, as numbers are."""
     is_summary: bool = False
-    """Whether a narrow terminal may cut it, because another command shows it whole."""
+    """True if a narrow terminal may cut it, because another command shows it whole."""
 
 
 class Output(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Output(Struct, frozen=True):
     warnings: Collection[str] = ()
     """Warnings for the JSON answer; more may be added until it is written."""
     options: str = ""
-    """Those that say which configuration a command is about, for commands that are shown."""
+    """The options that say which configuration is meant, for commands that are shown."""
 
     @classmethod
     def of_streams(
@@ -215,7 +215,7 @@ def json_text(form: JSONObject, *, indent: int | None = None) -> str:
 
 
 def allows_escapes(environ: Mapping[str, str]) -> bool:
-    """Whether a terminal may be sent colours and cursor movements."""
+    """Return whether colours and cursor movements may be sent to a terminal."""
     return not (
         environ.get("NO_COLOR") or environ.get("CI") or environ.get("TERM") in ("dumb", "unknown")
     )

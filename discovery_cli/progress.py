@@ -67,7 +67,7 @@ class Display(Protocol):
 
 
 def is_watched(options: ProgressOptions) -> bool:
-    """Whether progress is shown on a terminal, to a person who can interrupt the command."""
+    """Return whether a person sees progress on a terminal and can interrupt the command."""
     is_shown = sys.stderr.isatty() and not os.environ.get("CI")
     return is_shown and not options.no_progress
 
@@ -97,7 +97,7 @@ async def shown(
 
 @contextmanager
 def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
-    """What shows the step that a command is at, in a line of the terminal that is removed."""
+    """Yield a function that shows the current step, in a line of the terminal that is removed."""
     if not (is_watched(options) and allows_escapes(os.environ)):
         yield lambda _: None
         return
@@ -234,13 +234,13 @@ class Moving:
         self._draw()
 
     def pause(self) -> None:
-        """As `Movement.pause`."""
+        """Remove the table from the terminal; see `Movement.pause`."""
         self._is_paused = True
         if self._live:
             self._live.stop()
 
     def resume(self) -> None:
-        """As `Movement.resume`."""
+        """Allow the table to be drawn again; see `Movement.resume`."""
         self._is_paused = False
 
     def _draw(self) -> None:

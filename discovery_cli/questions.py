@@ -43,7 +43,7 @@ _CANCELLED: JSONObject = {"action": "cancel"}
 
 
 class Interruptions(Protocol):
-    """What this module needs of `Interrupts`."""
+    """The part of `Interrupts` that this module needs."""
 
     def cutting_short(
         self, wait: Callable[[], object], *, hangs_up: bool = False
@@ -53,7 +53,7 @@ class Interruptions(Protocol):
 
 
 class Run(Protocol):
-    """What this module needs of an `Invocation`."""
+    """The part of an `Invocation` that this module needs."""
 
     @property
     def as_json(self) -> bool: ...
@@ -110,7 +110,7 @@ class _Prepared:
         self.problem = ""
         """Why the last form was not answered, if it was not."""
         self.expected = ""
-        """What that form takes."""
+        """The fields of that form, in words."""
         self.client = CallbackClient(self._ask, capabilities={"elicitation": {"form": {}}})
 
     async def _ask(self, _: str, params: JSONObject) -> JSONObject:
@@ -141,7 +141,7 @@ class _Prepared:
         return ""
 
     def say_unused(self) -> None:
-        """What was wrong with the answer, after a call that succeeded all the same."""
+        """Print what was wrong with the answer, after a call that succeeded all the same."""
         if self.problem:
             click.echo(f"note: {self.problem}", err=True)
         if self._unused:
@@ -158,7 +158,7 @@ class _Person:
         self._turn: anyio.Lock | None = None
 
     async def ask(self, _: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`; one question at a time, however many servers ask at once."""
+        """Ask the person; see `Client.ask`. One question at a time, however many servers ask."""
         import anyio
 
         self._turn = self._turn or anyio.Lock()

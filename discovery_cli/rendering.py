@@ -70,7 +70,7 @@ def _day(at: float | None) -> str:
 
 
 def is_open(server: ServerReport) -> bool:
-    """Whether the state of the server is not known yet."""
+    """Return whether the state of the server is not known yet."""
     return server.listed_at is None and server.state in {"starting", "pending"}
 
 

@@ -40,7 +40,7 @@ def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
 
 
 def show_preview(output: Output, preview: CallPreview) -> ExitCode:
-    """What a call would send, and where."""
+    """Print what a call would send, and where."""
     entry = preview.entry
     sent = {**preview.arguments, **preview.pinned}
     form: JSONObject = {

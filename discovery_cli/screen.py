@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Movement(Protocol):
-    """What repaints the terminal by itself."""
+    """A display that repaints the terminal by itself."""
 
     def pause(self) -> None:
         """Remove it from the terminal, and repaint nothing."""

@@ -35,13 +35,13 @@ def show_copy(output: Output, plan: ServerPlan) -> None:
 
 
 def say_secrets(output: Output, plan: ServerPlan) -> None:
-    """What of the entry is kept encrypted instead; no value is shown."""
+    """Print which values of the entry are kept encrypted instead; no value is shown."""
     for name in plan.secrets:
         output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
 
 
 def say_warnings(output: Output, plan: ServerPlan) -> None:
-    """What the owner should know before it is done."""
+    """Print what the owner should know before it is done."""
     for warning in plan.warnings:
         output.say(f"note: {warning}")
 

@@ -1,4 +1,4 @@
-"""What `enable` and `disable` share."""
+"""The code that `enable` and `disable` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setup file would register, shown before it is agreed to."""
+"""Shows what a setup file would register, before it is agreed to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _problem_row(output: Output, one: SyncProblem, *, good: bool) -> list[Cell |
 
 
 def _about(one: ServerPlan) -> str:
-    """What it runs or reaches, with every word that decides that."""
+    """Say what the server runs or reaches, with every word that decides that."""
     from discovery_engine.config.serialization import serialize_server_redacted
     from discovery_engine.owner.candidates import shell_word
 

@@ -178,7 +178,7 @@ def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: 
 
 
 def _is_rather_a_tool(view: View, word: str, following: str) -> bool:
-    """Whether a word is a misspelt tool, followed by an argument."""
+    """Return whether a word is more likely a misspelt tool that is followed by an argument."""
     servers = view.settings.by_name
     if "=" in following or not (near := nearest(word, servers)):
         return True

@@ -28,19 +28,19 @@ REMOVED_FOR = 30 * 86_400.0  # seconds for which a tool is known as removed
 
 
 class _Judged:
-    """What has a verdict."""
+    """An item that has a verdict."""
 
     __slots__ = ()
     verdict: Verdict
 
     @property
     def is_visible(self) -> bool:
-        """Whether an agent may find, inspect and use it. Nothing else decides this."""
+        """True if an agent may find, inspect and use it. Nothing else decides this."""
         return self.verdict.enabled
 
     @property
     def is_withheld(self) -> bool:
-        """Whether its own words must reach no agent, not even in a list of what is disabled."""
+        """True if its own words must reach no agent, not even in a list of what is disabled."""
         return self.verdict.reason in WITHHELD
 
 
@@ -93,7 +93,7 @@ class Failure(Struct, frozen=True):
     detail: str = ""
     """More of the message, for the owner alone: it may name files of the owner's disk."""
     missing: tuple[str, ...] = ()
-    """What had no value: names of variables, or `file:` and a path."""
+    """The names of variables that had no value, or `file:` and a path."""
 
     @property
     def since(self) -> float:
@@ -102,13 +102,13 @@ class Failure(Struct, frozen=True):
 
 
 class ServerPart(Struct, frozen=True, dict=True, weakref=True):
-    """What one server is known to offer."""
+    """One server's part of the catalog: all that it is known to offer."""
 
     server: ServerName
     entries: tuple[Entry, ...] = ()
     """In the order of their names."""
     verdict: Verdict = Verdict()
-    """Whether the server itself is enabled, and its tags."""
+    """The verdict on the server itself: whether it is enabled, and its tags."""
     listed_at: float | None = None
     """Unix time in seconds of the last good listing; None if there has been none."""
     ttl: float | None = None
@@ -117,7 +117,7 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
     """Set when the newest attempt failed: the entries are then the last known ones."""
     dropped: tuple[DroppedTool, ...] = ()
     offerings: tuple[OfferingEntry, ...] = ()
-    """What it offers besides tools, in the order of kinds and identifiers."""
+    """Its resources, templates and prompts, in the order of kinds and identifiers."""
     unlisted: Mapping[str, str] = MappingProxyType({})
     """The kinds of these whose last listing failed, with the reason; the last known ones stay."""
     instructions: str = ""
@@ -129,8 +129,10 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
     removed: tuple[RemovedTool, ...] = ()
     """Its tools of the last 30 days that it no longer lists, in the order of their names."""
     findings: Findings | None = None
-    """What is suspicious in what it says, by the keys of definitions in decisions; by "" what is so
-    in the instructions. None if that was never read."""
+    """The suspicious parts of its texts, by the keys of definitions in decisions.
+
+    The key of the instructions is "". None if the texts were never read.
+    """
 
     @property
     def present_instructions(self) -> str:
@@ -160,12 +162,12 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
 
     @property
     def has_hidden(self) -> bool:
-        """Whether any of its tools is not visible."""
+        """True if any of its tools is not visible."""
         return self.visible_count < len(self.entries)
 
     @property
     def is_any_hidden(self) -> bool:
-        """Whether any of its tools, resources, templates and prompts is dropped or not visible."""
+        """True if any of its tools, resources, templates and prompts is dropped or not visible."""
         if self.dropped or self.has_hidden:
             return True
         return not all(entry.is_visible for entry in self.offerings)
@@ -195,7 +197,7 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
         return self.of_kind(OfferingKind.PROMPT)
 
     def found_in(self, key: str) -> tuple[Finding, ...]:
-        """What is suspicious in the definition of that key; with "" in the instructions."""
+        """Return what is suspicious in the definition of that key; "" is for the instructions."""
         return self.findings.get(key, ()) if self.findings else ()
 
     @cached_property
@@ -227,10 +229,10 @@ class CatalogDiff(Struct, frozen=True):
     kinds: frozenset[OfferingKind] = frozenset()
     """The kinds of which something else is visible now."""
     has_visible: bool = False
-    """Whether a tool that differs is visible now, or was."""
+    """True if a tool that differs is visible now, or was."""
 
     def __bool__(self) -> bool:
-        """Whether any tool is different."""
+        """Return whether any tool is different."""
         return bool(self.added or self.removed or self.changed)
 
 
@@ -262,7 +264,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return (entry for entry in self if entry.is_visible)
 
     def part(self, server: ServerName) -> ServerPart:
-        """What is known of a server; an empty part if nothing is."""
+        """Return what is known of a server; an empty part if nothing is."""
         return self.parts.get(server) or ServerPart(server)
 
     def get(self, server: ServerName, tool: ToolName) -> Entry | None:
@@ -287,7 +289,7 @@ class Catalog(Struct, frozen=True, dict=True):
 
     @cached_property
     def has_listings(self) -> bool:
-        """Whether any server has ever listed its tools."""
+        """True if any server has ever listed its tools."""
         return any(part.listed_at is not None for part in self.parts.values())
 
     def __iter__(self) -> Iterator[Entry]:
@@ -299,7 +301,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return sum(len(part.entries) for part in self.parts.values())
 
     def diff(self, newer: Catalog) -> CatalogDiff:
-        """What became different on the way from this catalog to `newer`."""
+        """Return the changes from this catalog to `newer`."""
         before = self._entries_unlike(newer)
         after = newer._entries_unlike(self)
         added, removed = after.keys() - before.keys(), before.keys() - after.keys()

@@ -133,7 +133,7 @@ class InstallProgressed(Struct, frozen=True):
 
     server: str
     step: str
-    """What is being done, such as `downloading @acme/files@1.2.0`."""
+    """The current step, such as `downloading @acme/files@1.2.0`."""
 
 
 class InstallFailed(Struct, frozen=True):
@@ -188,7 +188,7 @@ class ServerNotification(Struct, frozen=True):
     method: str
     """That of the notification: `notifications/message`, `notifications/tools/list_changed`."""
     level: str = ""
-    """Of a log message, as what follows."""
+    """The level of a log message; `logger` and `text` are set for log messages only, too."""
     logger: str = ""
     """It begins with the name of the server."""
     text: str = ""
@@ -278,7 +278,7 @@ class EventBus:
         return bool(self._subscriptions)
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether there are subscribers to events of a kind."""
+        """Return whether there are subscribers to events of a kind."""
         return any(kind in one.kinds for one in self._subscriptions)
 
     def publish(self, event: Event) -> None:

@@ -16,7 +16,7 @@ _LIBRARIES = {
     "onnx": ("numpy", "onnxruntime", "tokenizers"),
     "vectors": ("numpy",),
 }
-"""Of the extras whose libraries are looked for before they are imported."""
+"""The libraries that are looked for before they are imported, by extra."""
 
 
 def missing_library(extra: str) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from discovery_engine.errors import InputTooLongError
 
 QUERY_BYTES = 8_192
-"""Of a query in UTF-8: some 1,300 English words, or 2,700 Chinese characters."""
+"""Bytes of a query in UTF-8: some 1,300 English words, or 2,700 Chinese characters."""
 NAME_LENGTH = 256
 """Characters of the name of a server, a tool, a tag or an argument of a meta-tool."""
 URI_LENGTH = 4 * NAME_LENGTH
@@ -21,9 +21,9 @@ ADDRESS_LENGTH = 4 * URI_LENGTH
 PROMPT_NAME_LENGTH = NAME_LENGTH
 """Characters of the name of a prompt."""
 TAGS = 64
-"""Of one search."""
+"""Tags of one search."""
 ARGUMENTS = 1_000
-"""Of one call; what they hold is not counted."""
+"""Arguments of one call; what they contain is not counted."""
 
 _SHOWN = 40  # characters of a name that is refused
 

@@ -14,9 +14,9 @@ from discovery_server.token_files import token_problem
 from discovery_server.token_limits import NO_LIMITS, TokenLimits, checked_limits
 
 TokenScope: TypeAlias = Literal["read", "call", "admin"]
-"""What a token allows: to look, to call tools, or what only the owner does."""
+"""One permission of a token: to look, to call tools, or to do what only the owner may."""
 MCP_SCOPES: frozenset[TokenScope] = frozenset({"read", "call"})
-"""What a client over MCP may do: it searches and reads, and it calls."""
+"""The scopes of a client over MCP, which searches, reads and calls."""
 ALL_SCOPES: frozenset[TokenScope] = frozenset(get_args(TokenScope))
 
 START_OVER = "`discovery token create` makes new ones when it is moved away"
@@ -29,7 +29,7 @@ _UnixTime: TypeAlias = Annotated[float, Meta(ge=0, lt=253_402_300_800)]  # until
 
 
 class AccessToken(Struct, frozen=True):
-    """What is known of a token; the token itself is not."""
+    """The data that is stored about a token, without the token itself."""
 
     id: str
     digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -51,7 +51,7 @@ class AccessToken(Struct, frozen=True):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether nothing but its id and name could be read; it opens nothing."""
+        """True if nothing but its id and name could be read; it opens nothing then."""
         return not self.digest
 
     def is_expired(self, now: float) -> bool:
@@ -69,7 +69,7 @@ class _Label(Struct, frozen=True):
 
 
 def token_digest(value: bytes) -> str:
-    """What is stored of a token.
+    """Return the digest of a token, which is stored in its place.
 
     With 256 bits of randomness no digest can be inverted, and a slow one would only slow down every
     request.

@@ -47,7 +47,7 @@ class AccessTokenNotFoundError(NotFoundError):
 
 
 class AccessTokens:
-    """Those of a file, and those that gateways share; opening reads nothing."""
+    """The tokens of a file, and the tokens that gateways share; opening reads nothing."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class AccessTokens:
         *,
         shared: SharedTokens | None = None,
     ) -> AccessTokens:
-        """Those of all gateways with that data folder, as `open_engine` takes it."""
+        """Return the tokens of all gateways with a data folder, given as to `open_engine`."""
         return cls(registry_path(data_dir, environ).with_name(FILE), shared=shared)
 
     def create(
@@ -170,11 +170,11 @@ class AccessTokens:
         return found
 
     def is_of_owner(self, token_id: str) -> bool:
-        """Whether a token does what only the owner may."""
+        """Return whether a token may do what only the owner may."""
         return any(one.id == token_id and "admin" in one.scopes for one in self._current())
 
     def is_valid(self, token_id: str) -> bool:
-        """Whether a token is neither revoked nor expired by now."""
+        """Return whether a token is valid now: neither revoked, damaged nor expired."""
         return self.valid(token_id) is not None
 
     def valid(self, token_id: str) -> AccessToken | None:

@@ -32,7 +32,7 @@ _QUESTIONS = 16  # of one call at once
 
 class ParkingLimits(Struct, frozen=True):
     calls: int = 128
-    """Of all clients; each holds a task and a session of a server."""
+    """The limit on calls of all clients that have asked; each holds a task and a server session."""
     calls_of_client: int = 32
 
 
@@ -42,10 +42,10 @@ class CallChannel(Protocol):
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """As `OnProgress`."""
+        """Report the progress of the call; see `OnProgress`."""
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `Client.notify`."""
+        """Pass on a notification of the call; see `Client.notify`."""
 
 
 Work: TypeAlias = Callable[["AskingCall"], Awaitable["JSONObject"]]
@@ -53,7 +53,7 @@ Work: TypeAlias = Callable[["AskingCall"], Awaitable["JSONObject"]]
 
 
 class InputRequired(Struct, frozen=True):
-    """What a call asks, instead of its result."""
+    """The questions of a call, returned instead of its result."""
 
     requests: JSONObject
     """Each question, with its method and params, by a key of the call."""
@@ -77,14 +77,14 @@ class AskingCall:
         self.round = 0
         """The number of the questions that the client has now."""
         self.servers: set[str] = set()
-        """Those that have asked the client."""
+        """The servers that have asked the client."""
         self._calls = calls
         self._output: CallChannel | None = None
-        """Of the request of the client that waits for the result now."""
+        """The channel of the request that waits for the result; None while the call is parked."""
         self._questions: dict[str, _Question] = {}
         self._numbers = count(1)
         self._wake: asyncio.Future[None] | None = None
-        """What `attend` waits for: a question, or the end."""
+        """The future that `attend` waits for: it ends with a question, or with the call."""
         self._scope = anyio.CancelScope()
         self._task = asyncio.get_running_loop().create_task(self._run(work))
         self._task.add_done_callback(self._end)
@@ -92,7 +92,7 @@ class AskingCall:
 
     @property
     def is_parked(self) -> bool:
-        """Whether it waits for its client to send the call again."""
+        """True if it waits for its client to send the call again."""
         return self._output is None
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
@@ -124,7 +124,7 @@ class AskingCall:
             await self._output.report_progress(progress, total, message)
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `report_progress`."""
+        """Notify the request that waits for the result now; dropped while there is none."""
         if self._output:
             self._output.notify(method, params)
 

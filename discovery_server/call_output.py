@@ -1,4 +1,4 @@
-"""What a call causes besides its result: progress and notifications, up to its answer."""
+"""The output of a call besides its result: progress and notifications, up to its answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CallOutput:
 
     @property
     def is_over(self) -> bool:
-        """Whether the request is answered."""
+        """True if the request is answered."""
         return self._is_over
 
     @property
@@ -36,7 +36,7 @@ class CallOutput:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """As `OnProgress`; waits until the client reads."""
+        """Write the progress, after waiting until the client reads; see `OnProgress`."""
         if self._token is None:
             return
         if self.stream.is_congested:
@@ -49,7 +49,10 @@ class CallOutput:
         self._write("notifications/progress", params)
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `Client.notify`: dropped if the client does not read, or has had too many."""
+        """Write a notification; see `Client.notify`.
+
+        It is dropped if the client does not read, or has had too many.
+        """
         if self.stream.is_congested or self._messages >= _MESSAGES:
             return
         self._messages += 1

@@ -116,27 +116,27 @@ class ClientConnection:
         self._asked = PendingRequests()
         self._era = era
         self._is_probed = False
-        """Whether all requests so far were probes, so that the era may still change."""
+        """True if all requests so far were probes, so that the era may still change."""
         self._is_initialized = False
-        """Whether `notifications/initialized` came before the first request."""
+        """True if `notifications/initialized` came before the first request."""
         self._overlong_id: RequestId | None = None
         self._roots_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether the next message should wait, because too much is unanswered."""
+        """True if the next message should wait, because too much is unanswered."""
         return (
             len(self._requests) >= _MOST_UNANSWERED or self._requests.size >= _MOST_UNANSWERED_BYTES
         )
 
     @property
     def is_initialized(self) -> bool:
-        """Whether its client has opened it with `initialize`."""
+        """True if its client has opened it with `initialize`."""
         return isinstance(self._era, HandshakeEra) and self._era.is_initialized
 
     @property
     def accepts_batches(self) -> bool:
-        """Whether a client may now send an array of messages."""
+        """True if a client may now send an array of messages."""
         return self._era is not None and self._era.accepts_batches
 
     def resume(self, line: bytes) -> None:
@@ -175,7 +175,7 @@ class ClientConnection:
         return await outgoing.request(self._asked, stream, method, params, timeout=timeout)
 
     def _tools_changed(self) -> bool:
-        """As `ClientSession.tools_changed`."""
+        """Notify the client that its tools have changed; see `ClientSession.tools_changed`."""
         return self._subscriber().list_changed_now("tools")
 
     async def close(self) -> None:
@@ -312,7 +312,7 @@ class ClientConnection:
         serve: Callable[[], Awaitable[JSONObject]],
         stream: ClientStream | None = None,
     ) -> JSONObject:
-        """What `serve` returns, or another gateway where that has what the request is about."""
+        """Return the result of `serve`, or of the gateway that has what the request is about."""
         try:
             return await serve()
         except OtherGatewayError as elsewhere:
@@ -330,7 +330,7 @@ class ClientConnection:
         return await self._wherever_it_is(request, serve)
 
     def _subscriber(self) -> Subscriber:
-        """What is notified of changes on the stream of unsolicited messages."""
+        """Return the subscriber that is notified on the stream of unsolicited messages."""
         if self._notified is None:
             subscriptions = self._gateway.subscriptions
             whose = self._listener

@@ -42,7 +42,7 @@ class EngineFeed:
         self._watched: dict[str, ResourceTarget] = {}
 
     async def watch(self, uri: str) -> None:
-        """As `ResourceFeed.watch`."""
+        """Ask the server of a resource for its updates; see `ResourceFeed.watch`."""
         if is_own_uri(uri):
             raise RpcError(INVALID_PARAMS, "documents of this gateway send no updates")
         try:
@@ -54,7 +54,7 @@ class EngineFeed:
             ) from None
 
     async def unwatch(self, uri: str) -> None:
-        """As `ResourceFeed.unwatch`."""
+        """Stop watching a resource; see `ResourceFeed.unwatch`."""
         if target := self._watched.pop(uri, None):
             self._engine.offerings.unwatch_resource(target)
 
@@ -85,7 +85,7 @@ def _is_within(uri: str, watched: str) -> bool:
 
 
 class _Shown(Struct):
-    """What one engine shows."""
+    """The feed and the lists of one engine."""
 
     feed: EngineFeed
     lists: ListChanges
@@ -130,7 +130,7 @@ class ClientNotifications:
 
 @asynccontextmanager
 async def open_notifications(engine: ScopedEngine) -> AsyncIterator[ClientNotifications]:
-    """Those of the clients of an engine and its views, while changes are followed."""
+    """Yield the notifications for the clients of an engine and its views; follow its changes."""
     notifications = ClientNotifications()
     async with open_task_group() as tasks:
         tasks.start_soon(notifications.follow_lists, engine)

@@ -51,7 +51,7 @@ def process_of(task: str) -> str:
 
 
 def declares_tasks(params: JSONObject) -> bool:
-    """Whether the client of a request since 2026-07-28 knows tasks."""
+    """Return whether the client of a request since 2026-07-28 supports tasks."""
     return TASKS_EXTENSION in (params["_meta"][CLIENT_CAPABILITIES].get("extensions") or {})
 
 

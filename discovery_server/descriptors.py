@@ -53,7 +53,7 @@ class WatchedInput:
         self._is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         """Always ready; epoll refuses it, and kqueue does not report its end."""
         self._next_read: asyncio.Handle | None = None
-        """Of a file."""
+        """The scheduled next read of a file."""
 
     def resume(self) -> None:
         if self._is_watched or self._next_read:
@@ -95,7 +95,7 @@ class ThreadInput:
         self._on_read = on_read
         self._is_paused = True
         self._read: bytes | None = None
-        """What was read while it is paused."""
+        """The bytes that were read while it was paused; None if nothing was."""
         self._reading: asyncio.Task[None] | None = None
 
     def resume(self) -> None:
@@ -130,16 +130,16 @@ class Output:
         self._loop = asyncio.get_running_loop()
         self._lines: list[bytes] = []
         self._data = memoryview(b"")
-        """What is being written; the lines come after it."""
+        """The bytes that are being written; the lines come after them."""
         self._size = 0
         self._is_writing = False
         self._is_watched = False
         self._changed: asyncio.Event | None = None
-        """What a caller waits for."""
+        """The event that a caller waits for."""
         self.has_written = False
-        """Whether at least one line was written to its end."""
+        """True if at least one line was written to its end."""
         self.is_closed = False
-        """Whether the other side reads no more."""
+        """True if the other side reads no more."""
 
     @property
     def is_congested(self) -> bool:
@@ -184,7 +184,7 @@ class Output:
         self._watch()  # other tasks run first
 
     def _write_piece(self) -> bool:
-        """Whether a piece was written; otherwise it is watched, or closed."""
+        """Write a piece; return False if the descriptor is watched, or closed, instead."""
         if not _is_writable(self._descriptor):
             self._watch()
             return False
@@ -200,7 +200,7 @@ class Output:
         return True
 
     def _next_data(self) -> bool:
-        """Whether there is data to write; otherwise writing ends."""
+        """Take up the next data to write; return False, and end writing, if there is none."""
         if self._data:
             return True
         if self._lines:

@@ -33,16 +33,16 @@ _BEFORE_INITIALIZE = frozenset({"initialize", "ping"})
 class HandshakeEra:
     def __init__(self, *, is_initialized: bool = False) -> None:
         self.is_initialized = is_initialized
-        """Whether the client has sent `initialize`, or claims so by `notifications/initialized`."""
+        """True if the client has sent `initialize`, or claims so by `notifications/initialized`."""
         self.version = LATEST_HANDSHAKE
         self.capabilities: JSONObject = {}
-        """Of the client."""
+        """The capabilities of the client."""
         self.log_level = _LOG_LEVEL
         """The least severe level of log messages that the client wants."""
 
     @property
     def accepts_batches(self) -> bool:
-        """Whether a line may be an array of messages, which one version alone allows."""
+        """True if a line may be an array of messages, which one version alone allows."""
         return self.version == _VERSION_WITH_BATCHES
 
     def version_of(self, method: str, params: JSONObject) -> str:
@@ -79,7 +79,7 @@ class ModernEra:
     accepts_batches = False
 
     def version_of(self, method: str, params: JSONObject) -> str:
-        """As that of `HandshakeEra`; each request names its version."""
+        """Return the version, which each request names; see `HandshakeEra.version_of`."""
         if method == "initialize":
             text = (
                 "this connection is served in 2026-07-28, which has no `initialize`; open another"
@@ -122,7 +122,7 @@ def negotiated(requested: str) -> str:
 
 
 def has_envelope(params: JSONObject) -> bool:
-    """Whether the params of a request name its version, as since 2026-07-28."""
+    """Return whether the params of a request name its version, as since 2026-07-28."""
     meta = params.get("_meta")
     return isinstance(meta, Mapping) and PROTOCOL_VERSION in meta
 

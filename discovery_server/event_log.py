@@ -63,7 +63,7 @@ async def logged(engine: Engine) -> AsyncIterator[None]:
 
 
 class _ServerLog(Struct):
-    """What was logged of one server, for suppressing repeats and limiting the rate."""
+    """The log state of one server, for suppressing repeats and limiting the rate."""
 
     problem: str = ""
     """The problem that was logged last: a state, or `listing`; empty if it is healthy."""

@@ -1,4 +1,4 @@
-"""What clients of the gateway can ask for, independent of the transport and of any SDK.
+"""Answers the requests of clients, independent of the transport and of any SDK.
 
 Requests and results are plain JSON; what is valid of upstream results passes through unchanged.
 """
@@ -66,13 +66,13 @@ class ClientRequest(Struct, frozen=True):
     method: str
     params: JSONObject
     version: str
-    """Of the protocol."""
+    """The version of the protocol."""
     client: Client | None = None
     """None if nothing is known of it; it cannot be asked then."""
     continuation: Continuation | None = None
     """The client's responses, with which it continues a call."""
     session: ClientSession | None = None
-    """What is kept for it; None if nothing can be."""
+    """The state that is kept for the client; None if none can be."""
 
 
 class Gateway:
@@ -103,11 +103,11 @@ class Gateway:
         self._made_by = made_by
         self._engine = engine
         self.scheduler = FairScheduler()
-        """Of work on what servers ask of clients."""
+        """The scheduler of work on what servers ask of clients."""
         self.view = view
         self._in_views: dict[str, Gateway] = {}
         self._parts: KeptInUse[TokenLimits | frozenset[str], Gateway] = KeptInUse(_KEPT)
-        """Of the clients with tokens that show a part."""
+        """The gateways for clients whose tokens show only a part."""
         self._is_of_owner = is_of_owner
         self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
@@ -142,13 +142,13 @@ class Gateway:
         return found
 
     def is_open_to(self, *, owner: bool) -> bool:
-        """Whether clients may go on: something may have been reserved, or released, meanwhile."""
+        """Return whether clients may go on; reservations may have come or gone meanwhile."""
         return self._is_of_owner is (owner or not self._engine.settings.reserves)
 
     def still_shows(self, request: ClientRequest, servers: Iterable[str]) -> bool:
-        """Whether a call of these servers may go on, which an equal request has begun.
+        """Return whether a call to these servers, begun by an equal request, may go on.
 
-        It may have been reserved for others meanwhile.
+        Its target may have been reserved for others meanwhile.
         """
         if self._is_of_owner:
             return True
@@ -197,7 +197,7 @@ class Gateway:
 
     @property
     def is_configured(self) -> bool:
-        """Whether the configuration still has its view."""
+        """True if it has no view, or the configuration still has its view."""
         return self.view is None or any(
             one.name == self.view for one in self._engine.settings.views
         )
@@ -254,7 +254,7 @@ class Gateway:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether clients may be given the handles of tasks."""
+        """True if clients may be given the handles of tasks."""
         return self._engine.hands_out_tasks
 
     def task_updates(
@@ -296,11 +296,11 @@ class Gateway:
         return self._engine.settings.server.question_timeout
 
     def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """As `Engine.expect_client`."""
+        """Declare to servers what a new client can be asked; see `Engine.expect_client`."""
         self._engine.expect_client(capabilities)
 
     def roots_changed(self, client: Client) -> None:
-        """As `Engine.roots_changed`."""
+        """Notify servers that the roots of a client have changed; see `Engine.roots_changed`."""
         self._engine.roots_changed(client)
 
     async def serve(
@@ -353,7 +353,7 @@ class Gateway:
         return completed(request.method, result, request.version)
 
     def _is_listing(self, request: ClientRequest) -> bool:
-        """Whether the tools of a server are about to be known that the list would lack."""
+        """Return whether the list would lack the tools of a server that is about to be listed."""
         if not isinstance(self._surface(request), DirectSurface):
             return False
         return any(s.listed_at is None and s.state in _COMING for s in self._engine.view.servers())
@@ -398,7 +398,7 @@ class Gateway:
 
 
 async def _completed(request: ClientRequest, result: JSONObject) -> JSONObject:
-    """As `completed`, in a thread if that takes long."""
+    """Complete a result, in a thread if that takes long; see `completed`."""
     complete = partial(completed, request.method, result, request.version)
     return await anyio.to_thread.run_sync(complete) if is_long(result) else complete()
 

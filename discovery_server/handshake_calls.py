@@ -27,7 +27,7 @@ class AskableConnection(Protocol):
 
     @property
     def standalone(self) -> ClientStream | None:
-        """As that of `ClientConnection`."""
+        """The stream for messages that no message of the client has caused; None without one."""
 
     async def request(
         self,
@@ -37,7 +37,7 @@ class AskableConnection(Protocol):
         *,
         timeout: RequestTimeout,  # noqa: ASYNC109 - the client gets a cancellation
     ) -> JSONObject:
-        """As `ClientConnection.request`."""
+        """Send a request to the client, and return its result; see `ClientConnection.request`."""
 
 
 async def serve_handshake_call(
@@ -91,13 +91,13 @@ class _HandshakeClient:
         self._timeout = RequestTimeout(gateway.question_timeout)
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`."""
+        """Ask the client on the stream of its call; see `Client.ask`."""
         question = await present(method, params, self._version, self._scheduler)
         stream = self._output.stream
         return await self._connection.request(stream, method, question, timeout=self._timeout)
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `Client.notify`."""
+        """Pass on a notification that the call caused; see `Client.notify`."""
         if not self._output.is_over:
             self._output.notify(method, params)
         elif method == _COMPLETE and (stream := self._connection.standalone):
@@ -131,7 +131,7 @@ class ClientOutsideCalls:
         self._timeout = RequestTimeout(gateway.question_timeout)
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`."""
+        """Ask the client on its stream of unsolicited messages; see `Client.ask`."""
         stream = self._connection.standalone
         if stream is None:
             raise RpcError(METHOD_NOT_FOUND, f"the client has no stream for {method} now")
@@ -139,4 +139,4 @@ class ClientOutsideCalls:
         return await self._connection.request(stream, method, question, timeout=self._timeout)
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `Client.notify`: nothing is caused by no call."""
+        """Do nothing, since without a call nothing causes notifications; see `Client.notify`."""

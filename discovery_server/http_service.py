@@ -1,4 +1,4 @@
-"""What `discovery serve --http` serves, put together: MCP, the API with its feed, and the page.
+"""Puts together what `discovery serve --http` serves: MCP, the API with its feed, and the page.
 
 Nothing else makes this application, so what is tested is what is shipped. What must run while it
 is served runs with it:
@@ -69,7 +69,7 @@ _METRICS_SCOPES = frozenset({"read"})
 
 
 class HttpService:
-    """What one address serves: MCP at `/mcp`, each view at `/mcp/NAME`, and `/health`.
+    """The service at one address: MCP at `/mcp`, each view at `/mcp/NAME`, and `/health`.
 
     With tokens also `/metrics`, the API at `/api` and `/events`, and the page at `/`. A token of
     one view has that view at `/mcp`, too, and finds no other view. One that is limited to servers
@@ -107,7 +107,7 @@ class HttpService:
         self._users = Users(tokens, access) if tokens else None
         self._mcp = self._make_mcp()
         self.app: ASGIApp = around(Guard(self._make_app(), endpoint))
-        """What answers requests, also where no server runs it."""
+        """The application that answers requests, also where no server runs it."""
         has_tokens = tokens is not None
         self._web = HttpServer(self.app, limits, has_websockets=has_tokens, tls=endpoint.tls)
 
@@ -134,7 +134,7 @@ class HttpService:
         return self._browsers.new_code(OWNER) if self._users else ""
 
     def _background(self) -> Iterator[Callable[[], Coroutine[Any, Any, object]]]:
-        """What runs while this is served."""
+        """Yield the functions that run while this is served."""
         yield self._mcp.run
         yield self._sealer.prepare
         if self._shared:
@@ -217,7 +217,7 @@ class HttpService:
 
 
 def _sealer(engine: Engine, environ: Mapping[str, str]) -> StateSealer:
-    """What seals for all gateways of a database, if there is one."""
+    """Return the sealer of states, with the key of all gateways of a database if there is one."""
     store, name = engine.gateway_store, gateway_name(environ)
     key = partial(store.sealing_key, environ.get(STATE_KEY, "")) if store else None
     return StateSealer(key, gateway=name)

@@ -46,7 +46,7 @@ class ListSource(Struct, frozen=True):
 
     @property
     def _surface(self) -> object:
-        """What of the settings shapes the list of tools."""
+        """The settings that shape the list of tools."""
         one, names = self.settings.server, tuple(meta_tools(self.settings))
         if one.mode == "meta":
             return one.mode, names

@@ -41,7 +41,7 @@ def opened(path: Path) -> Iterator[LineWriter]:
 
 
 def _is_regular(path: Path) -> bool:
-    """Whether it is a regular file, or does not exist yet."""
+    """Return whether it is a regular file, or does not exist yet."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:

@@ -117,7 +117,7 @@ class ModernCalls:
             raise OtherGatewayError(process, is_task=True)
 
     async def has_parked(self, method: str, params: JSONObject, client: str | None) -> bool:
-        """Whether a request has the state of a call that this process has parked."""
+        """Return whether a request has the state of a call that this process has parked."""
         await self._sealer.prepare()
         try:
             state = self._sealer.unseal(
@@ -242,7 +242,7 @@ class _ModernClient:
         self._scheduler = scheduler
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`."""
+        """Put a server's question to the client; see `Client.ask`."""
         if self._ask is None:
             raise RpcError(METHOD_NOT_FOUND, f"the client cannot answer {method}")
         return await self._ask(
@@ -250,7 +250,7 @@ class _ModernClient:
         )
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `Client.notify`; of such notifications this era has only log messages."""
+        """Pass on a log message; this era has no other notifications of calls (`Client.notify`)."""
         if method == "notifications/message":
             self._notify(method, params)
 

@@ -190,7 +190,7 @@ def _own_document(view: View, uri: str, version: str) -> JSONObject:
 
 
 def _first_page(entries: Sequence[OfferingEntry]) -> Sequence[OfferingEntry]:
-    """As many as a page may have; one at least."""
+    """Return as many entries as a page may have, but at least one."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.offering.source)

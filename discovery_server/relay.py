@@ -65,18 +65,18 @@ async def _drop(_: list[JSONObject]) -> None:
 
 
 class RelayLimits(Struct, frozen=True):
-    """Of one gateway: what it has asked others and waits for, and what it does for them."""
+    """The limits of one gateway, on its requests to others and on what it does for them."""
 
     requests: int = 128
-    """Of its own clients, and as many of others'."""
+    """Requests of its own clients, and as many of other gateways'."""
     requests_of_client: int = 32
     request_bytes: int = (4 << 20) + (64 << 10)
-    """What a client may send over HTTP, and who sent it."""
+    """Bytes of one request: the most that a client may send over HTTP, and its sender."""
     waiting_bytes: int = 32 << 20
-    """Of all its requests."""
+    """Bytes of all its requests that wait."""
     answer_bytes: int = 8 << 20
     written_bytes: int = 16 << 20
-    """Of the requests, and of the answers, that one turn writes: it must end in time."""
+    """Bytes of the requests, and of the answers, that one turn writes: it must end in time."""
 
 
 class _Waiting(Struct, eq=False):
@@ -98,12 +98,12 @@ class _Serving(Struct, eq=False):
 
 
 class Relay:
-    """Of one process; `run` must run while it is used.
+    """The relay of one process; `run` must run while it is used.
 
     Args:
         store: The database.
         sealer: Has the key that gateways share, without which nothing is passed on.
-        limits: What is refused beyond.
+        limits: Requests beyond them are refused.
         clock: A monotonic one, in seconds.
     """
 
@@ -123,7 +123,7 @@ class Relay:
         self._clock = clock
         self._waiting: dict[bytes, _Waiting] = {}
         self._unsent: dict[bytes, RelayedRequest] = {}
-        """Those of them that no turn has left in the database yet."""
+        """The waiting requests that no turn has left in the database yet."""
         self._over: set[bytes] = set()
         """Own requests that are to be deleted."""
         self._serving: dict[bytes, _Serving] = {}
@@ -357,7 +357,7 @@ class Relay:
             self._wake()
 
     async def _answer(self, request: RelayedRequest, serve: Serve) -> bytes:
-        """What is returned to the gateway that was asked, encrypted."""
+        """Return the answer for the gateway that sent the request, encrypted."""
         await self._sealer.prepare()
         about = _about("request", request.id, request.sender, self.instance)
         try:
@@ -382,7 +382,10 @@ class Relay:
             return self._sealed(request, _error("Internal error"))
 
     async def _pass_messages(self, request: RelayedRequest, messages: list[JSONObject]) -> None:
-        """As `PassMessages`; what is not taken is lost, and its client does without."""
+        """Pass messages to the gateway that sent the request; see `PassMessages`.
+
+        Messages that are not taken are lost, and the client does without them.
+        """
         content = encode_finite({"messages": messages, "request": request.id.hex()})
         with suppress(RpcError):
             await self._asked(_Waiting(OtherGatewayError(request.sender)), content)
@@ -419,7 +422,10 @@ def _first(found: dict[bytes, T], size_of: Callable[[T], int], most: int) -> dic
 
 
 def _about(what: str, id_: bytes, sender: str, receiver: str) -> bytes:
-    """What a text is bound to: as anything else, or between others, it cannot be decrypted."""
+    """Return the identity that a text is bound to.
+
+    The text cannot be decrypted as anything else, or between other gateways.
+    """
     return f"{what} {id_.hex()} {sender} {receiver}".encode()
 
 

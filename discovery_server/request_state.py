@@ -98,7 +98,7 @@ class OtherGatewayError(RpcError):
 
     @property
     def subject(self) -> str:
-        """What the request is about, to begin a sentence with."""
+        """The subject of the request, to begin a sentence with."""
         return "This task" if self._is_task else "This call"
 
     def without_answer(self) -> OtherGatewayError:
@@ -127,7 +127,7 @@ class StateSealer:
             clock: Unix time in seconds.
         """
         self.gateway = gateway
-        """What seals, as people name it."""
+        """The name of the gateway that seals, for people; empty if it has none."""
         self._derive = shared
         self._shared: AESGCM | None = None
         self._clock = clock
@@ -149,12 +149,12 @@ class StateSealer:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it has the key of all gateways."""
+        """True if it has the key of all gateways."""
         return self._shared is not None
 
     @property
     def may_share(self) -> bool:
-        """Whether it has that key, or may get it still."""
+        """True if it has the key of all gateways, or may still get it."""
         return self.is_shared or self._derive is not None
 
     def encrypt(self, content: bytes, about: bytes) -> bytes:
@@ -163,10 +163,10 @@ class StateSealer:
         return nonce + self._of_all().encrypt(nonce, content, _RELAYED + about)
 
     def decrypt(self, sealed: bytes, about: bytes) -> bytes:
-        """What another gateway has encrypted.
+        """Return the content that another gateway has encrypted.
 
         Raises:
-            InvalidStateError: If none of this key has, or it is about something else.
+            InvalidStateError: If it was not encrypted with this key, or is about something else.
         """
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as `_cipher_of`
 
@@ -221,9 +221,9 @@ class StateSealer:
 
 
 def call_identity(client: str | None, method: str, params: JSONObject) -> bytes:
-    """What a state is bound to: who calls, and what is called with which arguments.
+    """Return the identity that a state is bound to: the client, the target and its arguments.
 
-    A retry has the same; its progress token and other members of `_meta` may differ.
+    A retry has the same identity; its progress token and other members of `_meta` may differ.
     """
     target = {name: params[name] for name in _TARGET if params.get(name) not in (None, {})}
     return digest(_json([client, method, target]))

@@ -33,7 +33,7 @@ _PAUSE = 1.0  # seconds between two tries of an address that is taken
 
 
 def lease_name(endpoint: Endpoint) -> str:
-    """What there can be only one of: who serves this address."""
+    """Return the name of the lease for serving this address, which only one process has."""
     return f"http {endpoint.host}:{endpoint.port}"
 
 

@@ -29,12 +29,12 @@ _LOOK_EVERY = 15.0  # seconds between two looks, should no notification of the d
 
 
 class SharedTokens:
-    """Those of one configuration; opening reads nothing.
+    """The tokens of one configuration; opening reads nothing.
 
     Args:
         store: Where they are.
         scope: The configuration.
-        folder: Of the copy.
+        folder: The folder of the copy.
     """
 
     def __init__(self, store: GatewayStore, scope: str, folder: Path) -> None:
@@ -43,15 +43,15 @@ class SharedTokens:
         place = blake2b(f"{store.name}\n{scope}".encode(), digest_size=8).hexdigest()
         self._copy = StoredTokens(folder / f"shared-tokens-{place}.json")
         self.known: tuple[AccessToken, ...] = ()
-        """As they were when they were last read."""
+        """The tokens as they were when they were last read."""
 
     @classmethod
     def of_settings(cls, settings: Settings, store: GatewayStore, folder: Path) -> SharedTokens:
-        """Those of the configuration with these settings."""
+        """Return the tokens of the configuration with these settings."""
         return cls(store, decision_scopes(settings.path, settings.name)[0], folder)
 
     def all(self) -> tuple[AccessToken, ...]:
-        """As `StoredTokens.all`.
+        """Return every token, expired ones too; see `StoredTokens.all`.
 
         Raises:
             RegistryError: If the database does not answer.
@@ -71,7 +71,9 @@ class SharedTokens:
         return [] if self._scope in scopes else sorted(one.removeprefix(_NAMED) for one in scopes)
 
     def change(self, change: TokenChange) -> None:
-        """As `StoredTokens.change`; what newer versions have stored stays.
+        """Store what `change` makes of the tokens; see `StoredTokens.change`.
+
+        Tokens that newer versions have stored stay.
 
         Raises:
             RegistryError: If the database does not answer.

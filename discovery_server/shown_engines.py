@@ -1,4 +1,4 @@
-"""What the clients of an engine are shown, by what their tokens open."""
+"""Shows each client of an engine the part that its token opens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ShownEngines:
     def of(
         self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
     ) -> ScopedEngine:
-        """What a token of a view, or of all, with these limits shows.
+        """Return the part of the engine that a token shows.
 
         Args:
             view: The only view; None for all.

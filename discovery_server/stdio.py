@@ -78,7 +78,7 @@ class _StdioSession:
         self._lines: deque[Line] = deque()
         self._next_turn: asyncio.Handle | None = None
         self._is_ended = False
-        """Whether the input has ended."""
+        """True if the input has ended."""
         self._over = asyncio.Event()
 
     async def run(self, early: EarlyStart) -> None:
@@ -124,7 +124,7 @@ class _StdioSession:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether the next line should wait: too much is unanswered, or answers are not read."""
+        """True if the next line should wait: too much is unanswered, or answers are not read."""
         return self._output.is_congested or self._connection.is_busy
 
     def _process(self) -> None:

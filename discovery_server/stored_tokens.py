@@ -33,7 +33,7 @@ from discovery_server.token_files import (
 logger = logging.getLogger(__name__)
 
 TokenChange: TypeAlias = Callable[[tuple[AccessToken, ...]], tuple[AccessToken, ...]]
-"""What is to be stored, given what is; it may raise instead."""
+"""A function that returns the tokens to store, given the stored ones; it may raise instead."""
 
 _LARGEST = 1 << 20  # bytes
 _WAIT = 10.0  # seconds for another process that is writing
@@ -92,7 +92,7 @@ class StoredTokens:
             raise token_problem(self.path, f"cannot be written: {reason_of(error)}") from error
 
     def current(self) -> tuple[AccessToken, ...]:
-        """What the file has now; nothing if it cannot be used, which is logged once."""
+        """Return the tokens in the file now; none if it cannot be used, which is logged once."""
         stamp = self._stamp_of_file()
         if stamp != self._stamp:
             try:

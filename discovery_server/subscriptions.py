@@ -148,7 +148,7 @@ class _Watch(Struct):
 
 
 class SubscriberCount:
-    """Of all gateways of a process."""
+    """The number of subscribers of all gateways of a process."""
 
     number = 0
 
@@ -178,7 +178,7 @@ class Subscriptions:
 
     @property
     def has_updates(self) -> bool:
-        """Whether clients can be notified of updated resources."""
+        """True if clients can be notified of updated resources."""
         return self._feed is not None
 
     def __len__(self) -> int:

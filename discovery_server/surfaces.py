@@ -44,7 +44,7 @@ def _digest(client: str) -> str:
 
 
 class ClientSession:
-    """What is kept for one client as long as its connection lasts."""
+    """The state of one client, kept as long as its connection lasts."""
 
     def __init__(self, tools_changed: Callable[[], bool], client: str | None = None) -> None:
         """A client about which nothing else is known yet.
@@ -57,7 +57,7 @@ class ClientSession:
         self.tools_changed = tools_changed
         self.pool = ToolPool()
         self.client_name = ""
-        """As it introduced itself; text of a stranger."""
+        """The name by which it introduced itself; text of a stranger."""
         # The id of a client over HTTP is the key of its session, so only a digest is shown.
         mark = secrets.token_hex(4) if client is None else client and _digest(client)
         self._mark = f" ({mark})" if mark else ""

@@ -40,7 +40,7 @@ class TaskUpdates:
         self._first: dict[str, JSONObject] = {}
 
     async def find(self, tasks: Iterable[str]) -> list[str]:
-        """Those of the tasks that the client has."""
+        """Return which of the tasks the client has."""
         asked = list(dict.fromkeys(tasks))[:_TASKS]
         found: dict[str, JSONObject] = {}
         limiter = anyio.CapacityLimiter(_FOUND_AT_ONCE)
@@ -85,7 +85,7 @@ class TaskUpdates:
 
 
 def _is_unknown(error: RpcError) -> bool:
-    """Whether there is no such task any more; a gateway that is silent may have it still."""
+    """Return whether the task is gone for certain; a gateway that is silent may have it still."""
     return error.code == INVALID_PARAMS and not isinstance(error, OtherGatewayError)
 
 

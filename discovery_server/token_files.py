@@ -35,7 +35,7 @@ def read_file(path: Path, flags: int, *, most: int = _LARGEST) -> tuple[bytes, o
 
 
 def is_foreign(status: os.stat_result, path: Path) -> bool:
-    """Whether its user is neither root, nor this one, nor the owner of the folder."""
+    """Return whether a file belongs to neither root, nor this user, nor the folder's owner."""
     if os.name != "posix":
         return False
     return status.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid)

@@ -1,4 +1,4 @@
-"""What a token shows besides its view: some servers, some tools.
+"""The limits of a token besides its view: some servers, some tools.
 
 The limits are a scope like that of a view, so what they hide is unknown to the token wherever it is
 used: in lists, searches, counts, suggestions and errors, over MCP and the API alike.
@@ -27,9 +27,9 @@ class TokenLimits(Struct, frozen=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
 
     def scope(self) -> Scope:
-        """What they show.
+        """Return the scope that the limits show.
 
-        With `tools` that is tools alone, and no server that has none of them: patterns of tools say
+        With `tools` it has tools alone, and no server that has none of them: patterns of tools say
         nothing about resources and prompts, and what is not named is not given.
         """
         if not self.tools:

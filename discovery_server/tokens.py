@@ -50,11 +50,11 @@ class Tokens(Struct, frozen=True):
     whereabouts: str = "the person who started the gateway has it"
     """Where to find one, for a client that has none; names no path of the owner's disk."""
     placeholder: str = ""
-    """What to write in place of the token where it should not be shown; empty if it may be."""
+    """The text to write where the token should not be shown; empty if it may be."""
     is_random: bool = False
-    """Whether discovery made it, so that it cannot be found by trying."""
+    """True if discovery made the token, so that it cannot be found by trying."""
     notices: tuple[str, ...] = ()
-    """What the owner should be told, for instance where the token is stored."""
+    """Notices for the owner, for instance where the token is stored."""
 
     def __repr__(self) -> str:
         return f"Tokens({len(self.values)} hidden)"

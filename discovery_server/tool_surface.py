@@ -54,16 +54,16 @@ class Call(Struct, frozen=True):
     """The call of a meta-tool that a client's call of a tool means."""
 
     engine: ScopedEngine
-    """What it is called on: it shows what the client may use."""
+    """The engine that it is called on, which shows what the client may use."""
     tool: MetaTool
     arguments: JSONObject
     on_found: OnFound | None = None
     is_direct: bool = False
-    """Whether the client called the tool of a server by that tool's own name."""
+    """True if the client called the tool of a server by that tool's own name."""
 
 
 class ToolSurface(Protocol):
-    """What a client has as the tools of this gateway."""
+    """The tools of this gateway, as a client has them."""
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:
         """The result of `tools/list`.
@@ -73,7 +73,7 @@ class ToolSurface(Protocol):
         """
 
     def call(self, name: str, arguments: JSONObject) -> Call:
-        """What a `tools/call` means.
+        """Return the call of a meta-tool that a `tools/call` means.
 
         Raises:
             RpcError: If there is no such tool.
@@ -92,13 +92,13 @@ class MetaSurface:
         self._listed: JSONObject = {"tools": [tool.definition for tool in tools.values()]}
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:  # noqa: ARG002
-        """As `ToolSurface`; there is one page."""
+        """Return the meta-tools, on one page; see `ToolSurface.list_tools`."""
         if params.get("cursor") is not None:
             raise _invalid_cursor()
         return self._listed
 
     def call(self, name: str, arguments: JSONObject) -> Call:
-        """As `ToolSurface`."""
+        """Return the call of a meta-tool; see `ToolSurface.call`."""
         if tool := self._tools.get(name):
             meant = meant_meta_tool(self._tools, tool, arguments, self._engine.view)
             return Call(self._engine, *meant)
@@ -107,7 +107,7 @@ class MetaSurface:
         raise _unknown_tool(name, hint)
 
     def input_schema(self, name: str) -> JSONObject | None:
-        """As `ToolSurface`."""
+        """Return the schema of a meta-tool's arguments; see `ToolSurface.input_schema`."""
         tool = self._tools.get(name)
         return tool.input_schema if tool else None
 
@@ -120,7 +120,7 @@ class ExposedSurface:
         self._helpers = [(tool.name, tool.definition) for tool in tools.helpers.values()]
 
     def input_schema(self, name: str) -> JSONObject | None:
-        """As `ToolSurface`."""
+        """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""
         return self._tools.input_schema(name)
 
     def _call(self, name: str, arguments: JSONObject, hint: str) -> tuple[Entry | None, Call]:
@@ -146,13 +146,13 @@ class DirectSurface(ExposedSurface):
         self._left_out = 0
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:
-        """As `ToolSurface`."""
+        """Return a page of the servers' tools; see `ToolSurface.list_tools`."""
         listed = self._listed()
         self._log(listed)
         return _page([*self._tools.definitions(listed), *self._helpers], params, version)
 
     def call(self, name: str, arguments: JSONObject) -> Call:
-        """As `ToolSurface`."""
+        """Return the call of an exposed tool or a helper; see `ToolSurface.call`."""
         return self._call(name, arguments, "tools/list has the names of all tools")[1]
 
     def _listed(self) -> list[Entry]:
@@ -187,13 +187,13 @@ class DynamicSurface(ExposedSurface):
         self._on_change = on_change
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:
-        """As `ToolSurface`."""
+        """Return a page of the search, helpers and pooled tools; see `ToolSurface.list_tools`."""
         search = POOL_SEARCH.name, POOL_SEARCH.definition
         definitions = [search, *self._helpers, *self._tools.definitions(self._bound.entries())]
         return _page(definitions, params, version)
 
     def call(self, name: str, arguments: JSONObject) -> Call:
-        """As `ToolSurface`."""
+        """Return the call of the search or of an exposed tool; see `ToolSurface.call`."""
         if name in POOL_SEARCHES:
             return Call(self._tools.engine, POOL_SEARCH, arguments, self._register)
         hint = f"call {POOL_SEARCH.name}, which adds the tools that it finds to the list"
@@ -205,7 +205,7 @@ class DynamicSurface(ExposedSurface):
         return call
 
     def input_schema(self, name: str) -> JSONObject | None:
-        """As `ToolSurface`."""
+        """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""
         if name in POOL_SEARCHES:
             return POOL_SEARCH.input_schema
         return super().input_schema(name)

@@ -82,7 +82,7 @@ async def _webhooks(engine: Engine) -> tuple[Check, ...]:
 
 
 def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
-    """Whether tokens stand for the teams and users; nothing if nothing is reserved."""
+    """Check whether tokens stand for the teams and users; nothing if nothing is reserved."""
     settings = engine.view.settings
     if not (principals := settings.principals):
         return

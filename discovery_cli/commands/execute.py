@@ -105,7 +105,7 @@ class _Asked(Struct, frozen=True):
         return entry, _arguments(entry, rest, self.given)
 
     def prepared_unless_unknown(self, view: View) -> tuple[Entry, JSONObject] | ToolNotFoundError:
-        """As `prepared`; the error if the tool's server was never listed and may yet have it."""
+        """Return `prepared`; or the error, if the server was never listed and may have the tool."""
         try:
             return self.prepared(view)
         except ToolNotFoundError as error:

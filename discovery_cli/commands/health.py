@@ -117,7 +117,7 @@ def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[Se
 def _probed(
     invocation: Invocation, names: Sequence[str], max_wait: float, *, online: bool
 ) -> tuple[View, list[ServerReport], Probed]:
-    """As `_online`, with how each server has answered that may be asked."""
+    """Report as `_online` does, with the answer of each server that may be asked."""
 
     async def ask(engine: Engine) -> tuple[View, list[ServerReport], Probed]:
         chosen = [engine.view.server(name).name for name in names]

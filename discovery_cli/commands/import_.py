@@ -108,7 +108,7 @@ def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]])
 
 
 def _in_force(invocation: Invocation, target: Path) -> Settings:
-    """What the file and its sources have, as the owner switched it."""
+    """Load the settings of the file and its sources, as the owner switched them."""
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
     from discovery_engine.runtime.registered_servers import with_registered
@@ -169,7 +169,7 @@ def _secrets(plan: ImportPlan) -> str:
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bool) -> list[Source]:
-    """What to read: what was named, or whatever is found if its owner agrees."""
+    """Return the sources that were named, or those that are found if their owner agrees."""
     from discovery_cli import client_files
     from discovery_engine.config.settings import Source
 

@@ -97,7 +97,7 @@ def _show(address: str, *, opens_browser: bool) -> None:
 
 
 def _may_open_browser(invocation: Invocation) -> bool:
-    """Whether a person sees the terminal, and a browser would not take it over."""
+    """Return whether a person sees the terminal, and a browser would not take it over."""
     is_terminal = sys.stderr.isatty() and sys.stdin.isatty()
     has_desktop = sys.platform in ("win32", "darwin") or any(map(os.environ.get, _DESKTOPS))
     return is_terminal and has_desktop and not invocation.as_json

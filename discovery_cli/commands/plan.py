@@ -113,7 +113,7 @@ _OPTIONS = {
 
 
 def _added(option: str, text: str) -> Settings:
-    """What an option gives, as it is read from a file."""
+    """Parse the value of an option as if it were read from a file."""
     from discovery_engine.config.loading.parsing import parse_settings
 
     return parse_settings(_OPTIONS[option].format(text).encode(), file=f"--{option}")
@@ -194,7 +194,7 @@ def _view_row(change: ViewChange) -> Iterator[Cell | str]:
 
 
 def _in_view(change: ViewChange) -> Iterator[str]:
-    """What changes in a view, briefly: `--view` shows all of it."""
+    """Describe briefly what changes in a view: `--view` shows all of it."""
     tools = [(one.what, named(one.tool, before=f"{one.server}:")) for one in change.tools]
     others = [(one.what, named(one.identifier)) for one in change.offerings]
     for what, verb in (("appears", "shows"), ("vanishes", "hides"), ("changes", "changes")):

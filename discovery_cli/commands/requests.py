@@ -148,7 +148,7 @@ def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | 
 
 
 def _confinement(request: AgentRequest, entry: JSONObject) -> Choice:
-    """What the sandbox of an entry is on this system."""
+    """Return the sandbox that an entry has on this system."""
     from discovery_engine.installer.install_records import Grants
     from discovery_engine.installer.planner import confinement
 

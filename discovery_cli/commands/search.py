@@ -42,7 +42,7 @@ _PATIENCE = 10.0  # seconds for new tools to get their vectors by a model on thi
 
 
 class Asked(TypedDict):
-    """As the engine's `search` takes it."""
+    """Arguments of the engine's `search`."""
 
     server: str | None
     tags: tuple[str, ...]

@@ -192,9 +192,9 @@ def _store_line(count: int, place: KeyPlace) -> str:
 
 
 def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
-    """What refers to a secret, by its name, in the order of the configuration.
+    """Map each secret's name to what refers to it, in the order of the configuration.
 
-    That are names of servers; an override, which may be one of many servers, is `overrides.INDEX`.
+    These are names of servers; an override, which may be of many servers, is `overrides.INDEX`.
     """
     from discovery_engine.config.loading.loader import resolve_settings
     from discovery_engine.overrides.pinning import pinned_secrets
@@ -214,7 +214,7 @@ def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
 
 
 def _used(invocation: Invocation, names: Sequence[str]) -> dict[str, list[str]]:
-    """What refers to secrets, by the names of those to which anything does."""
+    """Map the names of the secrets that are used to what refers to them."""
     try:
         known = _references(invocation)
     except ConfigurationError:  # it must be possible to delete a secret all the same
@@ -224,7 +224,7 @@ def _used(invocation: Invocation, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _is_agreed(used: Collection[str], *, yes: bool) -> bool:
-    """Whether secrets that are used are to be deleted.
+    """Return whether secrets that are used are to be deleted.
 
     Raises:
         UsageError: If there is no terminal to ask on.

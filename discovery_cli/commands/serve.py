@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LAST_PORT = 65_535
 _Folders: TypeAlias = tuple[str | None, str | None]
-"""As `app.Exchanges` takes them."""
+"""The arguments of `app.Exchanges`."""
 _HOST = re.compile(r"[\w.-]+")
 
 
@@ -211,7 +211,7 @@ class HttpOptions(Struct, frozen=True):
             raise click.UsageError("--new-token is of no use while DISCOVERY_TOKEN gives the token")
 
     def tls(self) -> Tls | None:
-        """What encrypts the connections.
+        """Return the certificate that encrypts the connections; None if none was given.
 
         Raises:
             ConfigurationError: If a file cannot be used.

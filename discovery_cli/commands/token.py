@@ -229,7 +229,7 @@ def _lifetime(expires: float | datetime | None, now: float) -> float | None:
 
 
 def _shown(token: AccessToken) -> str:
-    """What it shows, in words; empty for all."""
+    """Describe what the token shows; empty for all."""
     limits = token.limits
     parts = [f"view {token.view}"] if token.view else []
     for kind, patterns in (("servers", limits.servers), ("tools", limits.tools)):

@@ -1,4 +1,4 @@
-"""What an IP address leads to, and which of it a configured host may lead to.
+"""The classes of IP addresses, and those that a configured host may lead to.
 
 The table is written out: `ipaddress.is_global` gives another answer in each version of Python, and
 calls NAT64, 6to4 and multicast addresses public that lead into a private network.
@@ -55,7 +55,7 @@ def address_class(address: str) -> AddressClass:
 
 
 def reachable_classes(host: str, *, is_private: bool) -> frozenset[AddressClass]:
-    """What a host that the owner configured may lead to.
+    """Return the classes of addresses that a host configured by the owner may lead to.
 
     An address leads to its own class, `localhost` to this machine, a name of a private network
     anywhere but to what is reserved, and any other name to the internet alone: a name server of
@@ -76,9 +76,9 @@ def reachable_classes(host: str, *, is_private: bool) -> frozenset[AddressClass]
 
 
 def is_reserved(host: str) -> bool:
-    """Whether a host is the literal form of an address that is never connected to.
+    """Return whether a host is a literal address that is never connected to.
 
-    Also in a form that only the C library reads: `0xa9fea9fe`, `2852039166`, `169.254.43518`.
+    It may have a form that only the C library reads: `0xa9fea9fe`, `2852039166`, `169.254.43518`.
     """
     name = host.rstrip(".").partition("%")[0]
     if _is_literal(name):
@@ -91,7 +91,7 @@ def is_reserved(host: str) -> bool:
 
 
 def is_private_name(host: str) -> bool:
-    """Whether a name is one of a private network by its form: one label, or such a suffix."""
+    """Return whether a name has the form of a private one: one label, or a known suffix."""
     name = host.lower().rstrip(".")
     return "." not in name or name.endswith((".localhost", *_PRIVATE_SUFFIXES))
 

@@ -27,7 +27,7 @@ class Debouncer:
         self._first = self._last = 0.0
         self._ended: float | None = None
         self.is_pending = False
-        """Whether it was triggered and not reset since."""
+        """True if it was triggered and not reset since."""
 
     @property
     def remaining(self) -> float:

@@ -21,7 +21,7 @@ class _Group(Generic[T, R]):
 
 
 class GroupCommit(Generic[T, R]):
-    """What comes alone is written at once; nothing ever waits for others to come.
+    """A writer that groups items; a lone item is written at once, and none waits for others.
 
     Args:
         turn: Held during a write; whatever else takes it has groups gather meanwhile.

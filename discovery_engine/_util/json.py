@@ -27,9 +27,9 @@ def parse_json(text: str) -> JSONValue:
 
 
 def says(texts: list[str], value: JSONValue) -> bool:
-    """Whether texts have all of a structured value, as those of most servers do.
+    """Return whether texts contain all of a structured value, as those of most servers do.
 
-    SDKs wrap what is no object: `{"result": ["a", "b"]}` beside the texts `a` and `b`.
+    SDKs wrap a value that is no object: `{"result": ["a", "b"]}` beside the texts `a` and `b`.
     """
     values = [_read(text) for text in texts]
     given = [texts, values, *texts, *values]

@@ -57,7 +57,7 @@ def _first_paragraph(lines: Sequence[str]) -> tuple[str, str, Sequence[str]]:
 
 
 def _underlines(line: str) -> bool:
-    """Whether it makes a heading of the line above."""
+    """Return whether a line makes a heading of the line above."""
     return len(line) > 1 and set(line) in ({"="}, {"-"})
 
 
@@ -85,5 +85,5 @@ def _cut(paragraph: str) -> str:
 
 
 def _begins_anew(following: str) -> bool:
-    """Whether a blank and no small letter follow: `e.g. this` goes on."""
+    """Return whether a blank and then no small letter follow: `e.g. this` goes on."""
     return following[:1] == " " and not following[1:].islower()

@@ -1,4 +1,4 @@
-"""What every SQLite file of the program needs: the registry, the call log, and caches."""
+"""Access to the SQLite files of the program: the registry, the call log, and caches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ import msgspec
 T = TypeVar("T")
 
 SUFFIXES = ("-wal", "-shm", "-journal", "")
-"""What SQLite keeps beside a file, and itself: last, or a process that opens a new one meanwhile
-would roll the old one's journal back into it."""
+"""The suffixes of the files that SQLite keeps beside a file, and of the file itself.
+
+The file itself comes last: a process that opened a new one meanwhile would roll the old journal
+back into it.
+"""
 _PRIVATE = 0o600
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -58,7 +61,7 @@ class SqliteFile:
         self._identity: tuple[int, int] | None = None
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` finds; all of it is of one moment. It may be run twice."""
+        """Return what `work` finds, all of one moment; `work` may be run twice."""
         return self._run(work, "BEGIN")
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -138,7 +141,7 @@ def transaction(
     *,
     begin: str = "BEGIN IMMEDIATE",
 ) -> T:
-    """What `work` returns, and all that it does, or nothing."""
+    """Run `work` and return its result; all of its changes are kept, or none."""
     connection.execute(begin)
     try:
         result = work(connection)
@@ -151,13 +154,16 @@ def transaction(
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite has found its file damaged."""
+    """Return whether SQLite has found its file damaged."""
     code = _code(error)
     return code is not None and code & 0xFF in _DAMAGE
 
 
 def is_damage_or_bad_text(error: Exception) -> bool:
-    """As `is_damage`, or Python has found text in it that is not UTF-8, which has no code."""
+    """Return whether a file is damaged, or contains text that is not UTF-8.
+
+    Python finds that text, and its error has no code.
+    """
     return is_damage(error) or (
         _code(error) is None and isinstance(error, sqlite3.OperationalError)
     )

@@ -19,7 +19,7 @@ class Part(NamedTuple):
 
 
 def word_diff(before: str, after: str) -> list[Part]:
-    """What both texts have, what is gone, and what is new, in order.
+    """Return the parts that both texts have, that are gone, and that are new, in order.
 
     The parts that are not new make up `before`, those that are not gone `after`.
     """

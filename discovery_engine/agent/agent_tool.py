@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ToolCalls(Protocol):
-    """What carries out the calls of a tool."""
+    """The interface that carries out the calls of a tool."""
 
     async def run(
         self,
@@ -28,7 +28,7 @@ class ToolCalls(Protocol):
         client: Client | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `AgentTool.call`."""
+        """Call a tool; see `AgentTool.call`."""
 
     async def run_as_result(
         self,
@@ -37,14 +37,14 @@ class ToolCalls(Protocol):
         client: Client | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `AgentTool.call_as_result`."""
+        """Call a tool, with errors as results; see `AgentTool.call_as_result`."""
 
 
 class AgentTool(Struct, frozen=True):
     """Made by a `Toolset`; it can be kept and called as long as the engine is open."""
 
     name: str
-    """Of 1 to 64 characters of `a-z A-Z 0-9 _ -`; no other tool of its toolset has it."""
+    """1 to 64 characters of `a-z A-Z 0-9 _ -`, unique within its toolset."""
     title: str | None
     description: str
     parameters: JSONObject
@@ -52,7 +52,7 @@ class AgentTool(Struct, frozen=True):
     output_schema: JSONObject | None
     """JSON Schema of `structuredContent`; None if there is none."""
     annotations: JSONObject
-    """As the server gave them: `readOnlyHint`, `destructiveHint` and others."""
+    """The annotations as the server gave them: `readOnlyHint`, `destructiveHint` and others."""
     origin: ToolKey | None
     """Its server, and its name there; None for a meta-tool."""
     calls: ToolCalls
@@ -87,7 +87,7 @@ class AgentTool(Struct, frozen=True):
         client: Client | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """As `call`, with an error as a result that a model can act on: what happened, what to do.
+        """Call the tool; an error is a result that tells a model what happened and what to do.
 
         It has `isError`, and the error's fields in `_meta["discovery/error"]`.
         """

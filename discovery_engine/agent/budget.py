@@ -31,7 +31,7 @@ MOST_TOKENS = 25_000
 """The largest `maxTokens` that counts: with more, one client would hold up all others for long."""
 
 Prices: TypeAlias = list[int]
-"""Of the variants of one item; a richer one never costs less, so no step frees tokens."""
+"""Prices of the variants of one item; a richer one never costs less, so no step frees tokens."""
 
 
 class Budget(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Budget(Struct, frozen=True):
     """The most that a text may take; nothing fits a budget below zero."""
     count: TokenCount = estimated_tokens
     is_most: bool = False
-    """Whether a caller may ask for no larger one."""
+    """True if a caller may ask for no larger budget."""
 
     def more(self, instead: str = "") -> str:
         """How a reader gets what does not fit; `instead` names another way."""
@@ -110,7 +110,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every item is chosen in its richest variant."""
+        """True if every item is chosen in its richest variant."""
         pairs = zip(self.items, self.chosen, strict=True)
         return all(at == len(item.variants) - 1 for item, at in pairs)
 

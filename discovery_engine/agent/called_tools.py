@@ -1,4 +1,4 @@
-"""What a call of a meta-tool calls: tools of servers, or another meta-tool."""
+"""The tools that a call of a meta-tool calls: tools of servers, or another meta-tool."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def meant_meta_tool(
 
 
 def called_tools(tool: MetaTool, arguments: JSONObject) -> Iterator[tuple[str | None, str]]:
-    """As `View.find` takes them, from arguments with which the meta-tool has been called."""
+    """Yield server and name of each tool that a call of the meta-tool calls, for `View.find`."""
     given = MetaArguments(arguments, tool.input_schema, tool.name)
     match tool.name:
         case "execute_tool":

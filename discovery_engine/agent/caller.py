@@ -27,7 +27,7 @@ class Caller(Struct, frozen=True):
     continuation: Continuation | None = None
     """Its answers to an `input_required` result of the same call of `execute_tool`."""
     is_direct: bool = False
-    """Whether it called a tool of a server by that tool's own name."""
+    """True if the client called a tool of a server by that tool's own name."""
     on_found: OnFound | None = None
     """Puts what a search has found into the client's list of tools."""
     label: str = ""

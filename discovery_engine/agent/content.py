@@ -47,18 +47,18 @@ ResultPart: TypeAlias = TextPart | MediaPart
 
 
 class ResultContent(Struct, frozen=True):
-    """What a model is shown of a result."""
+    """The content of a result as a model is shown it."""
 
     parts: tuple[ResultPart, ...]
     """In the order of the blocks; last the structured content as JSON, unless a text has it."""
     structured: JSONValue = None
     """The `structuredContent`; None if there is none."""
     is_error: bool = False
-    """Whether the tool failed, or its call was refused."""
+    """True if the tool failed or its call was refused."""
 
     @classmethod
     def of(cls, result: JSONObject) -> ResultContent:
-        """What a result of `tools/call` contains."""
+        """Read the content of a result of `tools/call`."""
         parts = tuple(map(_part, result["content"]))
         structured = result.get("structuredContent")
         texts = [part.text for part in parts if isinstance(part, TextPart)]
@@ -68,7 +68,7 @@ class ResultContent(Struct, frozen=True):
 
     @property
     def is_only_structured(self) -> bool:
-        """Whether the text says nothing but the structured content."""
+        """True if the text contains nothing but the structured content."""
         if self.structured is None or len(self.parts) != 1:
             return False
         try:

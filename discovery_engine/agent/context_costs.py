@@ -1,7 +1,7 @@
-"""What the ways to give tools to an agent take of its context, in estimated tokens.
+"""The context that each way to give tools to an agent takes, in estimated tokens.
 
-For a request it is counted until the schema of the best tool that fits has been read. Whether that
-is the right tool is another question: `evaluation` answers it.
+The tokens of a request are counted until the schema of the best tool that fits has been read.
+Whether that is the right tool is another question: `evaluation` answers it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ContextCost(Struct, frozen=True):
-    """What one way takes."""
+    """The cost of one way."""
 
     way: str
     """`all`, `meta` or `select`, as the modes of a toolset are called."""
@@ -55,10 +55,10 @@ class ContextCost(Struct, frozen=True):
 
 
 def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...]:
-    """Of all tools up front, of the meta-tools, and of the tools that fit bound by name.
+    """Return the costs of all tools up front, of the meta-tools, and of binding the tools that fit.
 
     Args:
-        view: Whose tools.
+        view: The view that has the tools.
         requests: What an agent would search for, at least one; the costs are their mean.
     """
     asked = [_Request.of(view, request) for request in requests]
@@ -85,17 +85,17 @@ def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...
 
 
 def definition_tokens(entry: Entry) -> int:
-    """What the definition of a tool takes, as its server words it."""
+    """Estimate the tokens of a tool's definition in its server's own words."""
     tool = entry.tool
     shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
     return estimated_tokens(json_text(shown))
 
 
 def answer_tokens(answer: SearchAnswer, max_tokens: int) -> int:
-    """What an answer of a search takes as an agent gets it.
+    """Estimate the tokens of a search's answer as an agent gets it.
 
     Args:
-        answer: Of one query.
+        answer: The answer to one query.
         max_tokens: The most that it may take.
     """
     budget = Budget(max_tokens)
@@ -129,7 +129,7 @@ def _text_price(result: JSONObject) -> int:
 
 
 def _prices(view: View, entries: Iterable[Entry]) -> list[int]:
-    """Of the definitions of tools, as a framework shows them to its model."""
+    """Price the definitions of tools as a framework shows them to its model."""
     prices = []
     for entry in entries:
         if name := view.addresses.client_name(entry.key):

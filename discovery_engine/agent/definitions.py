@@ -29,7 +29,7 @@ def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
 
 
 def helpers_beside_tools(settings: Settings) -> Mapping[str, MetaTool]:
-    """Those of them that are listed beside the tools of servers."""
+    """Return the meta-tools that are listed beside the tools of servers."""
     tools = meta_tools(settings)
     helpers = (READ_RESULT, STEPS_BESIDE_TOOLS, tools.get(REGISTRY.name, REGISTRY))
     return {tool.name: tool for tool in helpers if tool.name in tools}

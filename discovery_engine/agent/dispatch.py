@@ -77,7 +77,7 @@ async def call(
 async def answer(
     engine: ScopedEngine, tool: MetaTool, arguments: JSONObject, caller: Caller
 ) -> JSONObject:
-    """As `call`, for a program that reads errors itself.
+    """Call a meta-tool as `call` does, for a program that handles errors itself.
 
     Raises:
         DiscoveryError: Instead of a result with the error.
@@ -123,7 +123,7 @@ async def _search_tools(
 
 
 def _kinds(arguments: MetaArguments) -> tuple[SearchKind, ...]:
-    """What is searched for: tools, if nothing is given."""
+    """Return the kinds to search for: only tools if none is given."""
     given = arguments.texts("kinds")
     if unknown := [kind for kind in given if kind not in SEARCH_KINDS]:
         raise arguments.mistake(f"kinds: {named(unknown[0])} is none of {', '.join(SEARCH_KINDS)}")

@@ -48,7 +48,10 @@ async def execute_tool(
 def _as_own(
     engine: ScopedEngine, server: str | None, tool: str, word: str, given: JSONObject
 ) -> JSONObject:
-    """What was written under another word for `arguments`: of that argument, if the tool has it."""
+    """Return `given` as the value of the argument `word` if the tool has one, else as it is.
+
+    `word` is what the model wrote for `arguments`.
+    """
     with suppress(DiscoveryError):
         if word in {one.name for one in engine.view.find(server, tool).tool.parameters}:
             return {word: given}

@@ -86,7 +86,7 @@ class ExposedTools:
         return entry if entry and entry.is_visible else None
 
     def definitions(self, entries: Iterable[Entry]) -> Iterator[tuple[str, JSONObject]]:
-        """As clients are shown them; without a tool that has no name towards clients."""
+        """Yield names and definitions as shown to clients; skip a tool without a client name."""
         addresses, settings = self.addresses, self.view.settings
         for entry in entries:
             if name := addresses.client_name(entry.key):
@@ -98,7 +98,7 @@ class ExposedTools:
         return {key: name for key in keys if (name := addresses.client_name(key))}
 
     def input_schema(self, name: str) -> JSONObject | None:
-        """Of the arguments of a tool or a helper; None if there is none of that name."""
+        """Return the schema of a tool's or a helper's arguments; None if nothing has that name."""
         if helper := self.helpers.get(name):
             return helper.input_schema
         entry = self.named(name)

@@ -74,7 +74,7 @@ _VAGUE = frozenset(
     ]
 )
 _OWN = frozenset({"id", "key", "number", "slug"})
-"""Of another server the same name is another thing."""
+"""Fields that identify a thing within one server; in another server they mean another thing."""
 _SECRET = frozenset({"token", "secret", "password", "credential", "authorization"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -92,7 +92,7 @@ class _OutputField(Struct, frozen=True):
     path: str
     name: str
     noun: str
-    """What it belongs to, for instance `issue` of `issues[*].number`; may be empty."""
+    """The thing that it belongs to, for instance `issue` of `issues[*].number`; may be empty."""
     schema: JSONObject
 
 

@@ -32,7 +32,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("q", "search", "searchquery", "request", "text"), ("query",)),
     "name": ("tool", "server"),
 }
-"""What models call the arguments of meta-tools, folded; the first that there is is meant."""
+"""Arguments of meta-tools by other words for them, folded; the first that the tool has is meant."""
 
 
 def meant_argument(name: str, known: Collection[str]) -> str | None:

@@ -38,7 +38,7 @@ class PortableSchema(Struct, frozen=True):
 
     @classmethod
     def of(cls, own: JSONObject) -> PortableSchema:
-        """Of the schema of a tool, which stays as it is."""
+        """Convert the schema of a tool, which is not changed itself."""
         own = modern(own)
         whole = _resolved(own)
         described = arguments_in(own)
@@ -59,7 +59,7 @@ class PortableSchema(Struct, frozen=True):
 
 
 def _resolved(schema: JSONObject) -> JSONObject:
-    """What its `$ref` leads to within the schema, with its own members."""
+    """Resolve the `$ref` of a schema within it, and keep the schema's own members."""
     resolved = schema
     for _ in range(_REFERENCES):
         reference = resolved.get("$ref")
@@ -160,7 +160,7 @@ def _sound_part(schema: JSONValue, definitions: JSONObject) -> JSONValue:
 
 
 def is_sound(schema: JSONObject) -> bool:
-    """Whether it is valid by 2020-12, and all its references lead somewhere within it."""
+    """Return whether a schema is valid by 2020-12 and all its references resolve within it."""
     # Its library takes 4 MB, which a program that binds no tools does not need.
     from jsonschema_rs import meta  # noqa: PLC0415
 

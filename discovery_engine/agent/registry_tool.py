@@ -310,7 +310,7 @@ _NEXT_STEP = {
 
 
 def found_answer(answer: SearchAnswer, *, may_browse: bool) -> JSONObject:
-    """As `find_tool` answers; `may_browse` says whether the caller has the action `browse`."""
+    """Return the answer of `find_tool`; `may_browse` is true if the caller may use `browse`."""
     if not answer.hits:
         top = answer.nearest[0].relevance if answer.nearest else 0.0
         # The advice to use other words names a tool that is not here.
@@ -417,7 +417,7 @@ def entry_answer(found: FoundEntry) -> JSONObject:
 
 
 def request_answer(request: AgentRequest) -> JSONObject:
-    """What an agent reads about its request, now and later."""
+    """Return the state of an agent's request, for that agent to read now and later."""
     answer: JSONObject = {
         "status": "requested" if request.state == "waiting" else request.state,
         "action": request.action,

@@ -35,7 +35,7 @@ _PIECES = re.compile(
     r"|(?P<rest>.)"
 )
 UNITS = 20
-"""Of a token: every price is a multiple of a twentieth, and is written as that multiple."""
+"""Units in a token: every price is a multiple of a twentieth, and is written as that multiple."""
 
 _PRICES = {
     "word": 20,
@@ -142,7 +142,7 @@ def _text_price(kind: str, text: str) -> int:
 
 
 def _long_price(length: int) -> int:
-    """What a word of that length costs more."""
+    """Return the surcharge of a word of that length."""
     return _beyond(length, _LONG_WORD) + _beyond(length, _ENDLESS_WORD) if length > _SHORT else 0
 
 

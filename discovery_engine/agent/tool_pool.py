@@ -27,7 +27,7 @@ class PoolRules(Struct, frozen=True):
 
 
 class PoolChange(Struct, frozen=True):
-    """What a search has changed."""
+    """The changes that a search made."""
 
     registered: tuple[ToolKey, ...] = ()
     evicted: tuple[ToolKey, ...] = ()

@@ -219,7 +219,7 @@ class Toolset:
         return answer, self._of(entry for entry in found.entries() if entry.key not in listed)
 
     def purpose_of(self, server: str) -> str:
-        """What a server is for, by its owner or else by itself; empty if neither says it."""
+        """Return what a server is for, by its owner or else itself; empty if neither says."""
         return self._current.view.server(server).description
 
     def use(self, name: str) -> None:
@@ -249,11 +249,11 @@ class Toolset:
         client: Client | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """What a model gets for a call as it wrote it: every mistake is a result with `isError`.
+        """Call a tool with what a model wrote; every mistake is a result with `isError`.
 
         Args:
-            name: That of the tool.
-            arguments: Those of the call, or their JSON text.
+            name: The name of the tool.
+            arguments: The arguments of the call, or their JSON text.
             client: As `AgentTool.call` takes it.
             on_progress: As `AgentTool.call` takes it.
         """
@@ -296,7 +296,7 @@ class Toolset:
         client: Client | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `AgentTool.call`."""
+        """Call a tool; see `AgentTool.call`."""
         return await dispatch.answer(*self._meant(tool, arguments, client, on_progress))
 
     async def run_as_result(
@@ -306,7 +306,7 @@ class Toolset:
         client: Client | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `AgentTool.call_as_result`."""
+        """Call a tool, with errors as results; see `AgentTool.call_as_result`."""
         try:
             meant = self._meant(tool, arguments, client, on_progress)
         except ToolNotFoundError as error:
@@ -343,7 +343,7 @@ class Toolset:
 
     @property
     def _meta_tools(self) -> Mapping[str, MetaTool]:
-        """Those that are listed: all, or the search and what reads results."""
+        """The meta-tools that are listed: all, or the search and the current helpers."""
         if self.mode == "meta":
             return meta_tools(self._engine.settings)
         return {POOL_SEARCH.name: POOL_SEARCH, **self._current.helpers}

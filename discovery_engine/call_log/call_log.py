@@ -94,7 +94,7 @@ class CallLog:
 
     @property
     def is_kept(self) -> bool:
-        """Whether entries are written; otherwise calls are only counted."""
+        """True if entries are written; otherwise calls are only counted."""
         return self._mode != "off"
 
     @property
@@ -210,7 +210,7 @@ class CallLog:
     async def recent_timeline(
         self, seconds: float = 3600.0, *, step: float = 60.0, server: str | None = None
     ) -> Timeline:
-        """As `timeline`, of the last `seconds`, in spans that begin at multiples of `step`.
+        """Return `timeline` for the last `seconds`, in spans that begin at multiples of `step`.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -245,7 +245,7 @@ class CallLog:
         return self._writer.dropped
 
     def tallies(self) -> dict[tuple[str, str], Tally]:
-        """What this process has counted, by server and tool; ("", "") for unknown ones."""
+        """Return the counts of this process, by server and tool; ("", "") for unknown ones."""
         return self._writer.tallies()
 
     def _retention(self) -> Retention:

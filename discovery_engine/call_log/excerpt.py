@@ -163,7 +163,7 @@ def size_of(value: JSONValue) -> int:
 
 
 def is_secret_member(name: str, value: JSONValue) -> bool:
-    """Whether the value of a member is hidden because of the member's name.
+    """Return whether the value of a member is hidden because of the member's name.
 
     `key`, `session` and the like name ordinary things as well; their values are hidden if they have
     the form of a key.

@@ -74,7 +74,7 @@ class LogDatabase:
         self._identity: tuple[int, int] | None = None
         self._scope = 0
         self.recovered = False
-        """Whether a damaged file was set aside; the one who reports it sets it back."""
+        """True if a damaged file was set aside; the code that reports it sets it back."""
 
     def write(
         self,

@@ -26,7 +26,7 @@ ExportForm: TypeAlias = Literal["ndjson", "csv"]
 
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 CALL_KINDS: tuple[EntryKind, ...] = ("call", "resource-read", "prompt-get")
-"""Those that a client waits for, and that count as calls."""
+"""The kinds that a client waits for, and that count as calls."""
 SUCCESSES = ("ok", "task")
 """Outcomes that are no errors; neither is `cancelled`."""
 NO_ERRORS = (*SUCCESSES, "cancelled", "")
@@ -41,12 +41,12 @@ class LogEntry(Struct, frozen=True):
     server: str = ""
     """Empty if a call named none, and no server has such a tool."""
     tool: str = ""
-    """Of a resource or prompt its key (`prompt:review`); else the method."""
+    """The tool, or the key of a resource or prompt (`prompt:review`); else the method."""
     outcome: str = ""
     """`ok`, `tool_error`, `cancelled`, `task`, or the code of the error; empty if there is none."""
     seconds: float = 0.0
     queue_seconds: float = 0.0
-    """Of `seconds`, those that it waited for other calls to its server."""
+    """The part of `seconds` that it waited for other calls to its server."""
     argument_size: int = 0
     """Characters, counted up to a limit, before anything is cut."""
     result_size: int = 0
@@ -58,9 +58,9 @@ class LogEntry(Struct, frozen=True):
     trace_id: str = ""
     """32 hexadecimal digits; empty without a trace."""
     arguments: JSONValue = None
-    """What was sent to the server; what it asked for, if it asked. None if it is not kept."""
+    """The data sent to the server, or what the server asked for; None if it is not kept."""
     result: JSONValue = None
-    """What the server answered or wrote; the answer to a question. None if it is not kept."""
+    """The answer or output of the server, or the answer to its question; None if it is not kept."""
     id: int = 0
     """The place in the log; 0 before it is written."""
 

@@ -135,7 +135,7 @@ class LogReader:
     def recent_timeline(
         self, now: float, seconds: float, step: float, server: str | None = None
     ) -> Timeline:
-        """As `timeline`, of the spans that cover the last `seconds`.
+        """Return the timeline of the spans that cover the last `seconds`; see `timeline`.
 
         Raises:
             ValueError: As `timeline`, and if `step` is not positive.
@@ -197,7 +197,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 def _conditions(chosen: LogFilter) -> tuple[list[str], list[object]]:
-    """As SQL, with the values of its parameters: nothing of a filter becomes a part of it."""
+    """Return SQL conditions and the values of their parameters; no filter text is in the SQL."""
     conditions: list[str] = []
     values: list[object] = []
 

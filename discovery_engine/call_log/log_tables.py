@@ -206,7 +206,7 @@ def encoded_tally(tally: Tally) -> str:
 
 
 def read_counts(db: sqlite3.Connection, scope: str, server: str | None = None) -> list[CountedTool]:
-    """What is counted of the tools of a configuration, or of one server of it."""
+    """Return the counts of the tools of a configuration, or of one server of it."""
     rows = db.execute(
         "SELECT server, tool, tally, since, errors_since FROM tool_counts"
         " WHERE scope = (SELECT id FROM scopes WHERE name = ?) AND (? IS NULL OR server = ?)",

@@ -56,7 +56,7 @@ class PendingEntry(Struct):
     texts: list[str] = []
     """All texts in both."""
     is_known: bool = True
-    """Whether its server and tool exist; others are counted together."""
+    """True if its server and tool exist; others are counted together."""
     is_stored: bool = True
     """Otherwise it is counted by this process only."""
     weight: int = 0
@@ -116,7 +116,7 @@ class LogWriter:
         mode: str,
         is_known: bool,
     ) -> None:
-        """As `CallLog.record`; `mode` as in `log.calls`."""
+        """Record an entry as `CallLog.record` does; `mode` as in `log.calls`."""
         pending = PendingEntry(entry, is_known=is_known, is_stored=mode != "off")
         if limit := _LIMITS.get(mode):
             pending.contents = GUESSING if mode == "redacted" else KNOWN_ONLY
@@ -144,7 +144,7 @@ class LogWriter:
             self._awake.set()
 
     def tallies(self) -> dict[tuple[str, str], Tally]:
-        """What this process has counted: by server and tool."""
+        """Return the counts of this process, by server and tool."""
         return dict(self._tallies)
 
     def flush(self, timeout: float) -> bool:

@@ -27,7 +27,7 @@ BOUNDS: tuple[float, ...] = tuple(
 
 
 class Tally(Struct):
-    """What was counted of one tool, or of several together."""
+    """The counts of one tool, or of several together."""
 
     calls: int = 0
     errors: int = 0
@@ -137,7 +137,7 @@ class ServerMetrics(Struct, frozen=True):
 
 
 class CountedTool(Struct, frozen=True):
-    """What is stored of one tool."""
+    """The stored counts of one tool."""
 
     server: str
     tool: str

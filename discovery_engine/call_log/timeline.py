@@ -30,7 +30,7 @@ class TimeSpan(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """What happened between two moments."""
+    """The calls between two moments, by spans of time."""
 
     spans: tuple[TimeSpan, ...]
     """Every span of the time, the oldest first."""

@@ -32,7 +32,7 @@ _LAUNCHERS = re.compile(
     r"|hatch|pixi|rye|mise|nix|conda|mamba|micromamba|docker|podman|nerdctl|py|(python|pypy)[\d.]*w?"
 )
 _PACKAGE_RUNNERS = re.compile(r"uvx|pipx run|uv (tool run|x)")
-"""What follows these is the name of a package, unless `--from` or `--spec` names one."""
+"""The commands before the name of a package, unless `--from` or `--spec` names one."""
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*([:@][\w.:+-]+)?")
 _SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "fish", "ash")
@@ -42,7 +42,7 @@ _PRIVATE = 0o600
 
 
 def is_own_entry(transport: StdioTransport | RemoteTransport | None, data: str | Path) -> bool:
-    """Whether an entry starts this program, or reaches a gateway of the data folder."""
+    """Return whether an entry starts this program, or reaches a gateway of the data folder."""
     if isinstance(transport, StdioTransport) and _starts_gateway(
         [transport.command, *transport.args]
     ):
@@ -59,7 +59,7 @@ def port_files(transport: StdioTransport | RemoteTransport | None, data: str | P
 
 
 def _is_served(path: Path) -> bool:
-    """Whether the gateway that made the file of a port still runs."""
+    """Return whether the gateway that made the file of a port still runs."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -97,7 +97,7 @@ def served_port(data: str | Path, port: int, *, is_shared: bool = False) -> Iter
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the file of a port is now locked by this process, with a new content."""
+    """Lock the file of a port and renew its content; return whether this process has the lock."""
     try:
         lock_file(descriptor)
     except OSError:  # another gateway serves the port
@@ -155,13 +155,13 @@ def _is_own(word: str) -> bool:
 
 
 def _is_package(word: str) -> bool:
-    """Whether a requirement, an image or the address of a repository is this package."""
+    """Return whether a requirement, an image or the address of a repository is this package."""
     name = _VERSION.sub("", word.rstrip("/").rsplit("/", 1)[-1]).replace("_", "-")
     return name.removesuffix(".git") == _PACKAGE or name.startswith(f"{_PACKAGE}-")
 
 
 def _runs_other_package(program: str, words: Sequence[str], at: int) -> bool:
-    """Whether a package of the index is run that only has the name of this program."""
+    """Return whether a package of the index is run that only has this program's name."""
     if not _PACKAGE_RUNNERS.match(" ".join((program, *words[:2]))):
         return False
     options = [word.partition("=") for word in words]

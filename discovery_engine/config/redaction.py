@@ -115,7 +115,7 @@ def _may_select(reference: Reference) -> bool:
 
 
 def _is_secret_name(name: str) -> bool:
-    """Whether `NAME=value` passes a secret; a variable is taken to do so."""
+    """Return whether `NAME=value` passes a secret; a variable is assumed to do so."""
     is_flag = is_secret_flag("--" + name.lstrip("-"))
     return is_flag or _VARIABLE_NAME.fullmatch(name) is not None
 
@@ -131,7 +131,7 @@ class _Masking(Struct, frozen=True):
     """
 
     hides_assigned: Callable[[str, str], bool]
-    """Whether the value of `NAME=value` is hidden; the name and the value are given."""
+    """A predicate of the name and the value: True if the value of `NAME=value` is hidden."""
     hides: Callable[[str, str], bool]
     """The same of any other place; the name is empty where the place has none."""
 

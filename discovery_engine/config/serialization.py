@@ -90,7 +90,7 @@ def deserialize_server(name: str, entry: JSONObject) -> ServerSettings:
 
 
 def serialize_oauth(remote: RemoteTransport) -> JSONObject:
-    """What is given under `oauth`, with its secret redacted."""
+    """Return the values under `oauth`, with the secret redacted."""
     redacted = redact_transport(remote)
     return _entry(redacted.oauth) if isinstance(redacted, RemoteTransport) else {}
 

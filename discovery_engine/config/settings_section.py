@@ -1,4 +1,4 @@
-"""What a setting declares: its type, default, limits and description, and who may set it.
+"""Declarations of settings: type, default, limits and description, and who may set them.
 
     max_connecting: Annotated[int, UNTRUSTED, Values(ge=1, le=1000, examples=[4])] = 8
 
@@ -22,11 +22,11 @@ from msgspec import Struct
 class SettingsSection(
     Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What is written and read under one key."""
+    """The settings that are written and read under one key."""
 
 
 class Permission:
-    """What of a field's value counts if a file of untrusted origin gives it."""
+    """The part of a field's value that counts if a file of untrusted origin gives it."""
 
     def __init__(self, permitted: Callable[[Any, Any], Any]) -> None:
         self.permitted = permitted

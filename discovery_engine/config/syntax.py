@@ -1,4 +1,4 @@
-"""What addresses, of servers and of folders, and the name of a header look like."""
+"""The syntax of addresses, both of servers and of folders, and of header names."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an HTTP address, or begins with a reference to one."""
+    """Return whether a text is an HTTP address, or begins with a reference to one."""
     return _ADDRESS.fullmatch(text) is not None
 
 
 def is_file_address(text: str) -> bool:
-    """Whether a text is the address of a file or folder of this machine, without `..`."""
+    """Return whether a text is the address of a file or folder of this machine, without `..`."""
     match = _FILE_ADDRESS.fullmatch(text)
     return match is not None and ".." not in unquote(match[1]).split("/")
 
 
 def is_secure_address(url: str) -> bool:
-    """Whether what is sent to an address cannot be read on the way: HTTPS, or this machine."""
+    """Return whether nobody can read data on its way to an address: HTTPS, or this machine."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -35,12 +35,12 @@ def is_secure_address(url: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or literal address."""
+    """Return whether a host is this machine, by its name or literal address."""
     return host.lower() in ("localhost", "::1") or _LOOPBACK.fullmatch(host) is not None
 
 
 def is_loopback_redirect(url: str) -> bool:
-    """Whether a browser can be redirected to an address at which this program listens."""
+    """Return whether a browser can be redirected to an address at which this program listens."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

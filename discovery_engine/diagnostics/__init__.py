@@ -1,4 +1,4 @@
-"""What is wrong, or worth knowing, in one form: a stable code, a message and the next step.
+"""Diagnostics: what is wrong or worth knowing, as a stable code, a message and the next step.
 
 Every part that finds something constructs a `Diagnostic`, or a subclass that carries more. The
 code says what kind of thing it is; `codes` has the one table of them, with the severity of each.
@@ -45,7 +45,7 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     hint: str = ""
     """The next step; may be empty."""
     subject: str = ""
-    """What it is about: a key path (`toolRules.0.enabled`), a server, or `server:tool`."""
+    """The subject: a key path (`toolRules.0.enabled`), a server, or `server:tool`."""
     origin: Origin = Origin("")
     """Where it was written, if it was."""
     excerpt: str = ""

@@ -110,7 +110,7 @@ def configuration(settings: Settings) -> Iterator[Check]:
 def server(
     settings: ServerSettings, health: ServerReport, try_out: Callable[[ServerSettings], None]
 ) -> Check:
-    """Whether a server can be started or reached, as far as is known without trying.
+    """Check whether a server can be started or reached, as far as is known without trying.
 
     Args:
         settings: Its entry.
@@ -135,7 +135,7 @@ def server(
 
 
 def effects(subject: str, found: Iterable[Diagnostic]) -> list[Check]:
-    """Whether each rule, or each override, has an effect."""
+    """Check whether each rule, or each override, has an effect."""
     checks = [Check(f.code, f.message, f.hint, subject, f.origin) for f in found]
     return checks or [Check.passed(subject, "each has an effect")]
 
@@ -168,7 +168,7 @@ def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
 def registry(
     path: Path, mode: int | None, error: RegistryError | None, loss: Notice | None = None
 ) -> Check:
-    """Whether the registry can be used, is complete, and is private.
+    """Check whether the registry can be used, is complete, and is private.
 
     Args:
         path: The file of the registry.
@@ -190,7 +190,7 @@ def registry(
 
 
 def database(place: str, state: DatabaseState | None, error: RegistryError | None) -> Check:
-    """Whether the database of the registry answers, and what could be better.
+    """Check whether the database of the registry answers, and what could be better.
 
     Args:
         place: Its address, without a password.
@@ -225,11 +225,11 @@ def search_place(search: SearchSettings, tools: int) -> Check:
 def call_log(
     settings: LogSettings, size: int | None, error: DiscoveryError | None, losses: Sequence[Loss]
 ) -> Check:
-    """Whether the call log can be written, and whether entries were lost lately.
+    """Check whether the call log can be written, and whether entries were lost lately.
 
     Args:
-        settings: Those of the log.
-        size: Of its file, in bytes; None if there is none.
+        settings: The settings of the log.
+        size: The size of its file in bytes; None if there is none.
         error: Why it cannot be read or written.
         losses: Entries that could not be written in the last week.
     """
@@ -260,7 +260,7 @@ _KEY_PLACES: Mapping[KeyPlace, str] = {
 def secrets(
     count: int, place: KeyPlace, error: SecretStoreError | None, *, exists: bool, keyring: str = ""
 ) -> Check:
-    """Whether the stored secrets can be decrypted, and where their key is or would be kept.
+    """Check whether stored secrets can be decrypted, and where their key is or would be kept.
 
     `keyring` is the name of the keyring that works here.
     """
@@ -275,7 +275,7 @@ def secrets(
 def sandboxes(
     means: Sequence[MeansState], choices: Mapping[str, Choice], clients: Sequence[str] = ()
 ) -> Check:
-    """What confines programs here.
+    """Check what confines programs here.
 
     Args:
         means: What this system has.
@@ -314,7 +314,7 @@ def visible_secrets(servers: Iterable[ServerSettings]) -> list[Check]:
 
 
 def model(found: InstalledModel | None, *, is_used: bool) -> Check:
-    """Whether the model of `provider: discovery` is installed, and used."""
+    """Check whether the model of `provider: discovery` is installed, and used."""
     if found is None:
         message = "`provider: discovery` is configured, and no model is installed"
         return Check("MODEL_MISSING", message, "`discovery model install`", "model")
@@ -334,7 +334,7 @@ def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
 
 
 def reserved(principals: frozenset[str], standing_for: frozenset[str]) -> Check:
-    """Whether a token stands for each of the teams and users that something is reserved for."""
+    """Check whether a token stands for each team and user that something is reserved for."""
     subject, named = "teams", ", ".join(sorted(principals))
     if not (unused := sorted(principals - standing_for)):
         return Check.passed(subject, f"something is reserved for {named}; tokens stand for all")
@@ -345,7 +345,7 @@ def reserved(principals: frozenset[str], standing_for: frozenset[str]) -> Check:
 
 
 def webhook(report: WebhookReport) -> Check:
-    """Whether events of servers reach a webhook."""
+    """Check whether events of servers reach a webhook."""
     subject, state, name = f"webhook {report.name}", report.state, named(report.name)
     if not report.is_enabled:
         return Check.passed(subject, "is switched off")

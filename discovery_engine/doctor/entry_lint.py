@@ -22,7 +22,7 @@ def lint_entries(view: View) -> tuple[Diagnostic, ...]:
 
 
 def lint_rules_of(view: View) -> tuple[Diagnostic, ...]:
-    """Of the configuration and of its views, whose rules are tried on all that is known, too."""
+    """Lint the rules of the configuration and of its views, both on all that is known."""
     settings = view.settings
     own = _lint(view, settings.tool_rules, settings.resource_rules, settings.prompt_rules)
     of_views = (
@@ -50,7 +50,7 @@ def _lint(
 
 
 def _offered(view: View, subject: str) -> list[tuple[list[Offering], Verdict]]:
-    """What each server offers that the rules of this kind judge."""
+    """Return each server's offerings that rules of this kind judge, with its own verdict."""
     return [
         ([e.offering for e in part.offerings if e.offering.subject == subject], part.verdict)
         for part in view.catalog.parts.values()

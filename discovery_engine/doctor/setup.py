@@ -155,7 +155,7 @@ def _resolve(server: ServerSettings, environ: Mapping[str, str], secrets: Secret
 
 
 def _sandboxes(settings: Settings, environ: Mapping[str, str]) -> Check:
-    """What confines programs. A server that cannot be confined has a check of its own."""
+    """Check what confines programs. A server that cannot be confined has a check of its own."""
     means = find_means(environ)
     choices: dict[str, Choice] = {}
     for server in settings.servers:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Environment(Struct, frozen=True, dict=True):
-    """What an engine takes from the process that opens it."""
+    """The values that an engine takes from the process that opens it."""
 
     variables: Mapping[str, str]
     secrets: SecretResolver
@@ -44,7 +44,7 @@ class Environment(Struct, frozen=True, dict=True):
     data: Path
     """The folder of the registry, of logins and of long results."""
     hands_out_tasks: bool = True
-    """Whether clients may get tasks instead of results; a task cannot be replayed."""
+    """True if clients may get tasks instead of results; a task cannot be replayed."""
     scope: str = ""
     """The configuration, as what is stored names it."""
     actor: Actor = "program"

@@ -178,7 +178,7 @@ class Engine(ScopedEngine):
         tags: Sequence[str] = (),
         limit: int | None = None,
     ) -> SearchExamination:
-        """What an agent finds, and what it would find if nothing was hidden, with the reasons.
+        """Return what an agent finds, and what is hidden from it that it would find, with reasons.
 
         Args:
             query: As for `search`.
@@ -221,7 +221,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def requests(self) -> AgentRequests:
-        """What agents asked for: `list`, `accept`, `decline`, `submit`."""
+        """The requests of agents: `list`, `accept`, `decline`, `submit`."""
         from discovery_engine.owner.agent_requests import AgentRequests  # noqa: PLC0415
 
         return AgentRequests(
@@ -309,17 +309,17 @@ class Engine(ScopedEngine):
 
     @property
     def registry_health(self) -> RegistryHealth | None:
-        """Whether a shared registry answers, and what waits for it; None if it is a file."""
+        """The health of a shared registry, with what waits for it; None if it is a file."""
         return self._core.store.health
 
     @property
     def gateway_store(self) -> GatewayStore | None:
-        """What gateways of a shared registry have in common; None if it is a file."""
+        """The data that gateways of a shared registry have in common; None if it is a file."""
         return self._core.store.gateways
 
     @property
     def call_log(self) -> CallLog:
-        """What was called, read, asked and written: `entries`, `follow`, `export`, `clear`."""
+        """The log of calls, reads, questions and writes: `entries`, `follow`, `export`, `clear`."""
         return self._core.call_log
 
     async def metrics(self, server: str | None = None) -> tuple[ServerMetrics, ...]:
@@ -355,7 +355,7 @@ class Engine(ScopedEngine):
         return await self.servers.with_packages(reports)
 
     async def elsewhere(self) -> Mapping[ServerName, Sequence[Observation]]:
-        """What other gateways that run now have observed of servers, the worst first."""
+        """Return what other gateways that run now have observed of servers, the worst first."""
         environment, own = self._environment, os.getpid()
         found = await anyio.to_thread.run_sync(observations, environment.data, environment.scope)
         return {
@@ -367,7 +367,7 @@ class Engine(ScopedEngine):
     async def probe(
         self, servers: Iterable[str] | None = None, *, max_wait: float = USUAL_WAIT
     ) -> tuple[ProbeResult, ...]:
-        """Whether servers answer now, and how fast; all are asked concurrently.
+        """Return whether servers answer now, and how fast; all are asked concurrently.
 
         A server that answers has its errors reset (`reset_errors`).
 

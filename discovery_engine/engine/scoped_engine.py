@@ -59,9 +59,9 @@ class ScopedEngine:
         return ScopedEngine(self._core, self._current.within(lambda _: scope))
 
     def in_view(self, name: str) -> ScopedEngine:
-        """As `within`, for a view of the configuration, which may be changed meanwhile.
+        """Return this engine within a view of the configuration, which may be changed meanwhile.
 
-        Without a view of that name, nothing is shown any more.
+        See `within`. Without a view of that name, nothing is shown any more.
 
         Raises:
             ViewNotFoundError: If there is none now; with the nearest names.
@@ -123,7 +123,7 @@ class ScopedEngine:
 
     @property
     def hands_out_tasks(self) -> bool:
-        """Whether clients that take tasks get any: not in what is recorded or replayed."""
+        """True if clients that take tasks get any: not in what is recorded or replayed."""
         return self._core.environment.hands_out_tasks
 
     @property
@@ -142,11 +142,11 @@ class ScopedEngine:
 
     @property
     def has_listings(self) -> bool:
-        """Whether the tools of any server are known."""
+        """True if the tools of any server are known."""
         return self._current.snapshot.catalog.has_listings
 
     def is_listed(self, server: str) -> bool:
-        """Whether the tools of a server are known.
+        """Return whether the tools of a server are known.
 
         Raises:
             ServerNotFoundError: If it is not configured.
@@ -172,7 +172,7 @@ class ScopedEngine:
         include_disabled: bool = False,
         kinds: Collection[SearchKind] = TOOLS_ONLY,
     ) -> SearchAnswer:
-        """As `View.search`, and semantically if an embedder is configured and answers in time.
+        """Search as `View.search`, and by meaning if an embedder is configured and answers in time.
 
         With `kinds`, resources and prompts are found by their words (`SearchAnswer.offerings`).
         """
@@ -204,7 +204,7 @@ class ScopedEngine:
         return replace(answer, notices=(*answer.notices, *embedding.notices))
 
     async def _found(self, search: Callable[[View], SearchAnswer]) -> SearchAnswer:
-        """What `search` finds; in a thread if it may wait for a database."""
+        """Return what `search` finds; it runs in a thread if it may wait for a database."""
         view = self.view
         if not view.settings.search.is_in_database:
             return search(view)
@@ -242,7 +242,10 @@ class ScopedEngine:
         return await self._core.semantic.wait_settled(timeout)
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
-        """As `View.list_tools`; a server that was never listed is listed first."""
+        """List the tools of a server; see `View.list_tools`.
+
+        A server that was never listed is listed first.
+        """
         name = self._current.snapshot.addresses.server(server)
         await self._core.lister.ensure_listed(name)
         return self.view.list_tools(name, include_disabled=include_disabled)
@@ -250,7 +253,9 @@ class ScopedEngine:
     async def details(
         self, server: str | None, tool: str, *, max_wait: float | None = None
     ) -> Entry:
-        """As `View.details`; a server that was never listed is listed first.
+        """Return the entry of a tool; see `View.details`.
+
+        A server that was never listed is listed first.
 
         Args:
             server: None if `tool` names its server too, or is the only one of its name.
@@ -345,7 +350,7 @@ class ScopedEngine:
         *,
         max_wait: float | None = None,
     ) -> CallPreview:
-        """What `execute` would send, and where; nothing is sent.
+        """Return what `execute` would send, and where; nothing is sent.
 
         Raises:
             DiscoveryError: As `execute`, if nothing would be sent.

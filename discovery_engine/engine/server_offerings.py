@@ -46,7 +46,10 @@ class ServerOfferings:
     async def list(
         self, kind: OfferingKind, server: str | None = None, *, include_disabled: bool = False
     ) -> OfferingList:
-        """As `View.list_offerings`; a named server that was never listed is listed first."""
+        """List the offerings of a kind; see `View.list_offerings`.
+
+        A named server that was never listed is listed first.
+        """
         if server is not None:
             name = self._current.snapshot.addresses.server(server)
             await self._core.lister.ensure_listed(name)
@@ -239,7 +242,10 @@ class ServerOfferings:
     async def _found(
         self, find: Callable[[View], T], server: str | None, *, max_wait: float | None
     ) -> T:
-        """What `find` finds; servers that were never listed, and may have it, are listed first."""
+        """Return what `find` finds.
+
+        Servers that were never listed, and may have it, are listed first.
+        """
         with suppress(DiscoveryError):  # raised below, with the present states of servers
             return find(self._current.snapshot)
         try:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class TaskReport(Struct, frozen=True):
-    """What a client may know of its task."""
+    """The facts that a client may know of its task."""
 
     fields: JSONObject
-    """As `tasks/get` has them, with the handle as the id."""
+    """The fields of `tasks/get`, with the handle as the id."""
     tool: ToolKey
     select: str
-    """As it was given to `ServerTasks.begin`."""
+    """The expression that was last given to `ServerTasks.select`."""
 
 
 class ServerTasks:
@@ -112,7 +112,10 @@ class ServerTasks:
             raise TaskNotFoundError from error
 
     def _is_shown(self, key: ToolKey) -> bool:
-        """Whether a tool may be used; one that its server lists no longer may still end."""
+        """Return whether a tool may be used.
+
+        A tool that its server lists no longer counts, too: its task may still end.
+        """
         shown = self._current.snapshot
         entry = shown.catalog.get(key.server, key.tool)
         if entry is None and key.server not in shown.settings.by_name:

@@ -66,7 +66,7 @@ class TransientServer(Struct, eq=False):
 
 
 class TransientServers:
-    """Those of one process; they run while `run` does, and end with it."""
+    """The transient servers of one process; they run while `run` does, and end with it."""
 
     def __init__(
         self,
@@ -110,11 +110,11 @@ class TransientServers:
 
     @property
     def has_room(self) -> bool:
-        """Whether another one may be started."""
+        """True if another server may be started."""
         return len(self._running) + self._starting < MOST
 
     def all(self) -> list[TransientServer]:
-        """Those that run, in the order in which they were started."""
+        """Return the servers that run, in the order in which they were started."""
         return [*self._running.values()]
 
     def has(self, handle: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a language model wrote for a tool, checked before it is kept.
+"""The answer of a language model about a tool, checked before it is kept.
 
 It is untrusted: the definition of a hostile tool is part of what the model read, and may have
 steered it. A request can do no more than have its tool found by its words, and is held to that:
@@ -36,11 +36,11 @@ class AnswerError(ValueError):
 
 
 class Checks(Struct, frozen=True):
-    """What the requests for one tool are held to."""
+    """The checks that the requests for one tool must pass."""
 
     tool: Tool
     languages: Sequence[str]
-    """Those that were asked for, beside English."""
+    """The languages that were asked for, besides English."""
     servers: Collection[str]
     """The names of all servers that are configured."""
     redact: Callable[[str], str]

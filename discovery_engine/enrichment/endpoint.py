@@ -175,7 +175,7 @@ class _PassingError(Exception):
         self.hint = hint
         self.retry_after = retry_after
         self.is_of_endpoint = is_of_endpoint
-        """Whether it would be the same for every other tool."""
+        """True if the failure would be the same for every other tool."""
 
 
 class _UnsuitableError(EnrichmentError):

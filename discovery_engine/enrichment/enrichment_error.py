@@ -12,7 +12,7 @@ class EnrichmentError(DiscoveryError):
 
     code: ClassVar[str] = "ENRICHMENT_ERROR"
     is_final: bool = True
-    """Whether it would be the same for every other tool."""
+    """True if the error would be the same for every other tool."""
 
     @classmethod
     def of_answer(cls, message: str, *, hint: str = "") -> EnrichmentError:

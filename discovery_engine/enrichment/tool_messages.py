@@ -1,4 +1,4 @@
-"""What a language model is asked to write for a tool, and what of the tool it is sent."""
+"""The messages that ask a language model for requests, with what it is sent of the tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import Parameter, Tool
 
 VERSION = 1
-"""Of the instructions; kept beside what was written by them."""
+"""The version of the instructions, kept beside what was written by them."""
 ENGLISH = "en"
 ENGLISH_REQUESTS = 6
 LONGEST = 120  # characters that a request is asked to have

@@ -9,7 +9,7 @@ from discovery_engine.errors.refusals import NotFoundError
 
 
 class InstallRefusedError(DiscoveryError):
-    """What an entry asks for is not installed: it is unsafe, or cannot be run here."""
+    """An entry is not installed: what it asks for is unsafe, or cannot be run here."""
 
     code = "INSTALL_REFUSED"
 

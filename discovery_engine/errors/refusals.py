@@ -23,7 +23,7 @@ class NotFoundError(DiscoveryError):
 
 
 class PlanChangedError(DiscoveryError):
-    """What is to be done is not what was shown any more; nothing is done."""
+    """The plan is not what was shown any more; nothing is done."""
 
     code = "PLAN_CHANGED"
 
@@ -196,7 +196,7 @@ class ToolWithheldError(ToolDisabledError):
 
     def __init__(self, server: str, tool: str, reason: str, *, command: str) -> None:
         self.command = command
-        """What its owner can look at it with."""
+        """The command with which its owner can look at it."""
         super().__init__(server, tool, reason)
         advice = f"its owner can look at it with `{command}`; use another tool until then"
         self.hint = one_line(advice)

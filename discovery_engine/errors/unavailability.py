@@ -78,7 +78,7 @@ class UnavailableError(UpstreamError):
         self.retry_after: float | None = None
         """Seconds after which another try may succeed; None if nothing is known of that."""
         self.was_open = False
-        """Whether the server has this transport, so that its failure is not that of another one."""
+        """True if the server has this transport: its failure is reported, not an earlier one."""
         hint = hint or _NEXT_STEPS[kind].format(server=server)
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
         self.detail = one_line(detail)
@@ -100,7 +100,7 @@ class MissingValue(Struct, frozen=True):
     field: str
     """Where it stands in the entry, for instance `env.TOKEN`."""
     reference: str
-    """What it refers to, as `Reference.address` writes it; empty if it is malformed."""
+    """The target, as `Reference.address` writes it; empty if the reference is malformed."""
     reason: str
 
     @property

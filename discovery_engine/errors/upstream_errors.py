@@ -106,7 +106,7 @@ class UpstreamProtocolError(UpstreamError):
     def __init__(self, server: str, message: str, rpc_code: int | None = None) -> None:
         """Without a code the server sent no error, but what is no answer; `message` is our own."""
         self.given = message, rpc_code
-        """What it is made with: a recording has it."""
+        """The arguments that made the error, for a recording."""
         self.rpc_code = _PARSE_ERROR if rpc_code is None else rpc_code
         if rpc_code is None:
             text = f"sent an unusable answer: {message}"

@@ -1,4 +1,4 @@
-"""What makes a catalog hard to find or to use: for a tool with an override as a draft.
+"""Findings about what is hard to find or to use in a catalog; for tools, with drafts of overrides.
 
 A finding is advice about descriptions. Resources, templates and prompts have no overrides, so only
 the author of their server can follow it. The draft contains what can be derived without
@@ -49,7 +49,7 @@ _EMPTY_VALUES: JSONObject = {
 
 
 class CatalogFinding(Diagnostic, frozen=True, kw_only=True):
-    """What makes one thing that a server offers, or several together, hard to find or to use."""
+    """A reason why one or several things that a server offers are hard to find or to use."""
 
     tools: tuple[ToolKey, ...] = ()
     overrides: tuple[JSONObject, ...] = ()
@@ -205,7 +205,7 @@ def _crowded(entries: Iterable[Entry]) -> Iterator[CatalogFinding]:
 
 
 def _describes_itself(entry: Entry) -> bool:
-    """Whether the description has more words than the name."""
+    """Return whether the description has words that the name lacks."""
     return not set(stems(entry.tool.description)) <= set(name_stems(entry.tool.name))
 
 
@@ -314,7 +314,7 @@ def _invalid_offering(offering: Offering) -> CatalogFinding | None:
 
 
 def _lost(method: str, member: str, definition: JSONObject) -> str:
-    """What of a definition clients do not get as it is; empty if they get all of it."""
+    """Say which members of a definition clients do not get as they are; empty if none."""
     changes = changes_of(method, {member: [definition]}, LATEST_HANDSHAKE)
     places = [named(place.removeprefix(f"{member}[0].")) for place in changes]
     more = [f"{len(places) - _NAMED} more"] if len(places) > _NAMED else []
@@ -334,7 +334,7 @@ def _size(parameter: Parameter) -> int:
 
 
 def _likely_value(parameter: Parameter) -> JSONValue:
-    """What the schema names first, or something empty of its type."""
+    """Return the first value that the schema names, or an empty one of its type, if any."""
     schema = parameter.schema
     choices = schema.get("enum")
     if "default" in schema:

@@ -27,7 +27,7 @@ Group: TypeAlias = tuple[Entry, ...]
 
 
 class _Profile(Struct, frozen=True):
-    """What is compared of a tool."""
+    """The parts of a tool that are compared."""
 
     entry: Entry
     name: Words

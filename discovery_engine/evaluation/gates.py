@@ -38,7 +38,7 @@ class Gate(Struct, frozen=True):
         return cls(metric, _limit(value.strip()))
 
     def check(self, totals: Totals, baseline: Totals | None) -> GateResult:
-        """Whether a run keeps it.
+        """Check whether a run keeps the limit.
 
         Raises:
             InvalidGateError: If the run, or the baseline that is asked for, does not measure it.

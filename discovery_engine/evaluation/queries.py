@@ -141,7 +141,7 @@ def read_cases(content: bytes, *, file: str) -> tuple[QueryCase, ...]:
 
 
 def _is_empty_list(root: Node) -> bool:
-    """Whether there is a list of queries without any."""
+    """Return whether there is a list of queries that is empty."""
     queries = root.child("queries")
     return queries is not None and (queries.is_null or queries.value == [])
 
@@ -199,7 +199,7 @@ class _CaseReader(Struct):
 class _QueryReader(_CaseReader, kw_only=True):
     view: View
     missing: list[Fault] = field(default_factory=list)
-    """What is named and cannot be found by an agent."""
+    """Faults for the tools and servers that are named and that no agent can find."""
 
     def read(self) -> QuerySet:
         found = [(entry, self._query(place, node, entry)) for place, node, entry in self.entries()]
@@ -254,7 +254,7 @@ class _QueryReader(_CaseReader, kw_only=True):
 
 
 def _fault(path: Path, place: Node, error: DiscoveryError) -> Fault:
-    """What cannot be found, with what was meant."""
+    """Return the fault for a name that cannot be found, with what was meant."""
     if not isinstance(error, NotFoundError):
         hint = "no agent can find it; enable it"
         return Fault("QUERY_UNANSWERABLE", path, place.start, error.message, hint)

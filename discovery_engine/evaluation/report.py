@@ -1,4 +1,4 @@
-"""What a run of the owner's queries gave: a row for each, and the measures over all of them."""
+"""The report of a run of the owner's queries: a row for each, and the measures over all of them."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class ReportRow(Struct, frozen=True, dict=True):
     query: str
     server: str | None
     right: tuple[str, ...]
-    """As `server:tool`; empty if the right answer is that nothing fits."""
+    """The right tools, as `server:tool`; empty if the right answer is that nothing fits."""
     found: tuple[str, ...]
     """The first `DEPTH` tools of the answer; empty if nothing fits."""
     decision: Decision
     tokens: int
-    """What the answer costs an agent, estimated."""
+    """Tokens that the answer costs an agent, estimated."""
     milliseconds: float
 
     @property
     def is_serviceable(self) -> bool:
-        """Whether any tool can serve the query."""
+        """True if any tool can serve the query."""
         return bool(self.right)
 
     @property

@@ -1,6 +1,6 @@
-"""What is suspicious in the words of a catalog's servers, read beside those of all others.
+"""Suspicious texts of a catalog's servers, read beside those of all others.
 
-Such a finding is no advice to an author: it is a warning about a server, for the owner to judge.
+A finding is no advice to an author: it is a warning about a server, for the owner to judge.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Suspicion(Diagnostic, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it is about, as a line of ours has it."""
+        """The name of what it is about, as one line of output shows it."""
         match self.about:
             case Offering() as offering:
                 return f"{offering.kind.label} {offering.label}"

@@ -7,7 +7,7 @@ from discovery_engine.search.text.tokenizer import words
 
 
 def says_nothing(word: str) -> bool:
-    """Whether any text may have such a word, whatever it is about: `the`, `please`."""
+    """Return whether any text may have a word, whatever it is about: `the`, `please`."""
     return default_lexicon().is_stop_word(word)
 
 

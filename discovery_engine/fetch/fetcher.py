@@ -138,7 +138,10 @@ class Fetcher:
         within: float = 30.0,
         follows: bool = False,
     ) -> AsyncGenerator[FetchedStream]:
-        """As `get`, for a body that is not held in memory; also raises what the block raises."""
+        """Open the answer to a request without holding its body in memory; see `get`.
+
+        Also raises what the block raises.
+        """
         target = parsed_address(url)
         if not follows:
             self._require_origin(target)

@@ -65,7 +65,7 @@ class RefreshJob(Struct, frozen=True):
     """When it is to be listed; while it is processed, when it was."""
     state: JobState = "pending"
     priority: int = 0
-    """Of those that are due the highest comes first."""
+    """The rank among due jobs; the highest comes first."""
     attempts: int = 0
     """Claims since the last success."""
     holder: str = ""
@@ -100,6 +100,6 @@ class RefreshJob(Struct, frozen=True):
         return self.due_at if self.state in WAITING else None
 
     def is_held_by(self, claim: RefreshClaim) -> bool:
-        """Whether a claim is valid: an ended lease still is, until another worker claims."""
+        """Return whether a claim is valid; after its lease it is, until another worker claims."""
         held = self.state, self.holder, self.fence
         return held == ("processing", claim.holder, claim.fence)

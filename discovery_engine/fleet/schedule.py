@@ -105,7 +105,7 @@ def next_jobs(jobs: Iterable[RefreshJob], limit: int, now: float) -> list[Refres
 
 
 def claimed_in_order(jobs: Iterable[RefreshJob]) -> tuple[RefreshJob, ...]:
-    """What a claim returned in the order of the queue, without what is dead by it."""
+    """Return the claimed jobs in the order of the queue, without those that the claim made dead."""
     claimed = (job for job in jobs if job.state == "processing")
     return tuple(sorted(claimed, key=lambda job: (-job.priority, job.due_at, job.server)))
 
@@ -139,7 +139,7 @@ def planned(job: RefreshJob | None, scope: str, target: RefreshTarget, now: floa
 
 
 class MarkChanges(NamedTuple):
-    """What becomes of jobs once a process has looked which of them it names."""
+    """The changes of jobs once a process has checked which of them it names."""
 
     named: list[ServerName]
     """To be kept for `NAMED_FOR`."""
@@ -150,7 +150,7 @@ class MarkChanges(NamedTuple):
 
 
 def mark_changes(marks: Iterable[NameMark], own: Collection[str]) -> MarkChanges:
-    """What a process does that has its `own` servers in its configuration."""
+    """Return the changes by a process that has the `own` servers in its configuration."""
     found = MarkChanges([], [], [])
     for server, left in ((mark.server, mark.seconds_left) for mark in marks):
         # Longer than anything is kept: the clock was ahead then, and has been set right since.
@@ -225,7 +225,7 @@ def failed(
 
 
 def given_back(job: RefreshJob) -> RefreshJob:
-    """As it was before it was claimed, but for its fence."""
+    """Return the job as it was before it was claimed, but for its fence."""
     attempts = max(job.attempts - 1, 0)
     return replace(_released(job, _resting_state(job)), attempts=attempts)
 
@@ -260,7 +260,7 @@ def _failing_for(job: RefreshJob) -> float:
 
 
 def health_change(before: RefreshJob, after: RefreshJob) -> HealthChange | None:
-    """Whether a server is failing since this step, or was listed by it."""
+    """Return `failing` if the server is failing since this step, `recovered` if it was listed."""
     if after.state in ("error", "dead"):
         return "failing" if after.error_code and not before.error_code else None
     is_listed = after.state == "enabled" and after.listed_at != before.listed_at

@@ -1,4 +1,4 @@
-"""What was installed from the marketplace: small files in the data folder, one for each server.
+"""Records of servers installed from the marketplace: small files in the data folder, one each.
 
     packages/installed/DIGEST.json     one server: what an update needs to plan it again
     packages/begun/DIGEST.json         an installation or removal under way
@@ -44,7 +44,7 @@ _PAUSE = 0.05
 
 
 class Grants(Struct, frozen=True):
-    """What the owner grants a server, beside what its sandbox gives to any."""
+    """The access that the owner grants a server, beyond what its sandbox gives to any server."""
 
     network: bool = True
     read: tuple[str, ...] = ()
@@ -57,15 +57,15 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
     pin: PackagePin
     server_entry: JSONObject
     values: Mapping[str, tuple[str, ...]] = {}
-    """What its owner gave that is not secret, by the keys that were asked for."""
+    """The values from its owner that are not secret, by the keys that were asked for."""
     grants: Grants = Grants()
     folders: tuple[str, ...] = ()
-    """Those of its own, which go with it: an unpacked bundle, or a copy that 0.1 has made."""
+    """The server's own folders, removed with it: an unpacked bundle, or a copy made by 0.1."""
 
     def is_run_by(self, server: ServerSettings) -> bool:
-        """Whether a configured server runs this package: its owner may have edited its entry.
+        """Return whether a configured server runs this package; its entry may have been edited.
 
-        Without its transport, which is not remembered, it is taken to.
+        A server whose transport is not known, because it is not remembered, is taken to run it.
         """
         match server.transport:
             case StdioTransport(command, args, _, cwd):
@@ -93,7 +93,7 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
                 )
 
     def _names_package(self, word: str) -> bool:
-        """Whether a word of a command is the package, as npx, uvx, docker and dnx take it."""
+        """Return whether a word of a command is the package, as npx, uvx, docker or dnx take it."""
         name = self.pin.identifier
         spelled = word.removeprefix("--package=")
         return spelled == name or spelled.startswith((f"{name}@", f"{name}==", f"{name}:"))
@@ -116,12 +116,12 @@ class InstalledServer(Struct, frozen=True, omit_defaults=True):
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Those of both versions."""
+        """The folders of the current and of the previous version."""
         return (*self.current.folders, *(self.previous.folders if self.previous else ()))
 
 
 class BegunWork(Struct, frozen=True, omit_defaults=True):
-    """What is deleted if the work was cut off, unless the server is there after all."""
+    """Work under way, and what to delete if it was cut off, unless the server exists after all."""
 
     scope: str
     where: Place
@@ -181,7 +181,7 @@ class InstallRecords:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no server was ever installed, in any configuration."""
+        """True if no server was ever installed, in any configuration."""
         return not (self._folder / "installed").is_dir()
 
     def all(self) -> tuple[InstalledServer, ...]:
@@ -209,7 +209,7 @@ class InstallRecords:
             self._file("begun", work.scope, work.name).unlink()
 
     def begun(self) -> tuple[BegunWork, ...]:
-        """What was begun, and neither ended nor undone."""
+        """Return the work that was begun, and neither ended nor undone."""
         return self._all("begun", BegunWork)
 
     def _all(self, kind: str, form: type[T]) -> tuple[T, ...]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class InstallTarget(Protocol):
-    """What the installer needs of `engine.servers`."""
+    """The methods of `engine.servers` that the installer needs."""
 
     async def plan_add(
         self,
@@ -67,7 +67,7 @@ class InstallTarget(Protocol):
 
 
 class InstallerHost(Protocol):
-    """What the installer needs of an engine."""
+    """The part of an engine that the installer needs."""
 
     @property
     def view(self) -> View: ...
@@ -144,7 +144,7 @@ class InstallationWork:
                 raise
 
     async def record(self, name: str) -> InstalledServer:
-        """What is known of an installed server, by the name by which it is addressed.
+        """Return the record of an installed server, by the name by which it is addressed.
 
         Raises:
             ServerNotFoundError: If it is not configured.
@@ -163,14 +163,14 @@ class InstallationWork:
         return found
 
     async def find(self, name: str) -> InstalledServer | None:
-        """As `record`, or None if there is no such server, or it was not installed."""
+        """Return the record of a server; None if it is not configured, or was not installed."""
         try:
             return await self.record(name)
         except NotFoundError:
             return None
 
     async def all_records(self) -> tuple[InstalledServer, ...]:
-        """Those of all installed servers, in the order of the configuration."""
+        """Return the records of all installed servers, in the order of the configuration."""
         await self._host.complete_settings()
         servers = self._host.view.settings.servers
         find = partial(map, self._record_of, servers)

@@ -107,7 +107,7 @@ class Installer:
         grants: Grants | None = None,
         to: Place | None = None,
     ) -> InstallPlan:
-        """What installing an entry of the marketplace would run and write; nothing is done.
+        """Plan what installing an entry of the marketplace would run and write; do none of it.
 
         Args:
             name: Of the entry.
@@ -144,9 +144,9 @@ class Installer:
         return plan.warned(details.warnings, where)
 
     async def preview(self, entry: MarketplaceEntry) -> InstallPlan | None:
-        """What installing an entry would run as it stands, without any value.
+        """Plan what installing an entry would run as it stands, without any value.
 
-        None for bundles, which say themselves what is run, and would be downloaded for it.
+        None for bundles: what they run is defined in them, and they would be downloaded for it.
 
         Raises:
             NotFoundError, InstallRefusedError, PackageManagerError, PackageChangedError: As
@@ -159,7 +159,7 @@ class Installer:
     async def asked(
         self, name: str, *, server: str = "", offer: str = "", to: Place | None = None
     ) -> tuple[AskedInput, ...]:
-        """What an entry asks its owner for; the arguments and errors are those of `plan_install`.
+        """Return the inputs that an entry asks for; arguments and errors are as in `plan_install`.
 
         No package manager is asked.
         """
@@ -206,7 +206,7 @@ class Installer:
             return await self._started(change, plan.pin, report)
 
     async def plan_updates(self, names: Collection[str] = ()) -> tuple[UpdatePlan, ...]:
-        """What updating servers would change; of all that were installed without names.
+        """Plan the updates of servers; without names, of all that were installed.
 
         A server about which nothing can be found out has the reason in its plan.
 
@@ -227,7 +227,7 @@ class Installer:
         values: GivenValues | None = None,
         secrets: GivenValues | None = None,
     ) -> UpdatePlan:
-        """What updating one server would change, with values for what it asks for now.
+        """Plan the update of one server, with values for the inputs that it asks for now.
 
         What was given before stays, unless another value is given. `values`, `secrets` and the
         errors are those of `plan_install` and `plan_updates`.
@@ -313,7 +313,7 @@ class Installer:
         return tuple(name for name in names if name.rpartition("/")[0] == server)
 
     async def installed(self, name: str) -> InstalledServer:
-        """What is known of an installed server.
+        """Return the record of an installed server.
 
         Raises:
             ServerNotFoundError: If it is not configured.
@@ -322,7 +322,7 @@ class Installer:
         return await self._work.record(name)
 
     async def find(self, name: str) -> InstalledServer | None:
-        """What is known of an installed server; None if no such server was installed."""
+        """Return the record of an installed server; None if there is none of that name."""
         return await self._work.find(name)
 
     async def _require_free(self, entry: MarketplaceEntry, server: str, to: Place | None) -> Place:

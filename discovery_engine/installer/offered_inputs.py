@@ -1,4 +1,4 @@
-"""What a server is started with: values of its owner, checked, and what an entry may say itself.
+"""Inputs that a server is started with: checked values of its owner, and those an entry may set.
 
 What the marketplace says is literal text: `${…}` in it is escaped, so that an entry can refer to
 no variable, file or secret of its owner. What the owner gives may be a reference. A secret is
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
 
 GivenValues: TypeAlias = Mapping[str, str | Sequence[str]]
-"""What the owner gave, by the keys that were asked for; several for a repeated argument."""
+"""The owner's values, by the keys that were asked for; several for a repeated argument."""
 
 _PLACES = re.compile(r"\{([^{}]{1,128})\}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in an argument
@@ -125,7 +125,7 @@ class InputValues:
         return (literal(_published(one, key, one.default)),)
 
     def _checked(self, one: Input, key: str) -> list[str]:
-        """What was given for an input.
+        """Return the values given for an input, checked.
 
         Raises:
             InvalidInputError: If it does not fit.
@@ -143,7 +143,7 @@ class InputValues:
             ) from error
 
     def has(self, one: Input) -> bool:
-        """Whether the owner gave a value for an input."""
+        """Return whether the owner gave a value for an input."""
         return key_of(one) in self._given
 
     def text(self, one: Input) -> str | None:
@@ -152,7 +152,7 @@ class InputValues:
 
     @property
     def plain(self) -> dict[str, tuple[str, ...]]:
-        """What was given that is not secret; references to secrets are kept as such."""
+        """The given values that are not secret; references to secrets are kept as references."""
         return {
             key: values
             for key, values in self._given.items()
@@ -214,7 +214,7 @@ def key_of(one: Input) -> str:
 
 
 def is_secret_input(one: Input) -> bool:
-    """Whether its publisher says that it is secret, or its name does."""
+    """Return whether an input is secret according to its publisher or by its name."""
     return one.is_secret or NameKind.of(key_of(one)) is NameKind.SECRET
 
 
@@ -244,7 +244,7 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text of the owner refers to something, rather than being the value itself."""
+    """Return whether a text of the owner refers to something, instead of being the value itself."""
     try:
         return bool(references(text))
     except MalformedReferenceError:
@@ -254,7 +254,7 @@ def is_reference(text: str) -> bool:
 def checked_values(
     one: Input, key: str, values: Sequence[str], *, may_refer: bool = True
 ) -> list[str]:
-    """What was given for an input, in the form in which the server takes it.
+    """Return the values given for an input, in the form in which the server takes them.
 
     Raises:
         InvalidInputError: If there are several of what is not repeated, or one does not fit.
@@ -305,7 +305,7 @@ def _published(one: Input, key: str, value: str) -> str:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a value of the owner is a file or a folder of this machine."""
+    """Return whether a value of the owner is a file or a folder of this machine."""
     path = Path(text)
     return path.is_absolute() and os.path.lexists(path) and path != path.parent
 
@@ -403,7 +403,7 @@ _VOLUME = re.compile(r"(?P<source>\{[^{}]+\}):(?P<place>[^:]+)(?P<only>:ro)?")
 
 
 class RuntimeOptions(Struct, frozen=True):
-    """What of an entry's options for its runtime is used."""
+    """The options of an entry for its runtime, as far as they are used."""
 
     options: tuple[str, ...] = ()
     executable: str = ""
@@ -425,7 +425,7 @@ class _Word(NamedTuple):
 
 
 def server_arguments(inputs: Iterable[Input], values: InputValues) -> tuple[str, ...]:
-    """What is handed to the server itself, in the order of its entry."""
+    """Return the arguments of the server itself, in the order of its entry."""
     return tuple(word for one in inputs for word in _words_of(one, values))
 
 
@@ -469,7 +469,7 @@ def _words_of(one: Input, values: InputValues) -> Iterator[str]:
 
 
 def _is_bare_flag(one: Input) -> bool:
-    """Whether it is a flag without a value, so that there is nothing to ask for."""
+    """Return whether it is a flag without a value, so that there is nothing to ask for."""
     asks = (one.value, one.default, one.placeholder, one.choices, one.variables, one.is_secret)
     is_described = bool(one.description) or one.is_repeated
     return not any(asks) and not is_described and one.format == "string"
@@ -582,7 +582,7 @@ _WITH_VALUE = {
 
 
 def _is_package(value: str, offer: PackageOffer, *separators: str) -> bool:
-    """Whether it names the very package of the offer, in its version or in any."""
+    """Return whether a value names the package of the offer, in the offer's version or in any."""
     spellings = {f"{offer.identifier}{separator}{offer.version}" for separator in separators}
     return value in {offer.identifier, *spellings, f"{offer.identifier}@latest"}
 
@@ -637,7 +637,7 @@ _HINTS: Mapping[str, Sequence[str]] = {
     "nuget": ("dnx", "dotnet"),
     "mcpb": ("node", "python", "python3", "uv", "binary"),
 }
-"""What publishers write for the usual ways; which program is run is decided by the type alone."""
+"""The usual hints of publishers, by type; the type alone decides which program is run."""
 
 
 # The address and the headers of a remote server: its owner's values fill in what is left open, and
@@ -718,7 +718,7 @@ def _fitting(text: str, variable: Input, before: str, url: str, values: InputVal
 
 
 def _is_whole(url: str) -> bool:
-    """Whether the owner gives the address itself, to which the entry adds a path at most."""
+    """Return whether the owner gives the address itself, to which the entry adds at most a path."""
     return _BASE.fullmatch(url) is not None
 
 

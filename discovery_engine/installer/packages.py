@@ -78,11 +78,11 @@ class ResolvedPackage(Struct, frozen=True):
     folders: tuple[Path, ...] = ()
     """That of an unpacked bundle."""
     reads: tuple[Path, ...] = ()
-    """What its runtime cannot start without."""
+    """The paths that its runtime cannot start without."""
     archive: Path | None = None
     """A downloaded bundle."""
     has_own_folder: bool = False
-    """Whether its runtime would take settings of the folder that it is started in."""
+    """True if its runtime would take settings from the folder that it is started in."""
 
 
 class PackageResolver:

@@ -1,4 +1,4 @@
-"""What an installation or an update would do, in full, before anything of it is done."""
+"""The plan of an installation or an update: all that it would do, before any of it is done."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class SecretValues(Mapping[str, str]):
 
 
 class InstallPlan(Struct, frozen=True):
-    """What would be run and written, and what is missing for it."""
+    """A planned installation: what it would run and write, and what is missing for it."""
 
     entry: MarketplaceEntry
     offer: PackageOffer | RemoteOffer
     name: str
-    """What the server will be called."""
+    """The name that the server will have."""
     pin: PackagePin
     server_entry: JSONObject
-    """As it will stand in `servers:`; references, and no secret."""
+    """The entry as it will stand in `servers:`, with references and no secret."""
     asked: tuple[AskedInput, ...] = ()
     secrets: SecretValues = SecretValues({})
     prerequisites: tuple[Prerequisite, ...] = ()
@@ -67,18 +67,18 @@ class InstallPlan(Struct, frozen=True):
     archive: Path | None = None
     """A downloaded bundle, not unpacked yet."""
     folders: tuple[Path, ...] = ()
-    """Those that will be the server's own, and go with it."""
+    """The folders that will be the server's own, and are removed with it."""
     confinement: Choice | None = None
-    """What its sandbox is on this system; None for a remote server."""
+    """The sandbox that it gets on this system; None for a remote server."""
     where: Place | None = None
     """Where it would be entered; None if that was not asked."""
     grants: Grants = Grants()
     values: Mapping[str, tuple[str, ...]] = {}
-    """What the owner gave that is not secret, to plan an update with."""
+    """The owner's values that are not secret, to plan an update with."""
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """What would be started; empty for a remote server."""
+        """The command that would be started; empty for a remote server."""
         command = self.server_entry.get("command")
         return (str(command), *map(str, self.server_entry.get("args", ()))) if command else ()
 
@@ -90,7 +90,7 @@ class InstallPlan(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """What would be reached; empty for a local server."""
+        """The address that would be reached; empty for a local server."""
         return str(self.server_entry.get("url", ""))
 
     @property
@@ -119,7 +119,7 @@ class InstallPlan(Struct, frozen=True):
 
     @property
     def missing(self) -> tuple[AskedInput, ...]:
-        """What is required and has no value yet."""
+        """The required inputs that have no value yet."""
         return tuple(one for one in self.asked if one.is_missing)
 
     def warned(self, warnings: Sequence[Diagnostic], where: Place) -> InstallPlan:
@@ -244,17 +244,17 @@ class UpdatePlan(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the server is as the marketplace has it, and has all values that it needs."""
+        """True if the server is as the marketplace has it, and has all values that it needs."""
         return not (self.differences or self.missing or self.problem)
 
     @property
     def asked(self) -> tuple[AskedInput, ...]:
-        """What its owner may give for it."""
+        """The inputs that its owner may give values for."""
         return self.install.asked if self.install else ()
 
     @property
     def missing(self) -> tuple[AskedInput, ...]:
-        """What it would require, and has no value yet."""
+        """The inputs that it would require and that have no value yet."""
         return self.install.missing if self.install else ()
 
     def require_ready(self) -> InstallPlan:
@@ -282,7 +282,7 @@ class UpdatePlan(Struct, frozen=True):
 def differences(
     record: InstalledServer, plan: InstallPlan, known_tools: Collection[str]
 ) -> tuple[Difference, ...]:
-    """What is different, the most telling first.
+    """Return the differences, the most telling first.
 
     Args:
         record: The server as it is.

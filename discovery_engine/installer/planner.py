@@ -52,7 +52,7 @@ Offer: TypeAlias = PackageOffer | RemoteOffer
 
 
 class Choices(Struct, frozen=True):
-    """What the owner chose of an entry; empty for what is usual."""
+    """The owner's choices for an entry; each is empty for the usual one."""
 
     name: str = ""
     offer: str = ""
@@ -62,7 +62,7 @@ class Choices(Struct, frozen=True):
     secrets: GivenValues = {}
     """Further values, which are stored as secrets whatever their publisher says of them."""
     earlier: GivenValues = {}
-    """What its owner gave for the version before."""
+    """The values that its owner gave for the version before."""
     grants: Grants = Grants()
 
     def input_values(self, server: str, stored: Collection[str]) -> InputValues:
@@ -88,7 +88,7 @@ class Planner:
     async def plan(
         self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()
     ) -> InstallPlan:
-        """What installing an entry would do.
+        """Plan what installing an entry would do.
 
         Args:
             entry: Of the marketplace.
@@ -115,7 +115,7 @@ class Planner:
     async def asked(
         self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()
     ) -> tuple[AskedInput, ...]:
-        """What the owner may give, without asking a package manager.
+        """Return the inputs that the owner may give, without asking a package manager.
 
         A bundle is downloaded for it. The arguments and errors are those of `plan`.
         """
@@ -204,7 +204,7 @@ class Planner:
         )
 
     def _grantable(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Of the paths that the owner named, those that a sandbox may grant; a note on others."""
+        """Return the paths named by the owner that a sandbox may grant, and notes on the others."""
         data = os.path.realpath(self._data)
         held = [path for path in paths if Path(data).is_relative_to(os.path.realpath(path))]
         notes = [
@@ -282,7 +282,7 @@ def _needed(pin: PackagePin) -> Sequence[str]:
 
 
 def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
-    """What agents read about the server; nothing if it is suspicious, which is said."""
+    """Return the description that agents read, and warnings; a suspicious one is left out."""
     if scanner.alarms(scanner.scan_text(entry.description, where="description")):
         return "", ("its description is suspicious, and is left out of the entry",)
     text = one_line(entry.description)
@@ -395,7 +395,7 @@ def sandbox(
 
 
 def confinement(server: str, grants: Grants, program: str, environ: Mapping[str, str]) -> Choice:
-    """What `auto` is on this system for a program. It tries the means once; it blocks."""
+    """Choose what `auto` is for a program on this system. It tries the means once; it blocks."""
     settings = SandboxSettings("auto", network=grants.network)
     return choose(server, settings, program, find_means(environ))
 

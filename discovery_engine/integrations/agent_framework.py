@@ -76,7 +76,7 @@ class DiscoveryProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """As `ContextProvider.before_run`: add the tools for this run."""
+        """Add the tools for this run; see `ContextProvider.before_run`."""
         run = _Run(self._toolset.fresh(), session, state, self._client, self._on_progress)
         request = "\n".join(one.text for one in context.input_messages if one.role == "user")
         context.extend_tools(self.source_id, await run.tools(request))
@@ -100,7 +100,7 @@ class _Run:
         self._on_progress = on_progress
 
     async def tools(self, request: str) -> list[FunctionTool]:
-        """Those that the session has at hand, and those that fit the request."""
+        """Return the tools that the session has at hand and those that fit the request."""
         if self._toolset.mode == "select":
             for name in self._state.get(_BOUND, ()):
                 self._toolset.use(name)
@@ -166,7 +166,7 @@ def _function_tool(tool: AgentTool, call: Callable[..., Awaitable[list[Content]]
 
 
 def _contents(result: JSONObject) -> list[Content]:
-    """What a model reads of a result of `tools/call`; each has the result as it came, too."""
+    """Convert a result of `tools/call` to what a model reads; each part also has the raw result."""
     return [_content(part, result) for part in ResultContent.of(result).parts]
 
 

@@ -144,9 +144,10 @@ class AnthropicTools:
         return _block(use, ResultContent.of(result))
 
     async def _found(self, use: ToolUseBlock) -> ToolResultBlockParam:
-        """What a search has found, as references and nothing else: the API takes no mixture.
+        """Search, and return references and nothing else: the API takes no mixture.
 
-        What is always listed needs no reference: then, as if nothing was found, the text says it.
+        A tool that is always listed needs no reference: then the text of the answer names it, as if
+        none was found.
         """
         answer, found = await self._toolset.answer_search(use.input)
         if not found:
@@ -156,17 +157,17 @@ class AnthropicTools:
 
 
 class SyncAnthropicTools:
-    """As `AnthropicTools`, for the client `Anthropic` and an engine of `discovery_engine.sync`."""
+    """The same as `AnthropicTools`, for the client `Anthropic` and an engine of `sync`."""
 
     def __init__(
         self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
     ) -> None:
-        """As `AnthropicTools`."""
+        """Make tools for any number of conversations; see `AnthropicTools`."""
         self._toolset = sync_toolset_of(source)
         self._tools = AnthropicTools(self._toolset.wrapped, own=own)
 
     def definitions(self, messages: Iterable[MessageParam] = ()) -> list[ToolParam]:
-        """As `AnthropicTools.definitions`."""
+        """Return the `tools` of the next request; see `AnthropicTools.definitions`."""
         return self._toolset.portal.call(self._tools.definitions, messages)
 
     def results(
@@ -176,7 +177,10 @@ class SyncAnthropicTools:
         client: AnyClient | None = None,
         on_progress: Callable[[CallProgress], object] | None = None,
     ) -> list[ToolResultBlockParam]:
-        """As `AnthropicTools.results`; progress and questions come to this thread."""
+        """Answer all calls of a message; see `AnthropicTools.results`.
+
+        Progress and questions come to this thread.
+        """
         given: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
         return run_blocking(self._toolset.portal, self._tools.results, message, **given)
 

@@ -25,7 +25,7 @@ OnCallProgress: TypeAlias = Callable[[CallProgress], Awaitable[None]]
 
 
 def progress_of(on_progress: OnCallProgress | None, call_id: str, tool: str) -> OnProgress | None:
-    """What `AgentTool.call` takes as `on_progress`; None asks the tool for no progress."""
+    """Return the `on_progress` for `AgentTool.call`; None asks the tool for no progress."""
     if on_progress is None:
         return None
 

@@ -86,7 +86,7 @@ class DiscoveryToolset(BaseToolset):
         return [tool for tool in shown if self._is_tool_selected(tool, readonly_context)]
 
     def _history(self, events: Sequence[Event]) -> Iterator[str | tuple[str, JSONObject]]:
-        """What the user wrote and the model called of late, as `Toolset.replay` takes it."""
+        """Yield the user's texts and the model's calls of late, as `Toolset.replay` takes them."""
         prefix = f"{self.tool_name_prefix}_" if self.tool_name_prefix else ""
         surplus = max(0, len(events) - _MOST_EVENTS)
         dropped = -(-surplus // _DROPPED_AT_ONCE) * _DROPPED_AT_ONCE
@@ -121,7 +121,7 @@ class DiscoveryTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> JSONObject:
-        """What the model reads: `output`, or `error` if the tool failed or was not called."""
+        """Return what the model reads: `output`, or `error` if the call failed or was refused."""
         call_id = tool_context.function_call_id or ""
         result = await self._tool.call_as_result(
             args,
@@ -132,7 +132,7 @@ class DiscoveryTool(BaseTool):
 
 
 def _response(content: ResultContent) -> JSONObject:
-    """As a `FunctionResponse` has it; ADK moves the media to its `parts`."""
+    """Convert the content for a `FunctionResponse`; ADK moves the media to its `parts`."""
     if content.is_error:
         return {"error": content.text}
     # One text beside structured content says the same.

@@ -78,7 +78,7 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
-        """As `AgentMiddleware.wrap_model_call`."""
+        """Call the model with the tools added; see `AgentMiddleware.wrap_model_call`."""
         return handler(_with_tools(request, _blocking(self._toolset).replay(_history(request))))
 
     async def awrap_model_call(
@@ -86,14 +86,17 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """As `AgentMiddleware.awrap_model_call`."""
+        """Call the model with the tools added; see `AgentMiddleware.awrap_model_call`."""
         turn = await self._replayed(_history(request))
         return await handler(_with_tools(request, turn))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolAnswer]
     ) -> ToolAnswer:
-        """As `AgentMiddleware.wrap_tool_call`: tools of others are called by the agent."""
+        """Call a tool of the toolset; other tools are left to the agent.
+
+        See `AgentMiddleware.wrap_tool_call`.
+        """
         if request.tool is not None:
             return handler(request)
         call = request.tool_call
@@ -106,7 +109,10 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], Awaitable[ToolAnswer]],
     ) -> ToolAnswer:
-        """As `AgentMiddleware.awrap_tool_call`: tools of others are called by the agent."""
+        """Call a tool of the toolset; other tools are left to the agent.
+
+        See `AgentMiddleware.awrap_tool_call`.
+        """
         if request.tool is not None:
             return await handler(request)
         call, report = request.tool_call, _report(request)
@@ -232,7 +238,7 @@ async def abind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
     client: Client | None = None,
     **kwargs: Any,
 ) -> BoundModel:
-    """As `bind_discovered_tools_to_llm`, of an engine that is async."""
+    """Bind the tools that fit, for an async engine; see `bind_discovered_tools_to_llm`."""
     search = toolset_of(source).search
     found = await search(
         query, limit=top_k, server=server, tags=tags, any_tag=any_tag, min_relevance=min_score
@@ -274,7 +280,7 @@ def _with_tools(request: ModelRequest[Any], toolset: AnyToolset) -> ModelRequest
 
 
 def _history(request: ModelRequest[Any]) -> Iterator[str | tuple[str, JSONObject]]:
-    """What the user wrote and the model called, as `Toolset.replay` takes it."""
+    """Return the user's texts and the model's calls, as `Toolset.replay` takes them."""
     return _said(request.messages)
 
 
@@ -336,7 +342,7 @@ def _block(part: ResultPart) -> dict[Any, Any]:
 
 
 def _artifact(result: JSONObject) -> JSONObject:
-    """What a program may want of a result, and the model does not read."""
+    """Return the parts of a result that a program may need and the model does not read."""
     names = {"structuredContent": "structured_content", "_meta": "meta", "content": "content"}
     return {ours: result[name] for name, ours in names.items() if name in result}
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ClientOf = Callable[[RunContextWrapper[Any]], "Client | None"]
 Step = str | tuple[str, str]
-"""Of a conversation: what a user wrote, or the name of a tool with the arguments of a call."""
+"""A step of a conversation: a user's text, or the name of a tool with the arguments of a call."""
 Output = str | list[ToolOutputText | ToolOutputImage | ToolOutputFileContent]
 
 _FAILED = "The call failed:"
@@ -113,7 +113,7 @@ class _Run:
 
 
 def _history(items: Iterable[Any]) -> Iterator[Step]:
-    """What users wrote, and the calls of tools, as `Toolset.replay` takes them."""
+    """Yield the users' texts and the calls of tools, as `Toolset.replay` takes them."""
     for item in items:
         match item:
             case {"role": "user", "content": str(text)}:

@@ -69,7 +69,7 @@ _NOT_SEARCHED = ("loading", "unavailable")
 """Kinds of notices about a server whose tools are missing from an answer."""
 _LONGEST_NAMESPACE = 48  # characters, so that a number fits behind them
 _MOST_FUNCTIONS = 9
-"""Of one namespace: OpenAI's guide asks for fewer than ten."""
+"""The most functions of one namespace: OpenAI's guide asks for fewer than ten."""
 
 
 class ResponsesTools:
@@ -187,17 +187,17 @@ class ResponsesTools:
 
 
 class SyncResponsesTools:
-    """As `ResponsesTools`, for the client `OpenAI` and an engine of `discovery_engine.sync`."""
+    """The same as `ResponsesTools`, for the client `OpenAI` and an engine of `sync`."""
 
     def __init__(
         self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
     ) -> None:
-        """As `ResponsesTools`."""
+        """Make tools for any number of conversations; see `ResponsesTools`."""
         self._toolset = sync_toolset_of(source)
         self._tools = ResponsesTools(self._toolset.wrapped, own=own)
 
     def definitions(self) -> list[ToolParam]:
-        """As `ResponsesTools.definitions`."""
+        """Return the `tools` of every request; see `ResponsesTools.definitions`."""
         return self._toolset.portal.call(self._tools.definitions)
 
     def outputs(
@@ -207,7 +207,10 @@ class SyncResponsesTools:
         client: AnyClient | None = None,
         on_progress: Callable[[CallProgress], object] | None = None,
     ) -> list[ResponseInputItemParam]:
-        """As `ResponsesTools.outputs`; progress and questions come to this thread."""
+        """Answer all calls of a response; see `ResponsesTools.outputs`.
+
+        Progress and questions come to this thread.
+        """
         given: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
         return run_blocking(self._toolset.portal, self._tools.outputs, response, **given)
 

@@ -87,11 +87,11 @@ class DiscoveryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
 
     @property
     def id(self) -> str:
-        """As `AbstractToolset.id`."""
+        """The id of the toolset; see `AbstractToolset.id`."""
         return self._id
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> DiscoveryToolset[AgentDepsT]:  # noqa: ARG002
-        """As `AbstractToolset.for_run`: each run binds tools of its own."""
+        """Return a toolset that binds its own tools for one run; see `AbstractToolset.for_run`."""
         return DiscoveryToolset(
             self._toolset.fresh(),
             defer_loading=self._is_deferred,
@@ -100,7 +100,7 @@ class DiscoveryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
         )
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        """As `AbstractToolset.get_tools`: of the catalog as it is at this step."""
+        """Return the tools of the catalog as of this step; see `AbstractToolset.get_tools`."""
         if self._is_deferred:
             await self._toolset.wait_listed()
             tools = self._toolset.available()
@@ -117,7 +117,7 @@ class DiscoveryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
         ctx: RunContext[AgentDepsT],
         tool: ToolsetTool[AgentDepsT],  # noqa: ARG002
     ) -> ToolReturn[Any]:
-        """As `AbstractToolset.call_tool`: one that fails is a failed result."""
+        """Call a tool; a tool's failure is a failed result. See `AbstractToolset.call_tool`."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             event = ToolProgressEvent(progress=progress, total=total, message=message)
@@ -190,7 +190,7 @@ def _words(text: str) -> set[str]:
 
 
 def _history(ctx: RunContext[Any]) -> Iterator[str | tuple[str, JSONObject]]:
-    """What the user wrote and the model called, as `Toolset.replay` takes it."""
+    """Yield the user's texts and the model's calls, as `Toolset.replay` takes them."""
     for message in ctx.messages:
         for part in message.parts:
             if isinstance(part, UserPromptPart):

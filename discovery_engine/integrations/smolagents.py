@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _FAILED = "The call failed:"
 _UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
-"""What Pillow raises of an image that it cannot read."""
+"""Errors that Pillow raises for an image that it cannot read."""
 
 
 class StructuredResult(dict[str, Any]):
@@ -83,10 +83,10 @@ class DiscoveryTool(Tool):  # type: ignore[misc]
         client: AnyClient | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """As `discovery_tools` makes it.
+        """Make one tool; see `discovery_tools`.
 
         Raises:
-            ValueError: If its name is no identifier of Python.
+            ValueError: If its name is not an identifier of Python.
         """
         if not tool.name.isidentifier():
             hint = "make the toolset with name_style='gemini'"
@@ -148,7 +148,7 @@ def discovery_tools(
 
 
 class _Discovering:
-    """What an agent is beside an agent of smolagents."""
+    """The part of an agent that is added to an agent of smolagents."""
 
     tools: dict[str, Any]
     managed_agents: dict[str, Any]
@@ -184,7 +184,7 @@ class _Discovering:
         self._bind()
 
     def run(self, task: str, stream: bool = False, reset: bool = True, **options: Any) -> Any:  # noqa: FBT001, FBT002 - as that of smolagents
-        """As the agent of smolagents, with the tools that fit the task."""
+        """Run the agent of smolagents with the tools that fit the task."""
         if reset:
             self._toolset = self._toolset.fresh()
         if self._toolset.mode == "select":

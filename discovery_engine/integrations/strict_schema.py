@@ -1,7 +1,8 @@
-"""Whether OpenAI's API takes a schema as a strict one, by which it makes a model write arguments.
+"""Finds the schemas that OpenAI's API takes as strict, so that a model's arguments fit them.
 
-A strict schema has all properties required. One that is made strict, as SDKs do it, asks the model
-for arguments that it had better leave out. So only what is strict as it stands is one.
+A strict schema has all properties required. A schema that is made strict, as SDKs do it, asks the
+model for arguments that it had better leave out. So only a schema that is strict as it stands is
+taken as strict.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "null", "array", "
 
 
 def takes_strict(schema: JSONValue, depth: int = _DEPTH) -> bool:
-    """Whether its strict form asks for the same: no more arguments, and no other values."""
+    """Return whether the strict form of a schema asks for the same arguments and values."""
     if not isinstance(schema, dict) or not depth or schema.keys() - _MEMBERS:
         return False
     kind = schema.get("type")

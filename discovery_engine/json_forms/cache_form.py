@@ -1,4 +1,4 @@
-"""What is remembered of the servers between runs."""
+"""The cache: the servers as they are remembered between runs."""
 
 from __future__ import annotations
 

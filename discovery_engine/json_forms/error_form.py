@@ -56,7 +56,7 @@ def problem_form(problem: Diagnostic) -> JSONObject:
 
 
 def next_step(error: DiscoveryError) -> str:
-    """What its owner does next, as commands of this program where one helps."""
+    """Return the next step for the owner, as commands of this program where one helps."""
     match error:
         case NotFoundError():
             return _way_to_names(error)

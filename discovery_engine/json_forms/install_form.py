@@ -66,7 +66,7 @@ def rollback_plan_form(record: InstalledServer) -> JSONObject:
 def uninstall_plan_form(
     record: InstalledServer, secrets: Sequence[str], *, delete_secrets: bool
 ) -> JSONObject:
-    """What goes with an installed server; `secrets` are the names of those stored for it."""
+    """List what goes with an installed server; `secrets` are the names of its stored secrets."""
     return {
         "name": record.name,
         "package": str(record.current.pin),
@@ -77,7 +77,7 @@ def uninstall_plan_form(
 
 
 def request_plan_form(plan: RequestPlan, settings: Settings) -> JSONObject:
-    """What accepting a request of an agent would do to servers of these settings."""
+    """Return what accepting a request of an agent would do to servers of these settings."""
     match plan:
         case ServerPlan():
             return shown_plan_form(plan, settings)

@@ -69,7 +69,7 @@ def source_form(state: SourceState) -> JSONObject:
 
 
 def sync_form(report: SourceReport) -> JSONObject:
-    """What the synchronisation of a source did."""
+    """Return what the synchronisation of a source did."""
     return {
         "id": report.source,
         "was_due": report.was_due,

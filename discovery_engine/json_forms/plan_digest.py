@@ -1,4 +1,4 @@
-"""What was shown is what is accepted: the digest of a plan's JSON form.
+"""The digest of a plan's JSON form, so that only what was shown is accepted.
 
     POST …/plan  ->  {…, "digest": "5f…"}      with_digest(form)
     POST …       <-  {…, "digest": "5f…"}      require_shown(form, digest, "installing 'files'")

@@ -31,7 +31,7 @@ def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
 
 
 def copy_form(plan: ServerPlan) -> JSONObject:
-    """Of a server that is copied from another client's file: which, and what is changed."""
+    """Return the origin in another client's file, and the changes; empty if nothing is copied."""
     if plan.original is None:
         return {}
     origin = plan.original.origin

@@ -1,4 +1,4 @@
-"""What a worker does, claim by claim."""
+"""The reports of a worker, claim by claim."""
 
 from __future__ import annotations
 

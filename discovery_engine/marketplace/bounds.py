@@ -26,16 +26,16 @@ TAGS = 20
 VERSIONS = 50
 
 PAGE_BYTES = 5 * 1024 * 1024
-"""Of one answer, decompressed; a hundred entries of the official registry take 0.2 MB."""
+"""Bytes of one answer, decompressed; a hundred entries of the official registry take 0.2 MB."""
 CATALOG_BYTES = 16 * 1024 * 1024
-"""Of a whole catalog or list; that of Docker takes 1.5 MB."""
+"""Bytes of a whole catalog or list; Docker's catalog takes 1.5 MB."""
 ENTRY_BYTES = 256 * 1024
-"""Of one entry of a page."""
+"""Bytes of one entry of a page."""
 PAGES = 2_000
-"""Of one synchronisation, of a hundred entries each."""
+"""Pages of one synchronisation, with a hundred entries each."""
 SYNC_BYTES = 1024 * 1024 * 1024
-"""Of one synchronisation, decompressed."""
+"""Bytes of one synchronisation, decompressed."""
 ENTRIES = 100_000
-"""Of one source."""
+"""Entries of one source."""
 CURSOR = 2_048
 """Characters of a cursor."""

@@ -15,7 +15,7 @@ from discovery_engine.secrets.resolver import SecretResolver
 def synced_sources(
     settings: MarketplaceSettings, secrets: SecretResolver, *, folder: str | None
 ) -> list[SyncedSource]:
-    """Those that are enabled; relative paths start at `folder`."""
+    """Return the enabled sources that are copied; relative paths start at `folder`."""
     return [
         source for one in settings.active_sources for source in _synced_source(one, secrets, folder)
     ]

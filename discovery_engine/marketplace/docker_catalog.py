@@ -147,7 +147,7 @@ def _secrets(described: JSONObject) -> Iterator[JSONObject]:
 
 
 class _Settings:
-    """What the owner may set of one server, and the places of it in templates."""
+    """The settings of one server that its owner may change, and their places in templates."""
 
     def __init__(self, name: str, described: JSONObject) -> None:
         self._prefix = f"{name}."

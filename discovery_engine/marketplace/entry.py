@@ -27,7 +27,7 @@ the server was not reviewed; `curated`: it was chosen by a source that the owner
 
 
 class _Value(Struct, frozen=True, omit_defaults=True):
-    """What is stored with an entry."""
+    """Base class of the values that are stored with an entry."""
 
 
 class Input(_Value, frozen=True):
@@ -38,8 +38,8 @@ class Input(_Value, frozen=True):
     """
 
     name: str
-    """Of the variable, header or flag (with its dashes); of a positional argument what its
-    publisher calls it, maybe empty."""
+    """The name of the variable, header or flag (with its dashes); of a positional argument, the
+    publisher's name for it, which may be empty."""
     kind: InputKind
     value: str = ""
     """Fixed by the publisher; each `{name}` in it stands for one of `variables`."""
@@ -51,7 +51,7 @@ class Input(_Value, frozen=True):
     """The only values that may be given; any if there are none."""
     format: InputFormat = "string"
     variables: tuple[Input, ...] = ()
-    """What `{names}` in `value` stand for."""
+    """The values that the `{names}` in `value` stand for."""
     is_required: bool = False
     is_secret: bool = False
     is_repeated: bool = False
@@ -59,7 +59,7 @@ class Input(_Value, frozen=True):
 
     @property
     def asked(self) -> tuple[Input, ...]:
-        """What a person may be asked for: this, or the variables in its value."""
+        """The inputs that a person may be asked for: this one, or the variables in its value."""
         if self.value:
             return self.variables
         return (self,)
@@ -91,7 +91,7 @@ class PackageOffer(_Value, frozen=True):
     environment: tuple[Input, ...] = ()
     transport: OfferedTransport = OfferedTransport()
     integrity: str = ""
-    """As its source gives it, such as `sha512-…`, `sha256:…`; empty if it gives none."""
+    """The digest from its source, such as `sha512-…` or `sha256:…`; empty if it gives none."""
     registry_url: str = ""
     """Another registry than the usual one of its type; empty for that one."""
 
@@ -149,7 +149,7 @@ class MarketplaceEntry(_Value, frozen=True):
     """A server that is offered, in its highest version."""
 
     id: str
-    """Of the package and its repository, and thus the same from every source: `entry_id`."""
+    """The id of the package and its repository, the same in every source; see `entry_id`."""
     name: str
     """Reverse DNS (`io.github.acme/files`), or the name of a package."""
     title: str = ""
@@ -188,7 +188,7 @@ class MarketplaceEntry(_Value, frozen=True):
 
     @property
     def is_reviewed(self) -> bool:
-        """Whether every source that has it stands for it."""
+        """True if every source that has the entry is trusted as `curated`."""
         return self.trust == "curated"
 
 
@@ -198,7 +198,7 @@ def entry_id(
     packages: tuple[PackageOffer, ...],
     remotes: tuple[RemoteOffer, ...],
 ) -> str:
-    """What identifies an entry in every source: its repository and first package, not its name.
+    """Return the id of an entry in every source: its repository and first package, not its name.
 
     `github.com/acme/files#npm:@acme/files`; without a repository the package alone; the address
     of a remote server in its place; the name if there is neither.
@@ -209,7 +209,7 @@ def entry_id(
 
 
 def package_key(entry: MarketplaceEntry) -> str:
-    """What an entry starts or reaches first, the same for every spelling and version."""
+    """Return a key for what an entry starts or reaches first, whatever its spelling or version."""
     return _package_key(entry.name, entry.packages, entry.remotes)
 
 

@@ -37,7 +37,7 @@ class EntryDetails(Struct, frozen=True):
     prerequisites: tuple[Prerequisite, ...] = ()
     """The programs that start its packages."""
     problems: tuple[Diagnostic, ...] = ()
-    """What could not be found out."""
+    """Diagnostics for the facts that could not be found out."""
 
 
 def at_version(entry: MarketplaceEntry, version: str) -> MarketplaceEntry:
@@ -142,7 +142,7 @@ async def check_packages(
 
 
 def _is_from(source: LiveSource, entry: MarketplaceEntry, offer: PackageOffer) -> bool:
-    """Whether the entry is what the package manager has just said."""
+    """Return whether the entry is already the package manager's own answer."""
     is_listed = any(origin.source == source.settings.name for origin in entry.origins)
     return is_listed and len(entry.origins) == 1 and bool(offer.version and offer.integrity)
 
@@ -188,7 +188,7 @@ def _differences(
 def _with_facts(
     entry: MarketplaceEntry, offer: PackageOffer, facts: MarketplaceEntry
 ) -> MarketplaceEntry:
-    """What the entry leaves open, as the package manager says it."""
+    """Fill in what the entry leaves open with the facts from the package manager."""
     integrity = next((one.integrity for one in facts.packages), "")
     version = offer.version or facts.version
     filled = replace(offer, version=version, integrity=offer.integrity or integrity)

@@ -38,7 +38,7 @@ class EntrySearch:
 
     @property
     def keys(self) -> list[str]:
-        """Those of the copies of all sources."""
+        """The keys of the copies of all sources."""
         return list(self._names)
 
     def rank(self, source: str) -> int:

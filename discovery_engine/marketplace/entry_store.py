@@ -100,14 +100,14 @@ class LeaseLost(Exception):  # noqa: N818 - a signal within this package
 
 
 class SourceRecord(Struct, frozen=True):
-    """What is known of the copy of one source; times are Unix times in seconds."""
+    """The state of the copy of one source; times are Unix times in seconds."""
 
     name: str
     point: SyncPoint = SyncPoint()
     newest: str = ""
     """The latest change that the source has dated."""
     is_complete: bool = False
-    """Whether it was read to its end once."""
+    """True if the source was read to its end once."""
     completed_at: float | None = None
     """When the copy was last known to be that of the source."""
     whole_at: float | None = None
@@ -118,9 +118,9 @@ class SourceRecord(Struct, frozen=True):
     not_before: float | None = None
     """The source asked not to be asked before."""
     problem: Diagnostic | None = None
-    """What the last run failed with."""
+    """The failure of the last run, if it failed."""
     notes: tuple[Diagnostic, ...] = ()
-    """What is wrong with entries of the copy."""
+    """Problems with entries of the copy."""
     entries: int = 0
     is_leased: bool = False
 
@@ -129,16 +129,16 @@ class Release(Struct, frozen=True):
     """How a synchronisation ended."""
 
     problem: Diagnostic | None = None
-    """What it failed with."""
+    """The failure that ended it, if it failed."""
     notes: tuple[Diagnostic, ...] | None = None
-    """What is wrong with entries; None if that is as before."""
+    """Problems with entries; None if they are as before."""
     not_before: float | None = None
     restarts: bool = False
-    """Whether the next one begins anew, for it would fail at the same place."""
+    """True if the next one begins anew, because it would fail at the same place."""
 
 
 class PageResult(Struct, frozen=True):
-    """What a page has changed."""
+    """The changes that a page made to the copy."""
 
     added: int = 0
     updated: int = 0
@@ -148,7 +148,7 @@ class PageResult(Struct, frozen=True):
 
 
 class StoredIdentity(NamedTuple):
-    """What an entry is, without all that is known of it."""
+    """The identity of a stored entry, without the rest of the entry."""
 
     row: int
     """Its number, which no other entry gets."""
@@ -176,7 +176,7 @@ class MarketplaceStore:
     # Sources
 
     def records(self) -> dict[str, SourceRecord]:
-        """What is known of each source that was ever asked."""
+        """Return the record of each source that was ever asked, by the key of its copy."""
 
         def read(db: sqlite3.Connection) -> dict[str, SourceRecord]:
             rows = db.execute(f"SELECT {', '.join(_RECORDED)} FROM sources")  # noqa: S608 - ours
@@ -582,7 +582,7 @@ def _record(row: dict[str, object], now: float) -> SourceRecord:
 
 
 def _has_ended(holder: str) -> bool:
-    """Whether a holder is known to be gone, so that its lease need not expire first."""
+    """Return whether a holder is known to be gone, so that its lease need not expire first."""
     machine, _, process = holder.rpartition(" ")[0].rpartition(" ")
     if os.name != "posix" or machine != platform.node() or not process.isdigit():
         return False

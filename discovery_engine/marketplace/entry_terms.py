@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("name", "title", "description", "packages", "publisher", "tags", "tools", "related")
 WEIGHTS = (4.0, 4.0, 2.5, 1.5, 1.0, 2.0, 1.5, 1.0)
-"""Of the columns; the name of a package or a tool counts less than the server's own."""
+"""Weights of the columns; the name of a package or a tool counts less than the server's own."""
 _MOST_TOOLS = 100  # whose texts are read; a server with more is found by its own
 _MOST_TEXT = 1_000  # characters of a description
 _FIXED = re.compile(r"(?i)\b(?:mcp|server|servers|modelcontextprotocol|model context protocol)\b")
@@ -43,7 +43,7 @@ def entry_terms(entry: MarketplaceEntry, lexicon: Lexicon) -> list[str]:
 
 
 def plain_terms(terms: Iterable[str]) -> set[str]:
-    """Those that are words, not what words are about."""
+    """Return the terms that are words, without the concepts and subjects that words are about."""
     return {term for term in terms if not term.startswith((CONCEPT, SUBJECT))}
 
 

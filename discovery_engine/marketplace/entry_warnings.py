@@ -1,4 +1,4 @@
-"""What the owner should know of an entry before installing it; nothing is forbidden here.
+"""Warnings for the owner about an entry before it is installed; nothing is forbidden here.
 
 It was first published yesterday; a name is one letter from a well-known one; it has no repository;
 a version was yanked; a description gives orders to a model.
@@ -39,7 +39,7 @@ class SuspiciousText(Diagnostic, frozen=True, kw_only=True):
     """A text of its publisher in which the scanner found something."""
 
     is_severe: bool = False
-    """Whether no honest publisher writes this."""
+    """True if no honest publisher writes this."""
 
     @property
     def severity(self) -> Severity:
@@ -183,7 +183,7 @@ def _about_origin(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Dia
 
 
 def _is_about_mcp(entry: MarketplaceEntry, known: KnownPackages) -> bool:
-    """Whether it is called a server by its publisher, a registry of servers, or our list."""
+    """Return whether its publisher, a registry of servers or our list calls it a server."""
     if entry.tools or entry.remotes or entry.name not in {one.identifier for one in entry.packages}:
         return True  # a registry of servers lists it under a name of its own
     if any(one.identifier in known.of(one.registry_type) for one in entry.packages):

@@ -19,7 +19,7 @@ _FILE = Path(__file__).with_name("known_packages.json")
 
 
 class KnownPackages(Struct, frozen=True):
-    """What each package is for, by its name."""
+    """The purpose of each known package, by its name."""
 
     date: str
     """ISO 8601: when the list was checked."""
@@ -29,7 +29,7 @@ class KnownPackages(Struct, frozen=True):
     """Another one for each change of the list."""
 
     def of(self, registry_type: str) -> Mapping[str, str]:
-        """Those of a registry; none for one that the list does not cover."""
+        """Return the packages of a registry; none if the list does not cover that registry."""
         return {"npm": self.npm, "pypi": self.pypi}.get(registry_type, {})
 
 

@@ -64,13 +64,13 @@ class MarketplacePage(Struct, frozen=True):
     entries: tuple[FoundEntry, ...] = ()
     next_cursor: str | None = None
     sources: tuple[SourceState, ...] = ()
-    """Those that were searched."""
+    """The sources that were searched."""
     problems: tuple[Diagnostic, ...] = ()
-    """What is wrong with them; the entries are those of all others, and of their copies."""
+    """Problems with these sources; the entries come from all others, and from copies of these."""
 
     @property
     def is_partial(self) -> bool:
-        """Whether a source is missing that may have what was looked for."""
+        """True if a source failed or is not fully copied, so that entries may be missing."""
         is_failing = any(state.is_failing for state in self.sources)
         return is_failing or any(one.code == _INCOMPLETE for one in self.problems)
 
@@ -311,7 +311,7 @@ class Marketplace:
         return nearest(name, [one.entry.name for one in found])
 
     def _problems_of(self, state: SourceState) -> Sequence[Diagnostic]:
-        """What is wrong with a source that was searched: also that its copy is not whole."""
+        """Return the problems of a source that was searched, including an incomplete copy."""
         if state.problems or state.is_complete or state.name not in self._synced:
             return state.problems
         message = "it was not copied yet, so that nothing of it is found"

@@ -116,7 +116,7 @@ class RegistryReader:
         )
 
     def _simplified(self, failure: SourceFailure, point: SyncPoint) -> bool:
-        """Whether there is a simpler request to try after a failure on the first page."""
+        """Switch to a simpler request after a failure on the first page; False if there is none."""
         if point.cursor:
             return False
         if "HTTP 404" in failure.reason and len(self._bases) > 1:
@@ -170,7 +170,7 @@ def _cursor(document: JSONObject) -> str:
 
 
 def _name_in(item: JSONValue) -> str:
-    """What a malformed entry is called, in quotes; empty if it has no name."""
+    """Return the name of a malformed entry, in quotes; empty if it has no name."""
     server = item.get("server", item) if isinstance(item, dict) else None
     name = server.get("name") if isinstance(server, dict) else None
     return repr(name[:_LONGEST_NAME]) if name and isinstance(name, str) else ""

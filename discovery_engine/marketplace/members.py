@@ -24,7 +24,7 @@ class MalformedOfferError(ValueError):
 
 
 class MalformedEntryError(ValueError):
-    """What is not an entry at all."""
+    """A document that is not an entry at all."""
 
 
 def member(document: JSONObject, name: str) -> JSONValue:

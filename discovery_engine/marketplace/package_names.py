@@ -63,7 +63,7 @@ def version_problem(registry_type: RegistryType, version: str) -> str:
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text is the digest of an image."""
+    """Return whether a text is the digest of an image."""
     return _DIGEST.fullmatch(text) is not None
 
 

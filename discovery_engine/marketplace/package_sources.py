@@ -73,7 +73,7 @@ class NpmSource:
         self._time_limit = time_limit
 
     async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
-        """What fits a query, and has a program.
+        """Return the packages that fit a query and have a program.
 
         Raises:
             SourceFailure: If nothing was found until the time was up, or npm fails.
@@ -224,10 +224,10 @@ def exact_name(registry_type: RegistryType, query: str) -> str:
 async def _in_time(
     work: Callable[[dict[str, MarketplaceEntry]], Awaitable[None]], program: str, limit: float
 ) -> Sequence[MarketplaceEntry]:
-    """What `work` put into its argument until its time was up, if that is anything.
+    """Return the entries that `work` puts into its argument before its time is up.
 
     Raises:
-        SourceFailure: If it is nothing, and the time was up or a package manager failed.
+        SourceFailure: If there are none, and the time was up or a package manager failed.
     """
     found: dict[str, MarketplaceEntry] = {}
     with anyio.move_on_after(limit) as scope, _failures():

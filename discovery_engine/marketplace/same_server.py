@@ -31,10 +31,10 @@ _LONGEST_VERSION = 200  # characters
 
 
 class EntryIdentity(NamedTuple):
-    """What decides whether two entries are one server."""
+    """The fields that decide whether two entries are the same server."""
 
     source: str
-    """Of which it is an entry."""
+    """The source that has the entry."""
     name: str
     package: str
     """`package_key`."""

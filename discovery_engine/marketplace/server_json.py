@@ -231,7 +231,7 @@ def _registry_type(package: JSONObject) -> RegistryType:
 
 
 def _runtime(package: JSONObject, registry_type: RegistryType) -> str:
-    """What the publisher says only where it is a program of that registry, else the usual one."""
+    """Return the publisher's hint if it is a known runtime, else the usual one of that registry."""
     hint = value_text(package, "runtimeHint")
     return hint if hint in _KNOWN_RUNTIMES else _RUNTIMES[registry_type]
 
@@ -387,7 +387,7 @@ def _publisher(name: str) -> str:
 
 
 def _tools(document: JSONObject) -> tuple[OfferedTool, ...] | None:
-    """Of lists that have them; the official format does not."""
+    """Return the tools that an entry lists; None in the official format, which has none."""
     items = member(document, "tools")
     if not isinstance(items, list):
         return None
@@ -411,6 +411,6 @@ _KINDS: dict[InputKind, str] = {"environment": "variable", "header": "header"}
 
 
 def is_usual_registry(registry_url: str) -> bool:
-    """Whether packages are in the registry in which their type usually is."""
+    """Return whether a registry is the one in which packages of its type usually are."""
     digest = hashlib.sha256(registry_url.encode(errors="replace")).hexdigest()[:16]
     return registry_url in _USUAL_HOSTS or digest in _USUAL_INDEXES

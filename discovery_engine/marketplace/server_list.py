@@ -84,7 +84,7 @@ class TeamInput(Section):
         return {"value": written} if isinstance(written, str) else written
 
     def to_json(self) -> JSONObject:
-        """As a `server.json` has it."""
+        """Return the input in the form that a `server.json` has."""
         return {
             "description": self.description,
             "isRequired": self.required,
@@ -234,7 +234,7 @@ def _refusal(refused: RefusedOffer, node: Node, path: tuple[str, ...]) -> Fault:
 
 
 def _mistakes(listed: TeamServer, node: Node, path: tuple[str, ...]) -> Iterator[Fault]:
-    """What no single field shows."""
+    """Yield the mistakes that no single field shows."""
     if bool(listed.package) == bool(listed.url):
         hint = "write one of the two"
         yield Fault(_CODE, path, node.name_at, "needs either `package` or `url`", hint)

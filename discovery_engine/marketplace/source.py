@@ -1,4 +1,4 @@
-"""What a source of the marketplace does: it is copied page by page, or asked for each query.
+"""Sources of the marketplace: each is copied page by page, or asked for each query.
 
 A source raises `SourceFailure` and nothing else. It costs only itself: what was copied before is
 served, and the failure is in the answer as a diagnostic.
@@ -44,7 +44,7 @@ class SourceFailure(Exception):  # noqa: N818 - a signal within this package
         self.retry_after = retry_after
         """Seconds until the source may be asked again, if it says so."""
         self.is_passing = is_passing
-        """Whether it is worth another try at once."""
+        """True if another try at once is worthwhile."""
         self.origin = origin or Origin("")
 
     def diagnostic(self, source: str) -> Diagnostic:
@@ -59,20 +59,20 @@ class SyncPoint(Struct, frozen=True):
     since: str = ""
     """The moment from which changes are wanted; empty for everything."""
     etag: str = ""
-    """Of the first page, when it was read last."""
+    """The ETag of the first page, when it was read last."""
 
 
 class SourcePage(Struct, frozen=True):
-    """What a source returned at one point."""
+    """One page of a source, as it was returned at one point."""
 
     entries: tuple[MarketplaceEntry, ...] = ()
-    """Those with the status `deleted` are removed from the copy."""
+    """The entries of the page; those with the status `deleted` are removed from the copy."""
     malformed: tuple[str, ...] = ()
     """Why each entry that could not be read was left out."""
     mistakes: tuple[Diagnostic, ...] = ()
     """The same of a list of the owner, who can correct them."""
     cursor: str = ""
-    """Of the next page; empty if this is the last one."""
+    """The cursor of the next page; empty if this is the last one."""
     etag: str = ""
     is_unchanged: bool = False
     """Nothing has changed since the source was read last."""
@@ -108,11 +108,11 @@ class SyncedSource(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Whether to look for changes costs next to nothing, so that each search does."""
+        """True if looking for changes costs next to nothing, so that each search does it."""
 
     @property
     def has_changes(self) -> bool:
-        """Whether it can be asked for what changed since a moment."""
+        """True if it can be asked for the changes since a moment."""
 
     def open(self) -> AbstractAsyncContextManager[PageReader]:
         """Connect to it.
@@ -129,7 +129,7 @@ class LiveSource(Protocol):
     def settings(self) -> MarketplaceSource: ...
 
     async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
-        """What fits a query, the best first.
+        """Return the entries that fit a query, the best first.
 
         Raises:
             SourceFailure: If the source cannot be asked.

@@ -1,4 +1,4 @@
-"""What a source consists of as bytes: an answer of its address, or a file of the owner."""
+"""The bytes that a source consists of: the answer of its address, or a file of the owner."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _ENDLESS: Mapping[str, Patience] = MappingProxyType({})
 
 
 class SourceState(Struct, frozen=True):
-    """What is known of a source."""
+    """The state of a source and of its copy."""
 
     name: str
     type: str
@@ -49,10 +49,10 @@ class SourceState(Struct, frozen=True):
     synced_at: float | None = None
     """Unix time in seconds of what the copy is of; None if it is of nothing, or incomplete."""
     is_complete: bool = False
-    """Whether the source was read to its end once."""
+    """True if the source was read to its end once."""
     is_syncing: bool = False
     is_failing: bool = False
-    """Whether it could not be read the last time; not because of single entries."""
+    """True if it could not be read the last time; problems with single entries do not count."""
     problems: tuple[Diagnostic, ...] = ()
 
 
@@ -144,7 +144,7 @@ class SourceCopies:
         )
 
     async def records(self) -> dict[str, SourceRecord]:
-        """What is known of each source, by its name."""
+        """Return the record of each source, by its name."""
         records = await anyio.to_thread.run_sync(self._store.records)
         return {self._names[key]: one for key, one in records.items() if key in self._names}
 
@@ -175,7 +175,7 @@ class SourceCopies:
 
 
 def is_complete(record: SourceRecord | None) -> bool:
-    """Whether a source was read to its end once."""
+    """Return whether a source was read to its end once."""
     return record is not None and record.is_complete
 
 

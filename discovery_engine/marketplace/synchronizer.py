@@ -62,7 +62,7 @@ class SyncProgress(Struct, frozen=True):
 
 
 class SourceReport(Struct, frozen=True):
-    """What the synchronisation of one source did."""
+    """The result of synchronising one source."""
 
     source: str
     pages: int = 0
@@ -78,7 +78,7 @@ class SourceReport(Struct, frozen=True):
 
     @property
     def is_failed(self) -> bool:
-        """Whether the source could not be copied to its end."""
+        """True if the source could not be copied to its end."""
         return bool(self.problems) and not self.is_complete
 
 
@@ -111,7 +111,7 @@ class Synchronizer:
     def is_due(
         self, source: SyncedSource, record: SourceRecord | None, *, tries_again: bool = False
     ) -> bool:
-        """Whether a source should be asked now, by its age and by what it asked for itself.
+        """Return whether to ask a source now, by its age and by the wait that it asked for itself.
 
         With `tries_again` one that failed is asked, however lately that was.
         """
@@ -229,7 +229,7 @@ class Synchronizer:
 
 
 class _Run:
-    """What one run has read."""
+    """The progress of one run, and the problems that it found."""
 
     def __init__(self, settings: MarketplaceSource, on_progress: Progress | None) -> None:
         self.source = settings.name
@@ -281,7 +281,7 @@ class _Run:
 
     @property
     def notes(self) -> tuple[Diagnostic, ...] | None:
-        """What is wrong with entries; None if no page was read."""
+        """The problems with entries; None if no page was read."""
         if not self._pages:
             return None
         left_out = self._left_out()

@@ -46,7 +46,7 @@ class Overrides:
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
-        """What could not be done so far, each thing once."""
+        """The problems so far: what could not be done, each thing once."""
         return tuple(self._problems.values())
 
     def applied(self, tools: Sequence[Tool]) -> list[Tool]:
@@ -94,7 +94,7 @@ class Overrides:
     def _checked(
         self, tool: Tool, applied: AppliedOverride, *, has_taken_name: bool
     ) -> AppliedOverride:
-        """What is applied to a tool, without a name that is taken, and with its problems."""
+        """Return the override of a tool, without a name that is taken, and with its problems."""
         problems = []
         if has_taken_name:
             problems.append(

@@ -34,7 +34,7 @@ def pinned_secrets(override: Override) -> tuple[str, ...]:
 
 
 def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
-    """What the owner gives to a tool's arguments, with the value of every reference.
+    """Return the values that the owner gives to a tool's arguments, with references resolved.
 
     `overrides` are those that were applied to the tool. A relative path of `${file:…}` starts at
     the folder of the file that the entry stands in.

@@ -1,4 +1,4 @@
-"""What only the owner does: approve servers, review changed tools, write the lock file.
+"""The owner's own verbs: approve servers, review changed tools, write the lock file.
 
 Each verb decides, stores, applies and publishes: after `await engine.trust.approve(…)` the
 decision is on the disk, the engine answers by it, and `TrustChanged` was published. Whatever

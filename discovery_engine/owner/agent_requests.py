@@ -1,4 +1,4 @@
-"""What agents ask their owner for: `engine.requests`.
+"""Requests of agents to their owner: `engine.requests`.
 
 An agent's words never install, remove or switch anything. They make a request, which the owner sees
 in full, and accepts or declines. The agent reads later what became of it.
@@ -52,7 +52,7 @@ _LONGEST = 4096  # characters of what an agent gives with a request, as JSON
 
 
 RequestPlan: TypeAlias = "InstallPlan | SyncPlan | ServerPlan"
-"""What a request would do."""
+"""The plan of what a request would do."""
 
 
 class AgentRequestNotFoundError(NotFoundError):
@@ -70,7 +70,7 @@ class RequestRefusedError(DiscoveryError):
 
 
 class RequestsHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def servers(self) -> OwnedServers: ...
@@ -165,12 +165,12 @@ class AgentRequests:
         values: GivenValues | None = None,
         secrets: GivenValues | None = None,
     ) -> RequestPlan:
-        """What accepting a request would do; nothing is done.
+        """Return what accepting a request would do; nothing is done.
 
         Args:
-            request_id: Of a request that waits.
+            request_id: The id of a request that waits.
             values: For what is installed from the marketplace, as `Installer.plan_install` has it.
-            secrets: The same of what is to be stored.
+            secrets: The same for what is to be stored.
 
         Raises:
             AgentRequestNotFoundError: If it does not wait.
@@ -187,7 +187,7 @@ class AgentRequests:
         It waits on if only a value is missing, or something cannot be reached or kept now.
 
         Args:
-            request_id: Of a request that waits.
+            request_id: The id of a request that waits.
             plan: What is done, as its owner saw it; planned anew if None.
 
         Raises:
@@ -285,7 +285,7 @@ class AgentRequests:
         await anyio.to_thread.run_sync(self._store.save_agent_request, self._scope(), request)
 
     def _stands(self, request: AgentRequest) -> bool:
-        """Whether it answers the same request made now."""
+        """Return whether a request would answer the same one made now."""
         if request.state in ("waiting", "deciding"):
             return True
         at = request.decided_at or 0.0

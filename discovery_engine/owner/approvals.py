@@ -160,7 +160,7 @@ def taking_over_in_file(
     data_dir: str | Path | None,
     at: float,
 ) -> Iterator[None]:
-    """As `taking_over`, where no engine is open.
+    """Run a block that writes copies of servers, where no engine is open; see `taking_over`.
 
     Raises:
         RegistryError: As `taking_over`.

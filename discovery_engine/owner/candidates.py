@@ -49,7 +49,7 @@ class Candidate(Struct, frozen=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is suspicious in the description that agents read."""
+        """Suspicious passages of the description that agents read."""
         return findings_in(self.server.description)
 
 
@@ -101,7 +101,7 @@ def _approval(
 
 
 def findings_in(description: str) -> tuple[Finding, ...]:
-    """What is suspicious in a text of the configuration that agents read."""
+    """Return what is suspicious in a text of the configuration that agents read."""
     return scanner.alarms(scanner.scan_text(description, where="description"))
 
 

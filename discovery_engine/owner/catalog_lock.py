@@ -48,7 +48,7 @@ class LockReport(Struct, frozen=True):
     unlisted: Unlisted = _NOTHING
     """Nothing is written or compared while there are any."""
     deviations: tuple[Deviation, ...] = ()
-    """What is not as it is pinned, if it was compared."""
+    """Deviations from what is pinned, if it was compared."""
 
 
 class CatalogLock:

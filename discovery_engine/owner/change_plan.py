@@ -1,4 +1,4 @@
-"""What a change of the configuration would do, computed from the stored catalog.
+"""The effects of a change of the configuration, computed from the stored catalog.
 
 No server is started, and nothing is written: what is known of each server's tools is judged once
 by the rules before the change, and once by those after it.
@@ -80,7 +80,7 @@ class ChangePlan(Struct, frozen=True):
     settings: tuple[str, ...]
     """Other keys that change, such as `search`; of a view, those of its entry."""
     tokens: tuple[int, int]
-    """Of the definitions of all visible tools, before and after."""
+    """The tokens of the definitions of all visible tools, before and after."""
     visible: tuple[int, int]
     queries: tuple[QueryMove, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -112,11 +112,11 @@ class Projection(Struct, frozen=True):
     def plan(
         self, *, price: TokenPrice, queries: Sequence[str] = (), view: str | None = None
     ) -> ChangePlan:
-        """What changes.
+        """Return what changes.
 
         Args:
             price: The tokens of a tool's definition.
-            queries: Of which the first tools are compared.
+            queries: Queries whose first tools are compared.
             view: What changes for the clients of this view only.
 
         Raises:
@@ -151,13 +151,13 @@ class Projection(Struct, frozen=True):
         limit: int = _FIRST,
         vectors: Mapping[str, Sequence[Vector]] = MappingProxyType({}),
     ) -> Iterator[QueryMove]:
-        """What queries find before and after the change, in their order.
+        """Yield what queries find before and after the change, in their order.
 
         Args:
             queries: What is asked.
             view: As a client of this view; one that is not there finds nothing.
             limit: The most tools of each answer.
-            vectors: Those of queries, to find tools by meaning; by words alone without.
+            vectors: Vectors of queries, to find tools by meaning; without them by words alone.
         """
         sides = [Sight.of(side, view).shown for side in (self.before, self.after)]
         for query in queries:
@@ -275,7 +275,7 @@ def _judged(
     secrets: SecretResolver,
     environ: Mapping[str, str],
 ) -> tuple[ServerPart, ...]:
-    """What is stored, judged by other settings."""
+    """Return what is stored, judged by other settings."""
     decisions = TrustStore(
         cast("DecisionStore", _ReadOnlyStore(store)),
         secrets=secrets,

@@ -53,7 +53,7 @@ _COMPARED = 10  # tools of an answer
 
 
 class ChangesHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...
@@ -119,10 +119,11 @@ class ConfigurationChanges:
         return await anyio.to_thread.run_sync(read_sections, await self._path())
 
     async def plan(self, sections: Mapping[str, str | list[JSONValue]]) -> PlannedChange:
-        """What other sections would do.
+        """Plan a change to other sections.
 
         Args:
-            sections: By their names, as `sections` has them, as YAML or as lists of entries.
+            sections: The sections by their names, as `sections` has them, as YAML or as lists of
+                entries.
 
         Raises:
             ConfigurationError: If they cannot be used; with each problem at the line and column of
@@ -136,7 +137,7 @@ class ConfigurationChanges:
     async def describe(
         self, planned: PlannedChange, *, price: TokenPrice, view: str | None = None
     ) -> ChangePlan:
-        """What a planned change does.
+        """Return what a planned change does.
 
         Args:
             planned: What `plan` gave.
@@ -164,10 +165,10 @@ class ConfigurationChanges:
         view: str | None = None,
         limit: int = _COMPARED,
     ) -> tuple[QueryMove, ...]:
-        """What queries find before and after a change, as an agent would ask them.
+        """Return what queries find before and after a change, as an agent would ask them.
 
         Args:
-            projection: That of a planned change.
+            projection: The projection of a planned change.
             queries: What is asked.
             view: The view that the agent is in; None for none.
             limit: The most tools of each answer.

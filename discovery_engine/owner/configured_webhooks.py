@@ -62,13 +62,13 @@ class WebhookReport(Struct, frozen=True):
 
 
 class WebhookTest(Struct, frozen=True):
-    """What became of a test message."""
+    """The outcome of a test message."""
 
     webhook: str
     event_id: str
     is_accepted: bool
     status: int | None
-    """Of the answer; None without one."""
+    """The HTTP status of the answer; None without one."""
     reason: str
     """Why it was not accepted; empty if it was."""
     hint: str
@@ -76,7 +76,7 @@ class WebhookTest(Struct, frozen=True):
 
 
 class WebhookHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...
@@ -115,7 +115,7 @@ class Webhooks:
         return _refusal(await self._settings())
 
     async def states(self) -> tuple[WebhookState, ...]:
-        """What waits for each webhook, by name; without a look at the configuration.
+        """Return what waits for each webhook, by name, without a look at the configuration.
 
         Raises:
             RegistryError: If it cannot be read.

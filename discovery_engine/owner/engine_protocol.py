@@ -1,4 +1,4 @@
-"""What the owner's verbs need of an engine."""
+"""The parts of an engine that the owner's verbs use."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _ANSWER = 200  # tokens of an answer, about
 
 
 class EnrichingEngine(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...
@@ -58,15 +58,15 @@ class EnrichingEngine(Protocol):
 
 
 class EnrichmentPlan(Struct, frozen=True):
-    """What will be sent, and where; made by `Enrichment.plan`, which sends nothing."""
+    """A plan of what will be sent, and where; made by `Enrichment.plan`, which sends nothing."""
 
     requests: tuple[PlannedRequest, ...]
     skipped: Mapping[str, int]
     """How many tools were left out, since they have typical requests: by their source."""
     instructions: str
-    """What is sent with each message."""
+    """The instructions that are sent with each message."""
     address: str
-    """Of the endpoint, without credentials; of one that a reference is part of, the host alone."""
+    """The address of the endpoint, without credentials; the host alone if it has a reference."""
     model: str
     problem: ConfigurationError | None = None
     """Why nothing can be sent, which `run` raises; without an endpoint `address` is empty."""
@@ -102,7 +102,7 @@ class Enrichment:
     async def plan(
         self, servers: Collection[str] = (), *, tools: Collection[str] = (), again: bool = False
     ) -> EnrichmentPlan:
-        """What would be sent for the enabled tools of servers (all if none is named).
+        """Plan what would be sent for the enabled tools of servers (all if none is named).
 
         Args:
             servers: Which; those that were never listed are listed first.
@@ -165,12 +165,12 @@ class Enrichment:
     async def written(
         self, servers: Collection[str] = (), *, tools: Collection[str] = ()
     ) -> tuple[WrittenRequests, ...]:
-        """What is kept of these servers and tools, also if there are none of these names now.
+        """Return what is kept of these servers and tools, even if none has these names now.
 
         Args:
-            servers: Only theirs; those of all if none is named.
-            tools: Only theirs, as `name` or `server:name`, with the name that their server gave
-                them or the one that they are listed by.
+            servers: Only what is kept of these; all if none is named.
+            tools: Only what is kept of these, as `name` or `server:name`, with the name that their
+                server gave them or the one that they are listed by.
         """
         found = await anyio.to_thread.run_sync(self._store.written_requests)
         listed = self._listed_names() if tools else {}

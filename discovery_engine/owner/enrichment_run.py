@@ -29,7 +29,7 @@ _FAILURES = 5  # in a row, of a server's tools or of servers; the rest would fai
 
 
 class PlannedRequest(Struct, frozen=True):
-    """What will be sent about one tool."""
+    """The message that will be sent about one tool."""
 
     entry: Entry
     message: str
@@ -48,7 +48,7 @@ def _by_turns(requests: Iterable[PlannedRequest]) -> Iterator[PlannedRequest]:
 
 
 class EnrichedTool(Struct, frozen=True):
-    """What became of one tool."""
+    """The outcome for one tool."""
 
     key: ToolKey
     requests: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class EnrichedTool(Struct, frozen=True):
 class EnrichmentReport(Struct, frozen=True):
     tools: tuple[EnrichedTool, ...]
     tokens: int
-    """As the endpoint counts them."""
+    """The tokens used, as the endpoint counts them."""
     failure: EnrichmentError | None = None
     """Why not all tools were asked about; what was written is kept."""
 
@@ -92,7 +92,7 @@ class EnrichmentRun:
         self._failing: set[ServerName] = set()
         """The servers whose tools were asked about since the last answer of use."""
         self._left_out: EnrichmentError | None = None
-        """Of the last tool of a server whose other tools are not asked about."""
+        """The error of the last tool of a server whose other tools are not asked about."""
         self._failure: EnrichmentError | None = None
 
     async def ask_all(self, requests: Sequence[PlannedRequest]) -> None:

@@ -34,7 +34,7 @@ _KEY = ("queries",)
 
 
 class CasesHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...
@@ -48,9 +48,9 @@ class CaseFile(Struct, frozen=True):
 
 class CaseRun(Struct, frozen=True):
     before: Report
-    """What the cases find now."""
+    """The report on what the cases find now."""
     after: Report | None
-    """What they would find after a change; None without one."""
+    """The report on what they would find after a change; None without one."""
 
 
 class EvalCases:

@@ -26,9 +26,9 @@ class FleetStatus(Struct, frozen=True):
     """The queue at one moment."""
 
     jobs: tuple[RefreshJob, ...]
-    """Those of the servers that are configured here, in the order of their names.
+    """The jobs of the servers that are configured here, in the order of their names.
 
-    None if no worker has run yet.
+    Empty if no worker has run yet.
     """
     embedding_count: int
     """Vectors that are kept for tools and requests of this configuration."""
@@ -64,7 +64,7 @@ class FleetStatus(Struct, frozen=True):
 
 
 class FleetHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...

@@ -26,7 +26,7 @@ class StoredLiterals(Struct, frozen=True):
 
 
 def store_literals(server: ServerSettings) -> StoredLiterals:
-    """What becomes of a new server once its secrets are stored; nothing is stored here."""
+    """Return a new server as it is once its secrets are stored; nothing is stored here."""
     as_it_is = import_entry(server)
     if isinstance(as_it_is, SkippedServer):
         return StoredLiterals(server, problem=as_it_is.reason if as_it_is.is_secret else "")

@@ -72,7 +72,7 @@ _PROGRAM = ("command", "args", "url")  # of an entry; with others it does not ru
 
 
 class ServersHost(EngineProtocol, Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def secrets(self) -> OwnerSecrets: ...
@@ -189,7 +189,7 @@ class OwnedServers:
         marketplace_id: str = "",
         wanted: bool = True,
     ) -> ServerPlan:
-        """What `add` would do.
+        """Return what `add` would do.
 
         Raises:
             ConfigurationError: As `add`.
@@ -300,7 +300,7 @@ class OwnedServers:
         return await self._planned(settings, known, NewServer(following))
 
     async def plan_change(self, name: str, changes: JSONObject) -> ServerPlan:
-        """As `plan_update`, with a JSON Merge Patch of the entry that the server has.
+        """Plan an update with a JSON Merge Patch of the server's entry; see `plan_update`.
 
         An installed server keeps its package as long as it runs the same.
 
@@ -319,10 +319,10 @@ class OwnedServers:
         )
 
     async def missing(self, name: str) -> Mapping[str, str]:
-        """What the entry of a server refers to and nothing gives, each with its place there.
+        """Return the references in a server's entry that have no value, each with its place there.
 
-        Variables and stored secrets, such as `{"TOKEN": "env.TOKEN", "secret:KEY": "args.1"}`. None
-        of a server that waits for approval.
+        They are variables and stored secrets, for instance
+        `{"TOKEN": "env.TOKEN", "secret:KEY": "args.1"}`. Empty while the server waits for approval.
 
         Raises:
             ServerNotFoundError: If there is no such server.
@@ -352,7 +352,7 @@ class OwnedServers:
         return replace(plan, secrets={**plan.secrets, **given.values})
 
     async def plan_remove(self, name: str) -> ServerPlan:
-        """What `remove` would do.
+        """Return what `remove` would do.
 
         Raises:
             ServerNotFoundError, ConfigurationError: As `remove`.
@@ -381,10 +381,10 @@ class OwnedServers:
     async def plan_switch(
         self, name: str, *, is_wanted: bool, to: Target | None = None
     ) -> ServerPlan:
-        """What `enable` or `disable` would do.
+        """Return what `enable` or `disable` would do.
 
         Raises:
-            ServerNotFoundError, ConfigurationError: As these.
+            ServerNotFoundError, ConfigurationError: As `enable` and `disable`.
         """
         settings = await self._settings()
         server = self._host.view.server_settings(name)
@@ -415,7 +415,7 @@ class OwnedServers:
         return plan
 
     async def plan_sync(self, path: str | Path | None = None) -> SyncPlan:
-        """What `sync` would do.
+        """Return what `sync` would do.
 
         Raises:
             ConfigurationError: As `sync`.
@@ -473,7 +473,7 @@ class OwnedServers:
         return with_warnings(planned, self._environ)
 
     async def _settings(self) -> Settings:
-        """Those in force, with transports."""
+        """Return the settings in force, with transports."""
         await self._host.complete_settings()
         return self._host.view.settings
 

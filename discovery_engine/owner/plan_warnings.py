@@ -1,4 +1,4 @@
-"""What an owner should know of a planned change, though it can be made as it is."""
+"""Warnings about a planned change that can be made as it is all the same."""
 
 from __future__ import annotations
 

@@ -102,5 +102,5 @@ class PlanWriter:
 
 
 def _waits_for_overrides(settings: Settings) -> bool:
-    """Whether others wrote overrides of tools: an approval covers them, but they were not shown."""
+    """Return whether others wrote tool overrides; an approval covers them, but none was shown."""
     return settings.is_untrusted_origin and bool(settings.overrides)

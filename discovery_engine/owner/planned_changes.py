@@ -1,4 +1,4 @@
-"""What differs for clients between two views of one catalog: servers, tools, offerings, views."""
+"""Differences for clients between two views of a catalog: servers, tools, offerings, views."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OfferingChange(Struct, frozen=True):
     identifier: str
     """A URI, a URI template or the name of a prompt."""
     what: str
-    """As that of a tool."""
+    """`appears`, `vanishes` or `changes`."""
     reason: str = ""
     changes: Mapping[str, tuple[object, object]] = {}
     """`tags`: before and after."""
@@ -65,16 +65,16 @@ class ViewChange(Struct, frozen=True):
 
 
 class Sight(Struct, frozen=True, dict=True):
-    """What clients see at one moment, and what there is besides."""
+    """The view that clients see at one moment, and the whole of which it is a part."""
 
     whole: View
     shown: View
     scoped: ScopedCatalogs | None = None
-    """What makes `shown` of `whole`; None if they are the same."""
+    """The catalogs that make `shown` of `whole`; None if they are the same."""
 
     @classmethod
     def of(cls, whole: View, view: str | None = None) -> Sight:
-        """What the clients of a view see, or those without one."""
+        """Return what the clients of a view see, or clients without a view if it is None."""
         if view is None:
             return cls(whole, whole)
         scoped = ScopedCatalogs(scope_or_nothing(whole.settings, view))

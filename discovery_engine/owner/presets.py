@@ -36,7 +36,7 @@ class PresetRefusedError(DiscoveryError):
 
 
 class PresetsHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...

@@ -42,13 +42,13 @@ class Reviews:
         tools: Collection[str] = (),
         only_listed: bool = False,
     ) -> Mapping[ServerName, tuple[Review, ...]]:
-        """What waits for review, by server; servers that were never listed are listed first.
+        """Return what waits for review, by server; servers that were never listed are listed first.
 
         Args:
             servers: Which; all if there is none.
             tools: Only these tools, resources, templates and prompts, by any of their names; all
                 if there is none.
-            only_listed: List no server: what is known of them now.
+            only_listed: List no server; return what is known of them now.
 
         Raises:
             ServerNotFoundError, ToolNotFoundError: If what is named does not exist.
@@ -149,7 +149,7 @@ def _upstream_names(
 
 
 def _not_listed_since_loss(view: View, names: Iterable[ServerName]) -> list[ServerName]:
-    """Those of `names` that can be asked, and were listed before decisions were lost."""
+    """Return the servers that can be asked, and were not listed since decisions were lost."""
     may_be_asked = view.connectable
     return [n for n in names if n in may_be_asked and not _is_listed_since_loss(view, n)]
 

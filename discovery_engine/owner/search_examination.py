@@ -26,7 +26,7 @@ class HiddenHit(Struct, frozen=True):
     rank: int
     """Where it would be if nothing was hidden; 1 is the first."""
     reason: str
-    """What hides it, in a few words, with its place in the configuration."""
+    """The reason why it is hidden, in a few words, with the place in the configuration."""
     rule: Rule | None = None
     """The rule that hides it; None if something else does."""
     view: str | None = None
@@ -35,11 +35,11 @@ class HiddenHit(Struct, frozen=True):
 
 class SearchExamination(Struct, frozen=True):
     answer: SearchAnswer
-    """As an agent is answered."""
+    """The answer that an agent gets."""
     shown: View
-    """What that agent sees."""
+    """The view that the agent sees."""
     hidden: tuple[HiddenHit, ...]
-    """What would be in the answer and is hidden, the best first."""
+    """Tools that would be in the answer and are hidden, the best first."""
 
 
 def hidden_hits(
@@ -88,7 +88,7 @@ def _hidden(
 
 
 def _decider(whole: View, entry: Entry) -> tuple[str, Rule | None]:
-    """What hides a tool from all agents."""
+    """Return what hides a tool from all agents, and the rule if it is one."""
     verdict, rules = entry.verdict, whole.settings.tool_rules
     if verdict.reason != "server":
         return whole.reason(entry), None if verdict.rule is None else rules[verdict.rule]

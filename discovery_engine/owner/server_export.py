@@ -44,7 +44,7 @@ ExportClient: TypeAlias = Literal[
 ]
 
 _NAMES_KIND = ("claude-code", "vscode")
-"""Those that take no remote server without its `type`."""
+"""Clients that take no remote server without its `type`."""
 _SYNTAX: Mapping[str, str] = MappingProxyType({"brace": "${%s}", "env": "${env:%s}"})
 _BEARER = "Bearer "
 
@@ -61,7 +61,7 @@ class ServerExport(Struct, frozen=True):
     values: tuple[str, ...] = ()
     """Variables and secrets that the client needs a value for."""
     notes: tuple[str, ...] = ()
-    """What of the entry the client does not have."""
+    """Settings of the entry that the client does not have."""
 
 
 def export_server(server: ServerSettings, client: ExportClient) -> ServerExport:

@@ -22,9 +22,9 @@ class OwnedServer(Struct, frozen=True):
     settings: ServerSettings
     report: ServerReport
     record: RegisteredServer | None = None
-    """What the registry has of it; None if it stands in a file."""
+    """Its record in the registry; None if it stands in a file."""
     package: PackagePin | None = None
-    """What it runs, if it was installed from a marketplace."""
+    """The package that it runs, if it was installed from a marketplace."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class OwnedServer(Struct, frozen=True):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether its owner wants it; that a server fails changes nothing about it."""
+        """True if its owner wants it; a failure of the server changes nothing about that."""
         return self.settings.enabled
 
     @property

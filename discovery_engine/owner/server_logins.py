@@ -72,7 +72,7 @@ _REASONS = {
 
 
 class LoginHost(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def view(self) -> View: ...
@@ -89,7 +89,7 @@ class LoginReport(Struct, frozen=True):
     expires_at: float | None
     """Unix time in seconds of the present token; None if the server gave none."""
     is_refreshable: bool
-    """Whether a token can be refreshed without a person."""
+    """True if a token can be refreshed without a person."""
 
 
 class LogoutReport(Struct, frozen=True):
@@ -97,7 +97,7 @@ class LogoutReport(Struct, frozen=True):
     deleted: int
     """Logins that were stored; a server may have some of earlier addresses."""
     revoked: int
-    """Those whose tokens the authorization server has revoked."""
+    """Logins whose tokens the authorization server has revoked."""
     failures: tuple[str, ...] = ()
     """Why others were not revoked: their tokens are accepted until they expire."""
 

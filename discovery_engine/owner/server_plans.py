@@ -59,7 +59,7 @@ class ServerPlan(Struct, frozen=True):
     original: ServerSettings | None = None
     """A server of another client's file, whose place its copy in the file takes."""
     changes: str = ""
-    """What the copy has otherwise, as a diff of the entries."""
+    """The differences of the copy, as a diff of the entries."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Secrets of its entry, by the names under which they are to be stored."""
     edit: Edit | None = None
@@ -68,11 +68,11 @@ class ServerPlan(Struct, frozen=True):
     """The name of a registered server that goes."""
     switches: Mapping[str, bool | None] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    """What its owner should know before it is made, as of a program that is not there."""
+    """Warnings for its owner before it is made, for instance of a program that is not there."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it changes nothing."""
+        """True if it changes nothing."""
         is_edited = bool(self.edit and self.diff)
         return not (self.saved or self.dropped or self.switches or self.secrets or is_edited)
 

@@ -24,9 +24,10 @@ def chosen(
     sources: Collection[str] = (),
     installed_only: bool = False,
 ) -> list[ServerReport]:
-    """Those that have one of the tags, stand in one of the sources, are installed, and fit a query.
+    """Return the servers with one of the tags, in one of the sources, that fit a query.
 
-    They keep their order, but for a query the best come first.
+    With `installed_only`, only installed ones. They keep their order, but for a query the best
+    come first.
     """
     wanted = {tag.casefold() for tag in tags}
     kept = [
@@ -64,7 +65,7 @@ def _document(server: ServerReport) -> Entry:
 
 
 def _begins(server: ServerReport, query: str) -> bool:
-    """Whether each word of the query begins one of the server's."""
+    """Return whether each word of the query is the beginning of a word of the server."""
     asked, words = query.casefold().split(), list(_words(server))
     return all(any(word.startswith(one) for word in words) for one in asked)
 

@@ -1,4 +1,4 @@
-"""What a setup file adds to the registry: each server once, whatever is wrong with the others."""
+"""Additions of a setup file to the registry: each server once, whatever is wrong with others."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class SyncReport(Struct, frozen=True):
     registered: tuple[str, ...] = ()
     """The names by which the new servers are addressed."""
     activated: tuple[str, ...] = ()
-    """Those of them that are switched on."""
+    """The names of the new servers that are switched on."""
     skipped: tuple[SyncProblem, ...] = ()
-    """Those that are there already; they stay as they are."""
+    """Servers that are there already; they stay as they are."""
     errors: tuple[SyncProblem, ...] = ()
 
 
@@ -47,7 +47,7 @@ class SyncPlan(Struct, frozen=True):
     path: Path
     plans: tuple[ServerPlan, ...]
     report: SyncReport
-    """What will have been done."""
+    """The report on what will have been done."""
 
 
 def setup_path(path: str | Path | None, environ: Mapping[str, str]) -> Path:
@@ -66,7 +66,7 @@ def setup_path(path: str | Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def _is_possible(path: str) -> bool:
-    """Whether the system can be asked for a path at all."""
+    """Return whether the system can be asked for a path at all."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -151,9 +151,9 @@ _HEADERS = {"AUTHORIZATION": ("Authorization", ""), "API_KEY": ("Authorization",
 class SetupEntry(Struct, frozen=True):
     name: str
     entry: JSONObject = field(default_factory=dict)
-    """As in `servers` of `discovery.yaml`."""
+    """The entry, as in `servers` of `discovery.yaml`."""
     secrets: Mapping[str, SecretText] = field(default_factory=dict)
-    """Those that it refers to and that are to be stored, by their names."""
+    """Secrets that the entry refers to and that are to be stored, by their names."""
     is_wanted: bool = True
     problem: str = ""
     """Why it cannot be used."""
@@ -249,7 +249,7 @@ def _setup_entry(name: str, written: JSONValue, syntax: VariableSyntax) -> Setup
 def _stored(
     name: str, secrets: Mapping[str, str], syntax: VariableSyntax
 ) -> tuple[dict[str, str], dict[str, SecretText]]:
-    """What to write for each secret, and the values that are to be stored."""
+    """Return what to write for each secret, and the values that are to be stored."""
     values: dict[str, str] = {}
     stored: dict[str, SecretText] = {}
     for key, text in secrets.items():

@@ -32,7 +32,7 @@ def _shown(line: str, written: Redactor) -> str:
 
 
 def _written_secrets(settings: Settings) -> Iterator[str]:
-    """Of all texts that are redacted where the configuration is shown, what looks like a secret."""
+    """Yield what looks like a secret in texts that are redacted where settings are shown."""
     for name, text in _hidden(serialize(settings), serialize_redacted(settings), ""):
         try:
             literals = [one for one in split(text) if isinstance(one, str)]

@@ -44,7 +44,7 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
 
 
 def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
-    """What the references of an entry stand for, and how each is written.
+    """Return the values of the references of an entry, and how each reference is written.
 
     Only values long enough not to be confused with other words: folders, hosts, names.
     """
@@ -54,7 +54,7 @@ def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[
 
 
 def has_changing_values(server: ServerSettings) -> bool:
-    """Whether a reference of an entry names a file or a command."""
+    """Return whether a reference of an entry names a file or a command."""
     found = (reference for text in _shown(server) for reference in _references(text))
     return any(reference.kind in ("file", "command") for reference in found)
 
@@ -89,7 +89,7 @@ def _resolved(
 
 
 def _value(reference: Reference, secrets: SecretResolver) -> str:
-    """Of a variable as it is set; empty for any other reference, and for one without a value."""
+    """Return the value of a variable; empty for an unset one, and for any other reference."""
     if reference.kind != "variable":
         return ""
     try:
@@ -106,7 +106,7 @@ def _references(text: str) -> tuple[Reference, ...]:
 
 
 def _masked(server: ServerSettings) -> Iterator[str]:
-    """What is hidden wherever arguments and addresses are shown as they are written."""
+    """Yield what is hidden wherever arguments and addresses are shown as they are written."""
     match server.transport, server.transport and redact_transport(server.transport):
         case StdioTransport(args=written), StdioTransport(args=masked):
             pairs = zip(written, masked, strict=True)

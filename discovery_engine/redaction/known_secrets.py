@@ -63,7 +63,7 @@ class KnownSecrets:
         self.add_tokens(one.text for one in found if one.is_certain)
 
     def add_certain(self, value: str, name: str) -> None:
-        """As `add_value`, of a variable with any value: words that may be a secret are none."""
+        """Add the secrets of any variable, but no words that only may be one; see `add_value`."""
         from discovery_engine.secrets.secret_names import NameKind  # noqa: PLC0415 - as above
         from discovery_engine.secrets.values import secrets_in  # noqa: PLC0415
 
@@ -83,7 +83,7 @@ class KnownSecrets:
         return self._all.redact(text)
 
     def may_redact(self, text: str, *, also: str = "") -> bool:
-        """As `Redactor.may_redact`."""
+        """Return False if `redact` certainly changes nothing; see `Redactor.may_redact`."""
         return self._all.may_redact(text, also=also)
 
     def redact_log(self, text: str) -> str:

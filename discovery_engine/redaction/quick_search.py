@@ -1,4 +1,4 @@
-"""Whether a text may match a pattern, in a fraction of the time that `re` takes.
+"""A check whether a text may match a pattern, in a fraction of the time that `re` takes.
 
 The regular expressions of the JSON Schema checker run in Rust, in linear time: 2 KiB are searched
 for hundreds of words in 2 µs, where `re` takes 30. Calls load that library anyway.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 
 def quick_search(pattern: str) -> Callable[[str], bool]:
-    """Whether a text may match; True for one that cannot be searched.
+    """Return a check whether a text may match; it is True for one that cannot be searched.
 
     Args:
         pattern: With the syntax that `re` and Rust share, and without look-around.

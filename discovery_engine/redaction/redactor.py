@@ -47,7 +47,7 @@ class Redactor:
         self._quads: set[int] = set()
         """Every four characters in a key of `_places`, as one number."""
         self._is_ascii = True
-        """Whether all keys of `_places` are ASCII."""
+        """True if all keys of `_places` are ASCII."""
         self._searches: dict[str, tuple[int, Callable[[str], bool]]] = {}
         """By what else they look for: for how many keys each was made, which are never fewer."""
         self.add(secrets)
@@ -201,7 +201,7 @@ def forms(secret: str) -> set[str]:
 
 
 def _in_json(secret: str) -> Iterator[str]:
-    """As different JSON encoders escape it; also JSON within JSON."""
+    """Yield a secret as different JSON encoders escape it, and as JSON within JSON."""
     plain = json.dumps(secret)[1:-1]
     yield json.dumps(plain)[1:-1]
     for written in (plain, json.dumps(secret, ensure_ascii=False)[1:-1]):
@@ -250,7 +250,7 @@ def _span(text: str, hit: int, form: str, at: int, done: int) -> tuple[int, int]
 
 
 def _ends_word(piece: str, before: str, after: str) -> bool:
-    """Whether a piece begins and ends where words do, with these characters around it."""
+    """Return whether a piece begins and ends where words do, with these characters around it."""
     return not (
         (before.isalnum() and piece[0].isalnum())
         or (after.isdigit() and piece[-1].isalnum())

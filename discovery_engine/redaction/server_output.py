@@ -33,9 +33,9 @@ _MOST_VALUES = 1000  # current and earlier ones; a program may still print an ol
 class OutputRedactor(Struct, frozen=True, dict=True):
     values: frozenset[str]
     is_stable: bool = True
-    """Whether the values of the entry stay the same; those from files and commands may change."""
+    """True if the values of the entry stay the same; those from files and commands may change."""
     certain: frozenset[str] = frozenset()
-    """Those of `values` that do not occur in other text by chance."""
+    """The `values` that do not occur in other text by chance."""
     written: Mapping[str, str] = field(default_factory=dict)
     """Values of references that are no secrets, and how they are written: `${WORKDIR}`."""
 

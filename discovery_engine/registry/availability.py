@@ -1,4 +1,4 @@
-"""Whether a database answers, and when it is tried again."""
+"""The availability of a database, and the times at which it is tried again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Availability:
         """Unix time in seconds of the first failure since it answered; None while it does."""
 
     def may_try(self) -> bool:
-        """Whether to use the database now. After a failure one caller may, once in a while."""
+        """Return whether to use the database now; after a failure, one caller per pause may."""
         with self._turn:
             if self.error is None:
                 return True
@@ -55,7 +55,7 @@ class Availability:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next use would try the database."""
+        """True if the next use would try the database."""
         return self.error is None or self._clock() >= self._retry_at
 
     def retry_now(self) -> None:

@@ -52,7 +52,7 @@ def open_registry(url: str, *, patience: float | None = None) -> Registry:
 
 
 def open_reader(path: Path, *, patience: float) -> SqliteReader:
-    """What a command that only reads needs of the registry in a file; the caller closes it.
+    """Open the part of a registry file that a read-only command needs; the caller closes it.
 
     Raises:
         RegistryError: As `open_registry`.

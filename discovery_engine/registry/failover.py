@@ -54,12 +54,14 @@ class Failover:
         self._on_return = on_return
         self.availability = Availability(remote.database.address.name, clock)
         self.has_met = self._met.exists()
-        """Whether the database has ever answered on this machine."""
+        """True if the database has ever answered on this machine."""
         self._answers_of_copy = 0
         """How often the copy answered in place of the database."""
 
     def read(self, ask: Callable[[Registry], T], *, is_decision: bool = False) -> tuple[T, bool]:
-        """What the database has, or the copy if it does not answer; and whether it was the first.
+        """Read from the database, or from the copy if it does not answer.
+
+        Returns what was read, and whether the database answered.
 
         Raises:
             RegistryError: If the copy cannot be read.
@@ -71,7 +73,7 @@ class Failover:
         return ask(self._copy.store), False
 
     def read_decision(self, ask: Callable[[Registry], T]) -> tuple[T, bool]:
-        """As `read`.
+        """Read decisions; see `read`.
 
         Raises:
             RegistryUnavailableError: If the copy lacks decisions that are in effect here.
@@ -82,7 +84,7 @@ class Failover:
         return found, is_live
 
     def ask(self, ask: Callable[[PostgresRegistry], T], *, is_decision: bool = False) -> T:
-        """What the database has.
+        """Call `ask` with the database and return its result.
 
         Raises:
             RegistryError: If it does not answer, or refuses. That is an outage if the newest
@@ -105,13 +107,13 @@ class Failover:
         return found
 
     def ask_if_available(self, ask: Callable[[PostgresRegistry], T]) -> T:
-        """As `ask`, but it raises at once while the database is not to be tried again."""
+        """Do the same as `Failover.ask`, but raise at once while the database is not retried."""
         if not self.may_ask() and (error := self.availability.error):
             raise error
         return self.ask(ask)
 
     def may_ask(self) -> bool:
-        """Whether to use the database now; one that did not answer is pinged first."""
+        """Return whether to use the database now; one that did not answer is pinged first."""
         if not self.availability.may_try():
             return False
         try:
@@ -123,7 +125,7 @@ class Failover:
         return True
 
     async def changes(self) -> AsyncGenerator[None]:
-        """Those of the database, again and again as long as the copy answers in its place."""
+        """Yield on each change of the database, and again while the copy answers in its place."""
         async with aclosing(self._remote.changes()) as changes:
             async for _ in changes:
                 self.availability.retry_now()

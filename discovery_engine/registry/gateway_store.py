@@ -1,7 +1,7 @@
-"""What a database keeps so that a client may use any of the gateways that share it.
+"""State that gateways share in a database, so that a client may use any of them.
 
-It may be read by others than gateways, so nothing in it is of use without a secret that it does not
-have: the password of the database, a token, the handle of a result.
+Not only gateways may read the database, so nothing in it is of use without a secret that it does
+not have: the password of the database, a token, the handle of a result.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SHARES_NOTHING = (
     "the database is used without a password, so gateways share no secret: an unfinished call is "
     "continued where it began"
 )
-"""What holds where no key can be derived."""
+"""The text shown where no key can be derived."""
 
 
 TokenDocuments: TypeAlias = tuple[str, ...]
-"""What is kept of each access token, as JSON, in the order in which they were made."""
+"""The record of each access token, as JSON, in the order in which they were made."""
 
 
 class GatewayStore(Protocol):
@@ -51,7 +51,7 @@ class GatewayStore(Protocol):
         """
 
     def access_tokens(self, scope: str) -> TokenDocuments:
-        """Those of a configuration."""
+        """Return the access tokens of a configuration."""
 
     def token_scopes(self) -> frozenset[str]:
         """The configurations that have access tokens."""
@@ -65,7 +65,7 @@ class GatewayStore(Protocol):
         """
 
     def result(self, key: bytes) -> bytes | None:
-        """What is kept under a key; None if there is nothing, or not any more."""
+        """Return the result kept under a key; None if there is none, or not any more."""
 
     def keep_result(
         self, key: bytes, result: bytes, *, lifetime: float, instead_of: Collection[bytes] = ()
@@ -77,4 +77,4 @@ class GatewayStore(Protocol):
         """Set soon after the next relayed request, or answer, for `instance`; as `changed`."""
 
     def take_turn(self, turn: RelayTurn) -> RelayNews:
-        """What there is for `instance`, once what it has to say is written."""
+        """Write the turn of `instance`, then return the news for it."""

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class LocalCopy:
-    """What this machine last saw of a database; closes neither.
+    """The copy of a database as this machine last saw it; closes neither of the two.
 
     Args:
         remote: The database.
@@ -47,7 +47,7 @@ class LocalCopy:
         """How often this process has saved anything of a catalog."""
         self._copying = threading.Lock()
         self._is_copying = False
-        """Whether copying the decisions is queued."""
+        """True if copying the decisions is queued."""
         self._turn = threading.Lock()
         self._background: ThreadPoolExecutor | None = None
 
@@ -63,7 +63,7 @@ class LocalCopy:
         return self._saves
 
     def skip_older_snapshots(self) -> None:
-        """What was read of the database before now is not copied over what is saved now."""
+        """Keep snapshots that were read before now from replacing what is saved now."""
         self._saves += 1
 
     def copy_snapshot(self, scope: str, snapshot: Snapshot, saves: int) -> None:

@@ -59,7 +59,7 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._current: _QueuedWrite | None = None
         self._may_retry = False
-        """Whether to try once more although the database did not answer last."""
+        """True to try once more although the database did not answer last time."""
         self._is_closed = False
         self.dropped = 0
         """Writes that did not fit, or were refused."""
@@ -153,7 +153,7 @@ class Outbox:
                 entry.was_tried.set()
 
     def _try(self, entry: _QueuedWrite) -> tuple[bool, Exception | None]:
-        """Whether it was written, and why not; without a reason the database was not tried."""
+        """Return whether a write was sent, and its error; with neither, it was not tried."""
         try:
             return self._send(entry.write), None
         except RegistryError as error:

@@ -17,5 +17,5 @@ class Preset(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies it in its scope; presets are sorted by it."""
+        """The key that identifies it in its scope; presets are sorted by it."""
         return self.server, self.tool, self.name

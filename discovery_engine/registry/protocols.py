@@ -1,4 +1,4 @@
-"""What every back-end of the registry implements, one protocol for each concern.
+"""The protocols that every back-end of the registry implements, one for each concern.
 
 A registry keeps, for each configuration (its *scope*), the catalog as it was last seen and what
 its owner decided, so that the next start answers before any upstream is connected. Calls block:
@@ -69,7 +69,7 @@ class RegistryHealth(Struct, frozen=True):
 
 
 class ReadableRegistry(Protocol):
-    """What a command reads that answers from the registry; the protocols below say more of it."""
+    """The part that a command needs to answer from the registry; the protocols below say more."""
 
     @property
     def indexes(self) -> IndexStore | None: ...
@@ -130,10 +130,10 @@ class SnapshotStore(Protocol):
         """
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
-        """What other processes saved of servers since this registry last loaded or asked.
+        """Return what other processes saved of servers since this registry last loaded or asked.
 
-        It may have some that this registry saved itself. Of a registry that is a file only new
-        listings and failures.
+        It may include parts that this registry saved itself. A registry that is a file returns only
+        new listings and failures.
         """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
@@ -151,10 +151,10 @@ class DecisionStore(Protocol):
         """The number of the newest decision in any scope; each one has the next number."""
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        """As in `decisions`, without a look at what was accepted."""
+        """Return the approvals of `decisions`, without reading what was accepted."""
 
     def accepted(self, scope: str, server: str) -> AcceptedTools:
-        """What was accepted of one server; nothing is read of the others."""
+        """Return what was accepted of one server, without reading the others."""
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         """Add approvals; `at` is Unix time in seconds. No-op for those that are there already."""
@@ -186,13 +186,13 @@ class DecisionStore(Protocol):
 
 
 class ServerStore(Protocol):
-    """What it keeps are decisions of the owner, too, with their number."""
+    """A store of servers and switches; these are decisions of the owner, too, with their number."""
 
     def servers_mark(self, scope: str) -> str:
         """Another text after every change of servers or switches; empty if there was none."""
 
     def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
-        """In the order in which they were registered."""
+        """Return the servers in the order in which they were registered."""
 
     def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
         """Add servers, all or none; one takes the place of another of its name."""
@@ -295,7 +295,7 @@ class LeaseStore(Protocol):
     """They belong to no scope. No clock is used: see `leases`."""
 
     def lease(self, name: str) -> Lease | None:
-        """As it is now, free or held; None if it was never held."""
+        """Return a lease as it is now, free or held; None if it was never held."""
 
     def acquire_lease(
         self, name: str, holder: str, *, instead_of: Lease | None = None
@@ -314,7 +314,7 @@ class LeaseStore(Protocol):
 
 class AgentRequestStore(Protocol):
     def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
-        """What agents asked for under a scope, the oldest first; a few hundred are kept."""
+        """Return the requests of agents under a scope, the oldest first; a few hundred are kept."""
 
     def save_agent_request(self, scope: str, request: AgentRequest) -> None:
         """Add a request, or replace the one of its id."""
@@ -325,7 +325,7 @@ class AgentRequestStore(Protocol):
 
 class PresetStore(Protocol):
     def presets(self, scope: str) -> tuple[Preset, ...]:
-        """Those of a scope, in the order of their keys."""
+        """Return the presets of a scope, in the order of their keys."""
 
     def save_preset(self, scope: str, preset: Preset) -> None:
         """Add a preset, or replace the one of its key."""
@@ -374,10 +374,10 @@ class Registry(
 
     @property
     def health(self) -> RegistryHealth | None:
-        """Whether it answers; None if this process has it, or a file of this machine."""
+        """The health of the registry; None if it is in this process, or a file of this machine."""
 
     @property
     def gateways(self) -> GatewayStore | None:
-        """What gateways share; None if this registry is no database that they all may write."""
+        """The state that gateways share; None if this is no database that they all may write."""
 
     def close(self) -> None: ...

@@ -64,7 +64,7 @@ class UnregistrationRecord(Struct, frozen=True):
 class SwitchRecord(Struct, frozen=True):
     scope: str
     server: str
-    """What it is known as."""
+    """The name under which the server is known."""
     is_wanted: bool | None
     """None drops the switch: what the server's entry says is in effect."""
     at: float
@@ -75,11 +75,11 @@ Record: TypeAlias = ApprovalRecord | RevocationRecord | AcceptanceRecord | LossR
 
 
 class EffectiveDecisions(Struct):
-    """What is in effect after all decisions so far; equal whatever their order was."""
+    """The decisions in effect after all records so far; equal whatever the order of the records."""
 
     approvals: dict[tuple[str, str, str], ApprovalRecord] = field(default_factory=dict)
     acceptances: dict[tuple[str, str, str, str], AcceptanceRecord] = field(default_factory=dict)
-    """What was accepted last comes last."""
+    """The newest acceptance comes last."""
     losses: dict[str, LossRecord] = field(default_factory=dict)
     servers: dict[tuple[str, str], RegistrationRecord] = field(default_factory=dict)
     switches: dict[tuple[str, str], SwitchRecord] = field(default_factory=dict)
@@ -169,14 +169,14 @@ class DecisionExport(Struct, frozen=True):
     """All decisions of a registry, to be kept in another one, too."""
 
     number: int
-    """Of the newest."""
+    """The number of the newest decision."""
     effective: EffectiveDecisions
     marks: dict[str, str]
-    """Of the registered servers and switches, by scope."""
+    """The marks of the registered servers and switches, by scope."""
 
 
 class NewerDecisions(Struct, frozen=True):
-    """What a registry decided since a number, for one that has all before."""
+    """The decisions of a registry since a number, for a registry that has all earlier ones."""
 
     since: int
     last: AcceptanceRecord | None

@@ -20,7 +20,7 @@ SaveOutcome: TypeAlias = Literal["saved", "unchanged", "lost"]
 
 
 class ClaimedPart(Struct, frozen=True):
-    """What a worker listed under a claim, for one write of several."""
+    """A part that a worker listed under a claim; several are written at once."""
 
     claim: RefreshClaim
     part: ServerPart
@@ -102,7 +102,7 @@ class RefreshQueue(Protocol):
         revision: int,
         decided: int | None = None,
     ) -> SaveOutcome:
-        """As `save_parts` for the claimed server, and end the claim: due again in `due_in` seconds.
+        """Save the server like `save_parts`, and end the claim: due again in `due_in` seconds.
 
         `lost`, and nothing is written, if the claim is not valid any more. The listing is kept even
         if the saved settings, which may be those of an older configuration, do not name the server.
@@ -112,19 +112,19 @@ class RefreshQueue(Protocol):
         """
 
     def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
-        """As `save_claimed` for several servers of which all is saved already; returns the claims.
+        """End the claims of servers whose listings are saved already; return the ended claims.
 
-        All claims are ended in one transaction, each if it is valid itself. Of the others nothing
-        is written: what is saved may be different, the claim lost, or its job be written by another
-        process just now. `save_claimed` finds out.
+        The same as `save_claimed` for several servers, in one transaction; each claim is ended if
+        it is valid itself. Nothing is written of the others: what is saved may be different, the
+        claim lost, or another process may be writing its job just now. `save_claimed` finds out.
         """
 
     def accept_claimed(
         self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
     ) -> int | None:
-        """As `accept` with `if_new`, while the claim is valid; None if it is not any more.
+        """Do the same as `accept` with `if_new`; return None if the claim is not valid any more.
 
-        `scope` is that of the decisions, which may have another name than that of the jobs.
+        `scope` is the scope of the decisions, which may differ in name from the scope of the jobs.
         """
 
     def retry_refreshes(

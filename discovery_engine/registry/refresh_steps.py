@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName
 
 Step: TypeAlias = Callable[["RefreshJob", float], "RefreshJob"]
-"""What becomes of a job at a time; the same object if nothing does."""
+"""A step of a job at a time; it returns the same object if nothing changes."""
 Chosen: TypeAlias = Mapping[str, Collection[str]]
 """Servers by scope."""
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _MARKS = 10_000  # marks in one transaction, which is one statement
 
 
 class RefreshSteps:
-    """What a back-end has from here; `registry.refresh_queue` has the contract."""
+    """The verbs that every back-end has from here; `registry.refresh_queue` has the contract."""
 
     @abstractmethod
     def refresh_time(self) -> float: ...
@@ -153,5 +153,5 @@ def _of_claims(claims: Iterable[RefreshClaim], step: Step) -> tuple[Chosen, Step
 
 
 def _parts(items: Sequence[T], size: int = _PART) -> Iterator[Sequence[T]]:
-    """What is done in a transaction each, so that much of it gets on whatever it takes."""
+    """Split items into one part per transaction, so that work progresses however long it takes."""
     return (items[start : start + size] for start in range(0, len(items), size))

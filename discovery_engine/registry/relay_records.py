@@ -33,7 +33,7 @@ class RelayedRequest(Struct, frozen=True):
 
 
 class RelayTurn(Struct, frozen=True):
-    """What a gateway says of relayed requests, at least every few seconds while it has any."""
+    """A gateway's report on relayed requests, at least every few seconds while it has any."""
 
     asked: Collection[RelayedRequest] = ()
     """Its own that are left for others now."""
@@ -42,7 +42,7 @@ class RelayTurn(Struct, frozen=True):
     over: Collection[bytes] = ()
     """Its own, for which it waits no longer: they are deleted."""
     serving: Collection[bytes] = ()
-    """Those of others that it has taken and not answered."""
+    """The requests of others that it has taken and not answered."""
     answers: Mapping[bytes, bytes] = field(default_factory=dict)
     """To others, by request; encrypted."""
     room: int = 0
@@ -50,14 +50,14 @@ class RelayTurn(Struct, frozen=True):
 
 
 class RelayNews(Struct, frozen=True):
-    """What a gateway finds in its turn."""
+    """The news that a gateway finds in its turn."""
 
     taken: tuple[RelayedRequest, ...] = ()
     """For it, and for nobody else ever."""
     withdrawn: frozenset[bytes] = frozenset()
-    """Of `RelayTurn.serving`, those for whose answers nobody waits any more."""
+    """The requests of `RelayTurn.serving` for whose answers nobody waits any more."""
     answers: Mapping[bytes, bytes] = field(default_factory=dict)
     untaken: frozenset[bytes] = frozenset()
-    """Of `RelayTurn.waiting`, those that were not taken, and never will be."""
+    """The requests of `RelayTurn.waiting` that were not taken, and never will be."""
     lost: frozenset[bytes] = frozenset()
-    """Of `RelayTurn.waiting`, those that were taken by a process that is gone."""
+    """The requests of `RelayTurn.waiting` that were taken by a process that is gone."""

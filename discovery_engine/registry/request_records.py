@@ -1,4 +1,4 @@
-"""What agents asked their owner for, and what became of it."""
+"""The requests of agents to their owner, and what became of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class AgentRequest(Struct, frozen=True):
     id: str
     action: AgentAction
     name: str = ""
-    """Of the server, or of the entry of the marketplace; empty for `sync`."""
+    """The name of the server, or of the entry of the marketplace; empty for `sync`."""
     arguments: JSONObject = field(default_factory=dict)
-    """What else the agent gave; text of a stranger."""
+    """Everything else that the agent gave; untrusted text."""
     client: str = ""
     """Who asked, as far as it is known."""
     created_at: float = 0.0
@@ -28,7 +28,7 @@ class AgentRequest(Struct, frozen=True):
     state: RequestState = "waiting"
     decided_at: float | None = None
     outcome: str = ""
-    """What came of it, for the agent: a server's name, or why not."""
+    """The result, for the agent: a server's name, or the reason why there is none."""
 
     def asks_the_same(self, other: AgentRequest) -> bool:
         mine = self.action, self.name, self.arguments

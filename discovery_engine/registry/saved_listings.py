@@ -1,4 +1,4 @@
-"""What is saved of servers, as far as one process knows it, so that most need not be read again."""
+"""The saved listings that one process knows of, so that most need not be read again."""
 
 from __future__ import annotations
 

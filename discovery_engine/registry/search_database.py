@@ -13,7 +13,7 @@ class NoVectorSearchError(Exception):
 
 
 class SearchDatabase(Protocol):
-    """As `PostgresDatabase`: `work` is given a connection.
+    """The methods of `PostgresDatabase` that a search needs; `work` is given a connection.
 
     All methods raise `RegistryError` if the database does not answer.
     """

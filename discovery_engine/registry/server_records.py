@@ -27,7 +27,7 @@ class PackagePin(Struct, frozen=True, omit_defaults=True):
     identifier: str
     version: str = ""
     integrity: str = ""
-    """As the source gives it, for instance `sha512-…` or `sha256:…`; empty if unknown."""
+    """The digest as the source gives it, like `sha512-…` or `sha256:…`; empty if unknown."""
     runtime: str = ""
     """The program that runs it: `npx`, `uvx`, `docker`, `dnx`; empty for an address."""
 
@@ -60,10 +60,10 @@ class RegisteredServer(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_text(cls, text: str) -> RegisteredServer:
-        """What `to_text` returned.
+        """Parse a server that `to_text` returned.
 
         Raises:
-            ValueError: If it is not that.
+            ValueError: If the text is something else.
         """
         return convert(json.loads(text), cls)
 

@@ -393,7 +393,7 @@ class _SharedLeases(LeaseStore):
 
 @asks(GatewayStore)
 class _SharedGateways(GatewayStore):
-    """What gateways share in the database; `ask` makes a call, or raises why it cannot be made."""
+    """The state that gateways share; `ask` calls the database, or raises why it cannot."""
 
     def __init__(self, store: GatewayStore, ask: Callable[[Callable[[], Any]], Any]) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What the registry keeps of a configuration and the catalog that was made under it."""
+"""A configuration and the catalog that was made under it, as the registry keeps them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 
 class Rows(Protocol):
-    """What a statement gives."""
+    """The rows that a statement returns."""
 
     @property
     def rowcount(self) -> int: ...
@@ -33,7 +33,7 @@ class Connection(Protocol):
 
     @property
     def skip_locked(self) -> str:
-        """As `for_update`, of rows that no other transaction has locked."""
+        """The same as `for_update`, for rows that no other transaction has locked."""
 
     @property
     def next_save(self) -> str:

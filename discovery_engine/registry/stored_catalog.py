@@ -37,7 +37,7 @@ class StoredCatalog(StoredQueue):
 
     most_scopes: ClassVar[int]
     _are_verdicts_news: ClassVar[bool]
-    """Whether others fetch a part of which only the verdicts are new."""
+    """True if other processes fetch a part of which only the verdicts are new."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -85,7 +85,7 @@ class StoredQueue(RefreshSteps, StoredRecords):
         return self._write(partial(self._step_within, chosen=chosen, step=step))
 
     def _step_within(self, connection: Connection, chosen: Chosen, step: Step) -> list[RefreshJob]:
-        """As `_take_step`, as a part of a transaction."""
+        """Take a step as part of a transaction; see `_take_step`."""
         changed = []
         for scope, servers in chosen.items():
             steps = refresh_table.step(connection, scope, servers, step)

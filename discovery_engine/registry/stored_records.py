@@ -1,4 +1,4 @@
-"""What a registry keeps in a file and in a database alike; `protocols` has the contracts."""
+"""The records of a registry, in a file and in a database alike; `protocols` has the contracts."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class StoredRecords:
 
     @abstractmethod
     def _read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` finds; all it reads is of one moment."""
+        """Run `work` on a consistent snapshot and return its result."""
 
     @abstractmethod
     def _write(self, work: Callable[[Connection], T]) -> T:
         """Keep all that `work` does, or none."""
 
     _has_webhooks = True
-    """Whether events for webhooks are stored; a copy of another registry must not."""
+    """True if events for webhooks are stored; a copy of another registry must not store them."""
 
     def _events(self, connection: Connection, scope: str) -> NoEvents:
-        """What writes events for webhooks, within a transaction."""
+        """Return the writer of events for webhooks, within a transaction."""
         return event_writer(connection, scope) if self._has_webhooks else NoEvents()
 
     def _announce(self, connection: Connection) -> None:
@@ -206,7 +206,7 @@ class StoredRecords:
 
 
 def event_writer(connection: Connection, scope: str) -> NoEvents:
-    """What writes events of a scope in this transaction; nothing if it has no webhook."""
+    """Return the writer of a scope's events in this transaction; a no-op without a webhook."""
     rows = webhook_table.rows(connection, scope)
     if not any(row.is_active for row in rows):
         return NoEvents()

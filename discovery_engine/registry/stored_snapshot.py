@@ -1,4 +1,4 @@
-"""What a database has of a snapshot, and what becomes of a record that cannot be read."""
+"""A snapshot as a database has it, and the handling of records that cannot be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _UNREADABLE = (LookupError, TypeError, ValueError)
-"""What reading a record raises that is damaged, or of another version of the program."""
+"""The errors of reading a record that is damaged, or of another version of the program."""
 
 
 class StoredSnapshot(Struct, frozen=True):
@@ -28,7 +28,7 @@ class StoredSnapshot(Struct, frozen=True):
     saved: int
     """The number of its last save, in any scope."""
     decided: str | None
-    """As `decided_text` writes it."""
+    """The text that `decided_text` wrote."""
     parts: list[PartRow]
 
     def read(self, scope: str) -> Snapshot | None:
@@ -54,7 +54,7 @@ def stored_settings(scope: str, text: str | None) -> Settings | None:
 
 
 def stored_parts(scope: str, rows: Iterable[PartRow]) -> tuple[ServerPart, ...]:
-    """Those that can be read."""
+    """Return the parts that can be read."""
     parts = []
     for row in rows:
         try:

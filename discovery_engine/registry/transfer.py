@@ -36,7 +36,7 @@ from discovery_engine.tools.model import ToolKey
 T = TypeVar("T")
 
 Report: TypeAlias = Callable[[str], None]
-"""What is copied at the moment, and how much of it is."""
+"""A callback for progress: what is copied at the moment, and how much of it there is."""
 
 _AT_ONCE = 1_000_000  # bytes that are written in one transaction; a database gives it 5 s
 _ROW = 1_000  # bytes that a row costs, beside what it holds
@@ -51,7 +51,7 @@ class PortableRegistry(Registry, Protocol):
         """How many snapshots it keeps; of more it drops the oldest."""
 
     def scopes(self) -> Collection[str]:
-        """Those in which anything is kept but decisions."""
+        """Return the scopes in which anything but decisions is kept."""
 
     def export_decisions(self) -> DecisionExport: ...
 
@@ -121,7 +121,7 @@ def copy_registry(
 
 
 def content_of(registry: PortableRegistry) -> dict[str, ContentDigest]:
-    """What a registry holds, by kind; equal for two that hold the same."""
+    """Return digests of what a registry holds, by kind; equal for two that hold the same."""
     found: defaultdict[str, list[bytes]] = defaultdict(list)
     for scope in sorted(registry.scopes()):
         for kind, item in _content_of_scope(registry, scope):
@@ -215,7 +215,7 @@ class _ScopeCopy:
 
 
 def _content_of_scope(registry: PortableRegistry, scope: str) -> Iterator[tuple[str, object]]:
-    """What is kept under a scope, each with its kind."""
+    """Yield what is kept under a scope, each item with its kind."""
     webhooks = registry.export_webhooks(scope)
     if snapshot := _own_snapshot(registry, scope):
         yield "settings", settings_to_text(snapshot.settings)
@@ -246,7 +246,7 @@ def _own_snapshot(registry: PortableRegistry, scope: str) -> Snapshot | None:
 def _own_uses(
     registry: PortableRegistry, scope: str, snapshot: Snapshot
 ) -> dict[ToolKey, UseCount]:
-    """Those of the servers that the settings name."""
+    """Return the use counts of the servers that the settings name."""
     named = snapshot.settings.by_name
     return {key: use for key, use in registry.uses(scope).items() if key.server in named}
 

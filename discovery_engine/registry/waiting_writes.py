@@ -1,4 +1,4 @@
-"""What a gateway writes to the database of the registry without waiting for it."""
+"""Writes that a gateway makes to the database of the registry without waiting for it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WaitingWrites:
         self._acceptances = Outbox(send, availability, limit=None)
         self._outboxes = (self._acceptances, self._catalog, self._vectors, self._uses)
         self._newest: dict[tuple[str, ServerName], ServerPart] = {}
-        """What is to be saved of each server; what was queued before that is not written."""
+        """The newest part to save of each server; parts that were queued before are not written."""
         self._turn = threading.Lock()
         """Held while what is to be saved of a server changes, and is queued."""
         self._first_seen: dict[tuple[str, str, str], Acceptance] = {}

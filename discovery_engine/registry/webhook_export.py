@@ -10,7 +10,7 @@ from discovery_engine.webhooks.delivery import ServerHealth
 
 
 class StoredWebhook(Struct, frozen=True):
-    """As it is stored; `WebhookRow` and `WebhookState` say what its fields mean."""
+    """A webhook as it is stored; `WebhookRow` and `WebhookState` explain the fields."""
 
     name: str
     definition: str
@@ -41,4 +41,4 @@ class StoredDelivery(Struct, frozen=True):
 class WebhookExport(Struct, frozen=True):
     webhooks: tuple[StoredWebhook, ...]
     health: Mapping[str, ServerHealth]
-    """What they were sent last about servers, by name; none of those of which nothing was sent."""
+    """The health that webhooks were last sent, by server; servers without any are left out."""

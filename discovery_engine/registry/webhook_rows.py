@@ -34,7 +34,7 @@ class WebhookRow(Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether events are stored for it."""
+        """True if events are stored for it."""
         return not (self.has_left or self.is_disabled)
 
     @property
@@ -43,7 +43,7 @@ class WebhookRow(Struct, frozen=True):
 
 
 def definition_of(webhook: WebhookSettings) -> str:
-    """What is stored of a webhook: nothing that may be secret."""
+    """Return the stored form of a webhook, without anything that may be secret."""
     return msgspec.json.encode(webhook.without_secrets()).decode()
 
 
@@ -52,11 +52,11 @@ def address_of(webhook: WebhookSettings) -> str:
 
 
 class WebhookChanges(Struct, frozen=True):
-    """What is to be written so that the webhooks of a scope are those of its settings."""
+    """The changes that bring the stored webhooks of a scope in line with its settings."""
 
     gone: tuple[WebhookRow, ...]
     new: tuple[WebhookSettings, ...]
-    """Those that are to be stored, or stored in another form."""
+    """The webhooks to be stored, or stored in another form."""
 
     def __bool__(self) -> bool:
         return bool(self.gone or self.new)
@@ -65,10 +65,10 @@ class WebhookChanges(Struct, frozen=True):
 def webhook_changes(
     known: Iterable[WebhookRow], webhooks: Iterable[WebhookSettings], *, keep_others: bool
 ) -> WebhookChanges:
-    """Those that are left out or switched off are gone; what waits for them waits on for a while.
+    """Compare the stored webhooks with the settings; those left out or switched off are gone.
 
-    A gateway with an older configuration may send it still, or this one once they are back. With
-    `keep_others` none is gone.
+    Their deliveries are kept for a while: a gateway with an older configuration may still send
+    them, or this one once the webhooks are back. With `keep_others` none is gone.
     """
     rows = {row.name: row for row in known}
     wanted = {one.name: one for one in webhooks if one.enabled}
@@ -85,9 +85,9 @@ def _is_stored(webhook: WebhookSettings, row: WebhookRow | None) -> bool:
 
 
 def is_first(before: Iterable[WebhookRow], after: Iterable[WebhookRow]) -> bool:
-    """Whether events are stored since now, and were for no webhook.
+    """Return whether a webhook is active in `after`, while none was in `before`.
 
-    What was noted of the health of servers is then of an earlier time.
+    The noted health of servers is then of an earlier time.
     """
     return any(row.is_active for row in after) and not any(row.is_active for row in before)
 
@@ -102,10 +102,10 @@ class NoEvents:
         """To be called before they are saved."""
 
     def note_health(self, parts: Iterable[ServerPart], *, are_new_listings: bool) -> None:
-        """What a gateway found out; a failure of a server that is failing already is no event."""
+        """Note what a gateway found; a failure of a server that is failing already is no event."""
 
     def note_jobs(self, steps: Iterable[tuple[RefreshJob, RefreshJob]]) -> None:
-        """What a worker found out: jobs before and after a step."""
+        """Note what a worker found out: jobs before and after a step."""
 
     def note_lost(self, jobs: Iterable[RefreshJob]) -> None:
         """Jobs that are dead because workers were lost with them."""

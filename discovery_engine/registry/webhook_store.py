@@ -1,4 +1,4 @@
-"""What every back-end of the registry keeps for webhooks.
+"""The webhooks and their deliveries, as every back-end of the registry keeps them.
 
 Webhooks follow the settings that are saved: `SnapshotStore.save_settings` makes them, and what is
 saved later is compared, in its own transaction, with what was saved before; each difference that a
@@ -18,10 +18,10 @@ class WebhookStore(Protocol):
     """All times are those of the store's own clock."""
 
     def webhook_states(self, scope: str) -> tuple[WebhookState, ...]:
-        """Those of the saved settings, in the order of their names."""
+        """Return the states of the webhooks in the saved settings, in the order of their names."""
 
     def due_webhooks(self, scope: str) -> frozenset[str]:
-        """Those that have a delivery to be claimed now."""
+        """Return the webhooks that have a delivery to be claimed now."""
 
     def claim_deliveries(
         self, scope: str, webhook: str, *, limit: int, lease: float

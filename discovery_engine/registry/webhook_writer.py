@@ -107,7 +107,7 @@ class WebhookWriter(NoEvents):
         return self._connection.now()
 
     def _stored_part(self, server: str) -> tuple[bool, ServerPart | None]:
-        """Whether it is known what is saved of a server, and that; None if it was never listed."""
+        """Return whether the saved part of a server is known, and it; None if never listed."""
         row = snapshot_table.row_of(self._connection, self._scope, server)
         if row is None:
             return self._locked_health(server) is not None, None

@@ -24,12 +24,12 @@ ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
 LIST_ROOTS = "roots/list"
 QUESTIONS = frozenset((ELICIT, SAMPLE, LIST_ROOTS))
-"""What a server may ask of a client."""
+"""The methods of the questions that a server may ask a client."""
 
 Ask: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
-"""As `Client.ask`."""
+"""A function that asks a client a question; see `Client.ask`."""
 Notify: TypeAlias = Callable[[str, JSONObject], None]
-"""As `Client.notify`."""
+"""A function that passes a notification on to a client; see `Client.notify`."""
 
 
 class Client(Protocol):
@@ -49,7 +49,7 @@ class Client(Protocol):
 
     @property
     def capabilities(self) -> Mapping[str, JSONObject]:
-        """As it declared them (`elicitation`, `sampling`, `roots`); empty if it cannot be asked."""
+        """The declared ones (`elicitation`, `sampling`, `roots`); empty if it cannot be asked."""
 
     @property
     def log_level(self) -> str | None:
@@ -57,17 +57,17 @@ class Client(Protocol):
 
     @property
     def takes_input_required(self) -> bool:
-        """Whether it is given `input_required` results raw, and continues the call itself."""
+        """True if it is given `input_required` results raw, and continues the call itself."""
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether it is given the handle of a task, and asks for its result itself."""
+        """True if it is given the handle of a task, and requests the result itself."""
 
     @property
     def meta(self) -> JSONObject:
-        """What its server gets in the `_meta` of the request, as the client wrote it.
+        """Members for the `_meta` of the request to the server, as the client wrote them.
 
-        Such as the keys of a trace (`traceparent`); what the protocol itself needs is added.
+        For example the keys of a trace (`traceparent`); what the protocol itself needs is added.
         """
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
@@ -103,7 +103,7 @@ class Continuation(Struct, frozen=True):
 
     @property
     def params(self) -> JSONObject:
-        """What is added to the params of the call."""
+        """The members that are added to the params of the call."""
         params: JSONObject = {"inputResponses": self.responses}
         if self.request_state is None:
             return params
@@ -148,13 +148,13 @@ class CallbackClient:
         return self if self.id is None else self.id
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
-        """As `Client.ask`."""
+        """Ask the client a question; see `Client.ask`."""
         if self._ask is None:
             raise RpcError(METHOD_NOT_FOUND, f"{method} is not supported")
         return await self._ask(method, params)
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """As `Client.notify`."""
+        """Pass a notification on to the client; see `Client.notify`."""
         if self._notify is not None:
             self._notify(method, params)
 

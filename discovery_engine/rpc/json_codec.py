@@ -68,7 +68,7 @@ def encode(message: JSONValue) -> bytes:
 
 
 def decode_standard(line: bytes) -> JSONValue:
-    """As `decode`, but NUL is kept in standard JSON.
+    """Decode a line like `decode`, but keep NUL in standard JSON.
 
     Raises:
         ValueError: As `decode`.
@@ -106,7 +106,7 @@ def edges(line: bytes) -> tuple[bytes, bytes]:
 
 
 def is_clean(line: bytes) -> bool:
-    """Whether it certainly contains nothing that `decode` would replace."""
+    """Return whether a line certainly contains nothing that `decode` would replace."""
     return not line.startswith(BOM_UTF8) and not _may_be_unclean(line.decode("latin-1"))
 
 

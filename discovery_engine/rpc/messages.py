@@ -63,7 +63,7 @@ def answered_id(value: JSONValue) -> RequestId | None:
 
 
 def fault_of(value: JSONValue) -> str:
-    """What is wrong with a value that came as an answer and is none."""
+    """Return what is wrong with a value that came as an answer and is not one."""
     if not isinstance(value, dict):
         return f"it is {_kind(value)}, not a message of JSON-RPC"
     if "method" in value:
@@ -114,7 +114,7 @@ def unreadable(request_id: RequestId | None, reason: str) -> ErrorResponse | Non
 
 
 def is_request_id(value: Any) -> TypeGuard[RequestId]:
-    """Whether it is an id of JSON-RPC; fractions and null are not allowed in MCP."""
+    """Return whether a value is a JSON-RPC id; MCP does not allow fractions or null."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 

@@ -22,7 +22,7 @@ class MessageStream(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether so much waits to be written that a sender should wait."""
+        """True if so much waits to be written that a sender should wait."""
 
     def write(self, message: JSONObject) -> None:
         """Write a message; no-op if the other side reads no more.

@@ -89,7 +89,7 @@ class Peer(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection has ended; further requests fail."""
+        """True if the connection has ended; further requests fail."""
 
     async def request(
         self,

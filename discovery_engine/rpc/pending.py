@@ -160,7 +160,7 @@ class PendingRequests:
         return number, request
 
     def is_waiting(self, request_id: RequestId) -> bool:
-        """Whether a request has no answer yet."""
+        """Return whether a request has no answer yet."""
         return request_id in self._waiting
 
     def discard(self, request_id: RequestId) -> None:
@@ -179,7 +179,7 @@ class PendingRequests:
         return True
 
     def expects(self, request_id: RequestId) -> bool:
-        """Whether a request waits for this answer; otherwise the answer is counted."""
+        """Return whether a request waits for this answer; if not, count the answer."""
         known = correlated(request_id)
         if known in self._waiting:
             return True
@@ -222,7 +222,7 @@ class PendingRequests:
 
 
 def is_finite_number(value: JSONValue) -> TypeGuard[float]:
-    """Whether it can be a float: integers of JSON may be larger."""
+    """Return whether a value is a number that a float can hold: JSON integers may be larger."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and abs(value) <= float_info.max
 

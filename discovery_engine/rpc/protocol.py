@@ -27,7 +27,7 @@ _AUTHORITY = (
 )
 _WITH_HOST = r"(?i:https?|wss?|ftp)"
 URI = rf"^(?!{_WITH_HOST}:/*(?:[?#:]|$))[A-Za-z][A-Za-z0-9+.-]*:(?:(?!//)|//{_AUTHORITY})"
-"""Of what the types of the Python SDK 1.x read, which refuse a whole list for one that is none."""
+"""The pattern of URIs that the Python SDK 1.x reads; it refuses a whole list for any other URI."""
 
 # Extensions, as capabilities name them.
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"

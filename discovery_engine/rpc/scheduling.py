@@ -103,7 +103,7 @@ class Quota:
 
     @property
     def is_due(self) -> bool:
-        """Whether `pause_if_spent` would pause, or let other tasks run."""
+        """True if `pause_if_spent` would pause, or let other tasks run."""
         return self._since_yield >= _YIELD_AFTER or self.is_spent
 
     def reset(self) -> None:

@@ -31,13 +31,13 @@ Shape: TypeAlias = Any
 """A type that msgspec converts to."""
 
 MOST_VALUES = 100
-"""Of a completion."""
+"""The most values that a completion may have."""
 
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$"
 
 Uri: TypeAlias = Annotated[str, Meta(pattern=URI)]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"^(?!discovery/)")]
-"""Of a member of a server's `_meta`; the prefix is that of this program alone."""
+"""The name of a member of a server's `_meta`; only this program uses the prefix `discovery/`."""
 
 
 class Icon(Struct, rename="camel", kw_only=True):
@@ -90,7 +90,7 @@ class ResourceLink(_Described, tag_field="type", tag="resource_link", rename="ca
 
 
 class ResourceContents(_Object, rename="camel", kw_only=True):
-    """Of text, or of binary data: `text` or `blob` is there."""
+    """The contents of a resource, text or binary data: `text` or `blob` is present."""
 
     uri: Uri
     mime_type: Maybe[str] = UNSET
@@ -184,13 +184,13 @@ class Prompt(_Described, rename="camel", kw_only=True):
 
 
 class Schema(Struct, kw_only=True):
-    """Of any value."""
+    """The JSON Schema of any value."""
 
     dialect: Maybe[str] = field(name="$schema", default=UNSET)
 
 
 class PropertySchema(Schema, kw_only=True):
-    """Of one argument, or of one member of a structured result."""
+    """The schema of one argument, or of one member of a structured result."""
 
 
 class ObjectSchema(Schema, kw_only=True):

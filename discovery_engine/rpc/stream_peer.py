@@ -28,7 +28,7 @@ class LineSink(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether so much waits to be written that a sender should wait."""
+        """True if so much waits to be written that a sender should wait."""
 
     def write(self, line: bytes) -> None:
         """Write a line, or several; no-op if the other side reads no more."""
@@ -70,7 +70,7 @@ class StreamPeer:
         on_progress: OnProgress | None = None,
         can_cancel: bool = True,
     ) -> JSONObject:
-        """As `Peer.request`."""
+        """Send a request and return its result; see `Peer.request`."""
         return await request(
             self.pending,
             self._stream,
@@ -88,7 +88,7 @@ class StreamPeer:
         *,
         headers: Mapping[str, str] | None = None,  # noqa: ARG002 - of HTTP
     ) -> None:
-        """As `Peer.notify`."""
+        """Send a notification; see `Peer.notify`."""
         if self._stream.is_congested:
             await self._stream.drain()
         self.send(Notification(method, params))

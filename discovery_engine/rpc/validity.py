@@ -97,14 +97,14 @@ def sent(method: str, result: JSONObject, version: str) -> JSONObject:
 
 
 def changes_of(method: str, result: JSONObject, version: str) -> Mapping[str, str]:
-    """What `sent` changes, by the place: `removed`, `rewritten` and the like."""
+    """Return what `sent` changes in a result, by place: `removed`, `rewritten` and the like."""
     if _is_valid(method, result, version):
         return {}
     return dict(_changes(result, _Repair(method, version).result(result)))
 
 
 def is_long(result: JSONObject) -> bool:
-    """Whether checking a result may take more than a millisecond."""
+    """Return whether checking a result may take more than a millisecond."""
     for name in _LISTS:  # a loop, because a generator takes five times as long, for each result
         items = result.get(name)
         if isinstance(items, list) and len(items) > _MANY:
@@ -234,13 +234,13 @@ class _Repair:
         return _text(_written(value))
 
     def _line(self, block: JSONObject) -> str:
-        """What clients read of a block that their revision does not have."""
+        """Return a text in place of a block that the revision of the client does not have."""
         if block["type"] == "resource_link":
             return f"{block['name']} <{block['uri']}>"
         return f"[{block['type']} {block['mimeType']}: clients of {self._version} cannot take it]"
 
     def contents(self, value: JSONValue) -> JSONValue:
-        """What a resource contains, as far as can be told."""
+        """Return the contents of a resource, as far as they can be told."""
         if value is None:
             return UNSET
         made = dict(value) if isinstance(value, dict) else {"text": value}
@@ -261,7 +261,7 @@ def _members(shape: Shape) -> tuple[tuple[str, Shape], ...]:
 
 
 def _present(shape: Shape) -> Shape:
-    """What a member is if it is not absent."""
+    """Return the shape that a member has if it is not absent."""
     kinds = tuple(kind for kind in get_args(shape) if kind is not UnsetType)
     return Union[kinds] if UnsetType in get_args(shape) else shape  # noqa: UP007 - of a tuple
 
@@ -289,7 +289,7 @@ def _holder(shape: Shape) -> type[Struct]:
 
 
 def _is_silent(result: JSONObject) -> bool:
-    """Whether a failure says nothing: many clients show the content alone."""
+    """Return whether a failed result has no message: many clients show only its content."""
     if result.get("isError") is not True or result.get("structuredContent") is not None:
         return False
     return all(block["type"] == "text" and not block["text"].strip() for block in result["content"])

@@ -113,7 +113,7 @@ class ServerTarget:
 
 
 class ToolCondition(Struct, frozen=True):
-    """What a rule of `toolRules` asks of a tool."""
+    """The condition that a rule of `toolRules` puts on a tool."""
 
     patterns: PatternList
     servers: PatternList
@@ -138,7 +138,7 @@ class ToolCondition(Struct, frozen=True):
 
 
 class OfferingCondition(Struct, frozen=True):
-    """What a rule of `resourceRules` or `promptRules` asks."""
+    """The condition of a rule of `resourceRules` or `promptRules`."""
 
     patterns: PatternList
     server: ServerCondition
@@ -157,7 +157,7 @@ class OfferingCondition(Struct, frozen=True):
 
 
 class ServerCondition(Struct, frozen=True):
-    """What a rule of `serverRules` asks of a server."""
+    """The condition that a rule of `serverRules` puts on a server."""
 
     patterns: PatternList
     tags: PatternList
@@ -175,7 +175,7 @@ class ServerCondition(Struct, frozen=True):
 
 
 def _says(tool: Tool, expected: Mapping[str, bool | str]) -> bool:
-    """Whether the annotations state all that is expected; 1 is not true."""
+    """Return whether the annotations state all that is expected; 1 is not true."""
     stated = tool.annotations
     return all(
         type(stated.get(name)) is type(value) and stated[name] == value

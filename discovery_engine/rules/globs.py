@@ -20,7 +20,7 @@ _BEYOND_WILDCARDS = frozenset("[{\\")
 
 
 class _Needle(NamedTuple):
-    """What must stand in a name that the glob matches; newlines stand for start and end."""
+    """A text in every name that the glob matches; newlines stand for start and end."""
 
     text: str
     suffices: bool

@@ -42,14 +42,14 @@ class PatternError(ValueError):
 
 class Pattern(Struct, frozen=True):
     text: str
-    """As it was written."""
+    """The pattern as it was written."""
     is_negated: bool
     is_qualified: bool
-    """Of a tool, it reads `server:tool`."""
+    """True if, for a tool, it is matched against `server:tool`."""
     is_address: bool
     """Its first `:` is that of a `://`: of a resource, it reads the URI."""
     body: Glob | Regex
-    """What stands behind the `!`, if there is one."""
+    """The pattern behind the `!`, if there is one."""
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
@@ -94,7 +94,7 @@ class PatternList(Struct, frozen=True):
         )
 
     def select(self, everything: Positions, select: Callable[[Pattern], Selection]) -> Selection:
-        """What of `everything` the list matches, where `select` knows it of each pattern."""
+        """Return what the list matches of `everything`; `select` gives what a pattern matches."""
         wanted = any_of(map(select, self.positive)) if self.positive else Selection(everything)
         if not self.negated:
             return wanted
@@ -121,7 +121,7 @@ def _compile(body: str) -> Glob | Regex:
 
 
 def any_of(selections: Iterable[Selection]) -> Selection:
-    """What one of `selections` holds; there must be one."""
+    """Return the union of `selections`, of which there must be at least one."""
     found = list(selections)
     hits = reduce(or_, (selection.hits for selection in found))
     return Selection(hits, reduce(or_, (selection.slow for selection in found)) - hits)

@@ -102,7 +102,7 @@ class Regex(Struct, frozen=True):
         return Selection(hits, slow)
 
     def _scan(self, names: Names, stopwatch: _Stopwatch) -> tuple[set[int], Iterable[_Spelt]]:
-        """What is found block by block, and the names that must be tried one by one."""
+        """Return what is found block by block, and the names that must be tried one by one."""
         if self.by_line is None:
             return set(), _one_by_one(names, 0, len(names.lines))
         hits: set[int] = set()

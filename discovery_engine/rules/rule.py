@@ -54,7 +54,7 @@ class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 
 
 class Verdict(Struct, frozen=True, cache_hash=True):
-    """Whether a tool (or a server) is enabled, its tags in rule order, and why."""
+    """The decision whether a tool (or a server) is enabled, its tags in rule order, and why."""
 
     enabled: bool = True
     tags: tuple[str, ...] = ()
@@ -65,6 +65,6 @@ class Verdict(Struct, frozen=True, cache_hash=True):
     """More of the reason, for the owner alone; set where a server is refused."""
 
     def carries(self, tags: Collection[str], *, any_tag: bool = False) -> bool:
-        """Whether it has all of `tags`, or with `any_tag` one of them; true if there are none."""
+        """Return whether it has all of `tags`, or one with `any_tag`; True if `tags` is empty."""
         matches = any if any_tag else all
         return not tags or matches(tag in self.tags for tag in tags)

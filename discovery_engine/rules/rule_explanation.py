@@ -29,7 +29,7 @@ _REASONS: Mapping[Reason, str] = {
 
 
 class Step(Struct, frozen=True):
-    """What one rule did."""
+    """The part of one rule in a verdict."""
 
     index: int
     rule: Rule
@@ -38,7 +38,7 @@ class Step(Struct, frozen=True):
     too_slow: bool
     """A pattern was cut off; the rule was then taken to match if it disables, else not."""
     tags: tuple[str, ...]
-    """Those that this rule was the first to give."""
+    """The tags that this rule was the first to give."""
 
 
 class RuleExplanation(Struct, frozen=True):
@@ -55,7 +55,7 @@ class RuleExplanation(Struct, frozen=True):
 
 
 def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
-    """What settled a verdict, in a few words without a full stop.
+    """Describe what settled a verdict, in a few words without a full stop.
 
     For instance `rule 3 (discovery.yaml:12:5) disables tools matching '*delete*'`. `rules` are
     those that the verdict was made with.
@@ -76,7 +76,7 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
 
 
 def decider(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
-    """What settled a verdict and where that stands, for instance `rule 3 (discovery.yaml:12:5)`."""
+    """Name what settled a verdict and its place, for instance `rule 3 (discovery.yaml:12:5)`."""
     if verdict.rule is not None:
         return rule_name(verdict.rule, rules)
     return describe(verdict, rules, subject=subject)
@@ -107,7 +107,7 @@ def _scope(rule: Rule, subject: Subject) -> str:
 
 
 def _list_of_client(rule: Rule) -> str:
-    """What a client's list of tools, which is always a rule that disables, says."""
+    """Describe a client's list of tools, which is always a rule that disables."""
     if not rule.patterns:
         return "excludes all tools"
     excepted = _excepted(rule.patterns)
@@ -118,7 +118,7 @@ def _list_of_client(rule: Rule) -> str:
 
 
 def _excepted(patterns: Sequence[str]) -> tuple[str, ...]:
-    """What patterns leave, if there is nothing but exceptions; else nothing."""
+    """Return the excepted patterns if all patterns are exceptions; otherwise nothing."""
     is_rest = all(pattern.startswith("!") for pattern in patterns)
     return tuple(pattern[1:] for pattern in patterns) if is_rest else ()
 

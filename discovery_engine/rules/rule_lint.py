@@ -42,7 +42,7 @@ def lint_offering_rules(
     subject: Literal["resource", "prompt"],
     offered: Iterable[tuple[Sequence[Offering], Verdict]],
 ) -> tuple[Diagnostic, ...]:
-    """As `lint_rules`, of `resourceRules` or `promptRules`.
+    """Check `resourceRules` or `promptRules`; see `lint_rules`.
 
     `offered` is what each server offers that these rules judge, with the verdict on the server.
 
@@ -154,7 +154,7 @@ def _broader(index: int, rules: Sequence[Rule]) -> Iterator[int]:
 
 
 def _is_as_broad(earlier: Sequence[str], later: Sequence[str]) -> bool:
-    """Whether a list matches all that another does, as far as their texts show it."""
+    """Return whether a list matches all that another does, as far as their texts show it."""
     positive, negated = _split(earlier)
     later_positive, later_negated = _split(later)
     matches_all = not positive or "*" in positive

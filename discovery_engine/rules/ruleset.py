@@ -106,16 +106,16 @@ class OfferingRules:
         return self._evaluator.problems
 
     def verdicts(self, offerings: Sequence[Offering], server: Verdict) -> list[Verdict]:
-        """As `ToolRules.verdicts`."""
+        """Return the verdict on each of one server's offerings; see `ToolRules.verdicts`."""
         return self._evaluator.verdicts(len(offerings), self.matches(offerings, server), server)
 
     def matches(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Positions]:
-        """As `ToolRules.matches`."""
+        """Yield the positions that each rule matches; see `ToolRules.matches`."""
         for index, selection in enumerate(self._selections(offerings, server)):
             yield self._evaluator.taken(index, selection)
 
     def explain(self, offering: Offering, server: Verdict) -> RuleExplanation:
-        """As `ToolRules.explain`."""
+        """Explain the verdict on one offering; see `ToolRules.explain`."""
         selections = list(self._selections([offering], server))
         return self._evaluator.explanation(selections, server.tags, enabled=server.enabled)
 
@@ -190,7 +190,7 @@ class _RuleEvaluator:
         return self._rules[index].enabled is True
 
     def taken(self, index: int, selection: Selection) -> Positions:
-        """What a rule is taken to match, seeing what its patterns left open."""
+        """Return what a rule is taken to match; if it disables, also what was left open."""
         if self._rules[index].enabled is False:
             return selection.hits | selection.slow
         return selection.hits
@@ -223,7 +223,7 @@ class _RuleEvaluator:
     def explanation(
         self, selections: Sequence[Selection], own_tags: Sequence[str], *, enabled: bool
     ) -> RuleExplanation:
-        """Of the verdict on one thing, where the rules in turn made `selections`."""
+        """Explain the verdict on one thing, for which the rules in turn made `selections`."""
         matching = [at for at, selection in enumerate(selections) if self.taken(at, selection)]
         verdict = self.verdict(matching, own_tags, enabled=enabled)
         steps: list[Step] = []

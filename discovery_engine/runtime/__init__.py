@@ -1,1 +1,1 @@
-"""What keeps an engine running: listing, calls, state, maintenance and restored catalogs."""
+"""The parts that keep an engine running: listing, calls, state, maintenance, restored catalogs."""

@@ -1,4 +1,4 @@
-"""What a call would send, and where, without sending it."""
+"""A preview of a call: what it would send, and where, without sending it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class CallPreview(Struct, frozen=True):
     entry: Entry
     """The tool, with the verdict of the rules."""
     arguments: JSONObject
-    """As they would be sent; they fit the tool's schema."""
+    """The arguments as they would be sent; they fit the tool's schema."""
     pinned: JSONObject
-    """Those that the owner adds, as written: references, not their values."""
+    """The arguments that the owner adds, as written: references, not their values."""
     transport: StdioTransport | RemoteTransport | None
     unchecked: str = ""
     """Why the arguments could not be checked; empty if they were."""

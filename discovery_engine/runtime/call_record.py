@@ -77,7 +77,7 @@ class CallRecord:
         self._span = begin_span(kind, caller)
         self._started = time.monotonic()
         self.is_named = False
-        """Whether the name of the tool stays as it is if there is an error."""
+        """True if the name of the tool stays as it is when there is an error."""
 
     def __enter__(self) -> Self:
         return self
@@ -130,13 +130,13 @@ class CallRecord:
             self._outcome = "cancelled" if status == "cancelled" else UpstreamProtocolError.code
 
     def record_wait(self, seconds: float) -> None:
-        """As `CallObserver`."""
+        """Add seconds for which the call has waited for others; see `CallObserver`."""
         self._queued += seconds
 
     def record_question(
         self, method: str, params: JSONObject, answer: JSONObject | Exception, seconds: float
     ) -> None:
-        """As `CallObserver`."""
+        """Record a question of the server and its answer; see `CallObserver`."""
         outcome, result = "ok", answer
         if isinstance(answer, Exception):
             outcome, result = "error", {"error": str(answer)}

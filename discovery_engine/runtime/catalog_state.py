@@ -97,7 +97,7 @@ class CatalogState:
         """The number of the read that the view has."""
         self._logged: set[Diagnostic] = set()
         self.is_complete = True
-        """Whether the settings have transports; `restore_unchanged` goes without."""
+        """True if the settings have transports; `restore_unchanged` does without."""
 
     async def restore(self, settings: Settings) -> None:
         """Start from `settings` and the stored catalog of the last run."""
@@ -287,7 +287,7 @@ class CatalogState:
                 self._events.publish(RequestsWritten())
 
     async def knows_decisions(self) -> bool:
-        """Whether all decisions so far are in effect."""
+        """Return whether all decisions so far are in effect."""
         return await anyio.to_thread.run_sync(self.trust_store.is_current)
 
     async def apply_decisions(self) -> bool:
@@ -339,7 +339,7 @@ class CatalogState:
 
     @property
     def _in_effect(self) -> tuple[object, ...]:
-        """What decisions come to; equal if nothing changed."""
+        """The effect of the decisions; equal if nothing changed."""
         trust = self.trust_store.trust
         parts = tuple(map(id, self.view.catalog.parts.values()))
         return trust.refused, trust.decisions.approvals, trust.decisions.lost_at, parts
@@ -499,7 +499,7 @@ class CatalogState:
 
 
 def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:
-    """Whether a snapshot has all servers of these settings, judged by them and these decisions."""
+    """Return whether a snapshot has all servers of the settings, judged by them and by `trust`."""
     return (
         stored.settings == without_secrets(settings)
         and stored.decided == trust.decisions.number
@@ -508,7 +508,7 @@ def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:
 
 
 def _event_of(part: ServerPart) -> ServerConnected | ServerFailed:
-    """What another process found of a server."""
+    """Return the event for what another process found of a server."""
     if part.failure:
         return ServerFailed(part.server, part.failure.code, part.failure.message)
     return ServerConnected(part.server, len(part.entries), len(part.dropped))

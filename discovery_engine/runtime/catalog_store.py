@@ -64,7 +64,7 @@ class CatalogStore:
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether all who use the registry start and reach servers from here."""
+        """True if all users of the registry start and reach servers from this machine."""
         return self._registry.gateways is None
 
     async def load(self, settings: Settings) -> tuple[Snapshot | None, bytes | None]:
@@ -80,7 +80,7 @@ class CatalogStore:
         return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
 
     async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:
-        """What other processes found of servers since; none if it cannot be read."""
+        """Return what other processes found of servers since; empty if it cannot be read."""
         key = catalog_key_of(settings)
         try:
             return await anyio.to_thread.run_sync(self._registry.changed_parts, key)
@@ -190,7 +190,7 @@ class CatalogStore:
             return {}
 
     async def written_book(self, known: WrittenBook | None) -> WrittenBook | None:
-        """What was written for tools; the `known` one if nothing else was, or it cannot be read."""
+        """Return what was written for tools; `known` if nothing else was, or it cannot be read."""
         try:
             mark = await anyio.to_thread.run_sync(self._registry.requests_mark)
         except RegistryError as error:

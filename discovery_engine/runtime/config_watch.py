@@ -61,7 +61,7 @@ async def changed_files(
 async def _written(
     seen: _FileStates, files: tuple[InputFile, ...], watch: FolderWatch
 ) -> tuple[str, ...]:
-    """What has changed, once it stays as it is: half a file may be good YAML, too."""
+    """Return the changed files once they stay as they are: half a file may be valid YAML, too."""
     changed: dict[str, None] = {}
     for looks in itertools.count():
         news = await anyio.to_thread.run_sync(seen.look, files, changed.keys())
@@ -74,7 +74,7 @@ async def _written(
 
 
 class _FileStates:
-    """What the files were at the last look."""
+    """The files as they were at the last look."""
 
     def __init__(self) -> None:
         self._read: dict[str, InputFile] = {}
@@ -95,7 +95,7 @@ class _FileStates:
         )
 
     def _look(self, read: InputFile) -> tuple[bool, bool]:
-        """Whether a file's content is another one, and whether it was written at all."""
+        """Return whether a file's content has changed, and whether it was written at all."""
         path = read.path
         if self._read.get(path) != read:  # it was read since the last look
             self._read[path] = self._now[path] = read
@@ -106,7 +106,7 @@ class _FileStates:
 
 
 def _stamp(path: str) -> Stamp | None:
-    """What every writing of a file changes; None if it is not there."""
+    """Return a stamp that every writing of a file changes; None if the file is not there."""
     try:
         status = Path(path).stat()
     except OSError:

@@ -53,7 +53,10 @@ def read_settings(
     frozen: bool,
     content: bytes | None = None,
 ) -> Settings:
-    """As `config.loading.loader.resolve_settings`, which loads pydantic and YAML: 100 ms of CPU."""
+    """Return the settings; see `config.loading.loader.resolve_settings`.
+
+    It is imported here, since it loads pydantic and YAML: 100 ms of CPU.
+    """
     from discovery_engine.config.loading.loader import resolve_settings  # noqa: PLC0415 - as above
 
     return resolve_settings(config, environ, frozen=frozen, content=content)
@@ -102,12 +105,12 @@ class ConfigurationLoader:
         return self._registered.join(self._load(content=content))
 
     async def reload(self) -> None:
-        """As `Engine.reload`."""
+        """Read the configuration again; see `Engine.reload`."""
         async with self._changing:
             await self._replace(self._apply)
 
     async def apply_decisions(self) -> None:
-        """As `Engine.apply_decisions`."""
+        """Apply new decisions; see `Engine.apply_decisions`."""
         await self._state.apply_requests()
         async with self._changing:
             is_current = self._registered.is_current

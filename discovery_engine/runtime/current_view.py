@@ -44,11 +44,11 @@ class CurrentView:
 
     @property
     def quota(self) -> CallQuota | None:
-        """Of the calls that all clients of this view make together; None for any number."""
+        """The quota of calls that all clients of this view make together; None for any number."""
         return CallQuota.of_view(self._snapshot().settings)
 
     def visible_to(self, principals: frozenset[str]) -> CurrentView:
-        """What of it those see who stand for these teams and users."""
+        """Return the part of the view that these teams and users see."""
         return CurrentView(partial(self._visible.view, principals), self._with_live)
 
     @property
@@ -67,5 +67,5 @@ class CurrentView:
             await anyio.to_thread.run_sync(source)
 
     def within(self, scope: Callable[[View], Scope]) -> CurrentView:
-        """What a scope shows of it; `scope` is looked up in each snapshot."""
+        """Return the part of the view that a scope shows; `scope` is looked up in each snapshot."""
         return CurrentView(ShownView(scope, self._snapshot).view, self._with_live)

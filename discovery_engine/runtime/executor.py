@@ -81,7 +81,7 @@ class ToolExecutor:
         quota: CallQuota | None,
         observer: CallObserver | None = None,
     ) -> JSONObject:
-        """As `Engine.execute`, for a tool that may be called; the call counts for `quota`."""
+        """Call a tool that may be called; see `Engine.execute`. The call counts against `quota`."""
         view = self._current.view
         pinned = await self._pinned(tool, view.settings.overrides)
         checked = await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
@@ -101,7 +101,7 @@ class ToolExecutor:
         return _with_converted(result, checked.converted) if checked else result
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
-        """As `Engine.preview`, for a tool that may be called."""
+        """Return what a call of a tool that may be called would send; see `Engine.preview`."""
         view, tool = self._current.view, entry.tool
         overrides = view.settings.overrides
         pinned = await self._pinned(tool, overrides)
@@ -115,9 +115,9 @@ class ToolExecutor:
         )
 
     async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
-        """What the owner gives to the tool's arguments.
+        """Return the values that the owner gives to the tool's arguments.
 
-        In a thread: it may read files, and a keyring may ask a person.
+        They are read in a thread: that may read files, and a keyring may ask a person.
         """
         if not tool.overridden.pinned:
             return {}
@@ -153,7 +153,7 @@ def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
 
 
 def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
-    """As `pinned_values`; the server may print them, so they are redacted from now on."""
+    """Return `pinned_values`; they are redacted from now on, since the server may print them."""
     for reference, value in referred_values(tool, overrides, secrets):
         is_secret = reference.kind != "variable"
         KNOWN_SECRETS.add_value(value, reference.name, is_secret=is_secret)

@@ -33,7 +33,7 @@ _ENVIRONMENT = (
 
 
 class EarlyStart:
-    """What was read from stdin before the engine was loaded, and whether it was answered."""
+    """The bytes read from stdin before the engine was loaded, and whether they were answered."""
 
     def __init__(self, received: bytes = b"", *, is_answered: bool = False) -> None:
         self.received = received
@@ -220,13 +220,13 @@ def _discovered(
 
 
 def _is_plain(capabilities: JSONObject, info: JSONObject) -> bool:
-    """Whether they have a form that needs no further check."""
+    """Return whether the capabilities and the info have a form that needs no further check."""
     names = {"name", "version"} <= set(info) <= {"name", "version", "title"}
     return names and all(type(text) is str for text in info.values()) and _is_nested(capabilities)
 
 
 def _is_nested(capabilities: JSONObject) -> bool:
-    """Whether it consists of objects, and of flags only for `listChanged`."""
+    """Return whether capabilities consist of objects, and of flags only for `listChanged`."""
     return type(capabilities) is dict and all(
         type(value) is bool if name == "listChanged" else _is_nested(value)
         for name, value in capabilities.items()

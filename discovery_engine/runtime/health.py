@@ -38,7 +38,7 @@ def health(
 
 
 def unhealthy(reports: Iterable[ServerReport]) -> list[ServerReport]:
-    """Those that the owner has to do something about."""
+    """Return the reports of the servers that the owner has to do something about."""
     return [report for report in reports if report.has_problem]
 
 

@@ -80,7 +80,7 @@ class LazyUpstreams:
         self._live: dict[ServerName, tuple[StateInfo, OutputRedactor, StateInfo]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
-        """As `Upstreams.list_tools`."""
+        """Return the redacted listing of a server; see `Upstreams.list_tools`."""
         redactor = await self._redactor_of(server)
         try:
             listing = await (await self._opened()).list_tools(server)
@@ -94,7 +94,7 @@ class LazyUpstreams:
         return redacted
 
     async def ping(self, server: ServerSettings) -> float:
-        """As `Upstreams.ping`."""
+        """Return the seconds until a server answered `ping`; see `Upstreams.ping`."""
         async with self._asking(server) as upstreams:
             return await upstreams.ping(server)
 
@@ -109,11 +109,13 @@ class LazyUpstreams:
         quota: CallQuota | None,
         observer: CallObserver | None = None,
     ) -> JSONObject:
-        """As `Upstreams.send`, in valid form, within the calls of a minute that are allowed.
+        """Send a request and return its result in valid form; see `Upstreams.send`.
+
+        It counts against the calls that the server and `quota` allow in a minute.
 
         Raises:
-            RateLimitedError: If those of the server or of `quota` are used up. Continuing a call
-                is no other call.
+            RateLimitedError: If the calls of the server or of `quota` are used up. Continuing a
+                call is not another call.
         """
         if self._rates and continuation is None:
             self._rates.take(CallQuota.of_server(server), quota)
@@ -145,7 +147,10 @@ class LazyUpstreams:
         caller: Client | None,
         responses: JSONObject | None = None,
     ) -> JSONObject:
-        """As `Upstreams.ask_task`; the words of the server are redacted as those of an error."""
+        """Ask the server of a task about it; see `Upstreams.ask_task`.
+
+        The texts of the server are redacted like those of an error.
+        """
         redactor = await self._redactor_of(server)
         async with self._asking(server) as upstreams:
             answer = await upstreams.ask_task(server, task, method, caller, responses)
@@ -160,17 +165,17 @@ class LazyUpstreams:
         return self._upstreams.tasks.get(handle, owner=owner) if self._upstreams else None
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
-        """As `Upstreams.watch`."""
+        """Watch a resource; see `Upstreams.watch`."""
         async with self._asking(server) as upstreams:
             await upstreams.watch(server, uri)
 
     def unwatch(self, server: ServerName, uri: str) -> None:
-        """As `Upstreams.unwatch`; no-op before the first use."""
+        """Stop watching a resource; see `Upstreams.unwatch`. No-op before the first use."""
         if self._upstreams:
             self._upstreams.unwatch(server, uri)
 
     async def close(self, server: ServerName) -> None:
-        """As `Upstreams.close`; no-op before the first use."""
+        """Close the sessions of a server; see `Upstreams.close`. No-op before the first use."""
         if self._upstreams:
             await self._upstreams.close(server)
 
@@ -186,28 +191,34 @@ class LazyUpstreams:
                 await self._upstreams.close(name)
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """As `Upstreams.expect`."""
+        """Declare a client's capabilities to servers from now on; see `Upstreams.expect`."""
         self._expected = merged(self._expected, declarable(capabilities))
         if self._upstreams:
             self._upstreams.expect(capabilities)
 
     def roots_changed(self, client: Client) -> None:
-        """As `Upstreams.roots_changed`; no-op before the first use."""
+        """Notify servers of changed roots of a client; no-op before the first use.
+
+        See `Upstreams.roots_changed`.
+        """
         if self._upstreams:
             self._upstreams.roots_changed(client)
 
     def settings_changed(self) -> None:
-        """As `Upstreams.settings_changed`; no-op before the first use."""
+        """Notify servers of roots that their owner has changed; no-op before the first use.
+
+        See `Upstreams.settings_changed`.
+        """
         if self._upstreams:
             self._upstreams.settings_changed()
 
     def close_client(self, client: str) -> None:
-        """As `Upstreams.close_client`; no-op before the first use."""
+        """Close a client's sessions; see `Upstreams.close_client`. No-op before the first use."""
         if self._upstreams:
             self._upstreams.close_client(client)
 
     def reset_backoff(self, server: ServerName) -> None:
-        """As `Upstreams.reset_backoff`; no-op before the first use."""
+        """End a server's backoff; see `Upstreams.reset_backoff`. No-op before the first use."""
         if self._upstreams:
             self._upstreams.reset_backoff(server)
 
@@ -246,7 +257,7 @@ class LazyUpstreams:
         return StateInfo(ServerState.STARTING, stderr=stderr, starting_for=start.seconds)
 
     def states(self) -> Mapping[ServerName, StateInfo]:
-        """As `Upstreams.states`, redacted; empty before the first use."""
+        """Return redacted states of servers; see `Upstreams.states`. Empty before the first use."""
         states = self._upstreams.states() if self._upstreams else {}
         return {
             name: _redacted_info(info, self._redactors.get(name, _SHARES_NOTHINGS)[1])

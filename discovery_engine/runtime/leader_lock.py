@@ -21,7 +21,7 @@ LockState: TypeAlias = Literal["held", "taken", "unusable"]
 
 
 class LeaderLock:
-    """Of one thing that can be led, in a folder that its processes share."""
+    """The lock of one thing that can be led, in a folder that its processes share."""
 
     def __init__(self, folder: Path, name: str, *, lock: Callable[[int], None] = lock_file) -> None:
         """Nothing is opened yet."""

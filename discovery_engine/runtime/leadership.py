@@ -75,11 +75,11 @@ class Term:
 
     @property
     def is_certain(self) -> bool:
-        """Whether no other process can lead now."""
+        """True if no other process can lead now."""
         return not self.lost.is_set() and self._clock() < self._certain_until
 
     async def confirmed(self) -> bool:
-        """Whether this process leads still; it waits for a renewal if that is not certain."""
+        """Return whether this process still leads; wait for a renewal if that is not certain."""
         while not self.is_certain and not self.lost.is_set():
             await self._settled.wait()
         return self.is_certain
@@ -104,7 +104,7 @@ _LOCKED = "-locked-"
 
 
 class Leadership:
-    """Of one thing, which `name` says; among the processes of one registry."""
+    """The leadership of the thing called `name`, among the processes of one registry."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Leadership:
         return None
 
     async def _locked(self) -> LockState:
-        """Whether this process has the lock now; it may lie on a slow disk."""
+        """Try to take the lock, and return its state; in a thread, as it may be on a slow disk."""
         if self._lock is None:
             return "unusable"
         return await anyio.to_thread.run_sync(self._lock.acquire)
@@ -260,8 +260,8 @@ class Leadership:
 
 
 def _is_over(found: Lease | None, end: str) -> bool:
-    """Whether nobody leads any more: the lease is free, or its holder had the lock, and ended.
+    """Return whether no process leads: the lease is free, or its holder had the lock and ended.
 
-    `end` is that of this process's own name; empty if it does not have the lock.
+    `end` is the end of this process's name as a holder; empty if it does not have the lock.
     """
     return found is None or found.is_free or (end != "" and found.holder.endswith(end))

@@ -54,7 +54,7 @@ _QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whate
 
 
 class ClaimedListing(Struct, frozen=True):
-    """What a claimed server listed."""
+    """The listing of a claimed server."""
 
     server: ServerSettings
     """Its settings then."""
@@ -104,7 +104,7 @@ class ServerLister:
         only_due: bool = False,
         max_wait: float | None = None,
     ) -> RefreshReport:
-        """As `Engine.refresh`."""
+        """Refresh the servers; see `Engine.refresh`."""
         before = self._view.catalog
         chosen = self._chosen(servers)
         if only_due:
@@ -176,7 +176,7 @@ class ServerLister:
     async def apply_claimed(
         self, listed: ClaimedListing, claim: RefreshClaim, *, due_in: float
     ) -> SaveOutcome | None:
-        """As `CatalogState.apply_claimed`.
+        """Apply the listing of a claimed server; see `CatalogState.apply_claimed`.
 
         Raises:
             UpstreamError: If the list cannot be read; nothing is stored then.

@@ -60,7 +60,7 @@ _STATUS_EVENTS = tuple(kind for kind in EVENTS if kind not in FREQUENT)
 
 
 class MaintainedEngine(Protocol):
-    """What this module needs of an engine."""
+    """The parts of an engine that this module uses."""
 
     @property
     def settings(self) -> Settings: ...

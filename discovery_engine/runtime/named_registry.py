@@ -32,7 +32,7 @@ ON_THIS_MACHINE = (
     "stored secrets",
     "copies of marketplaces and packages",
 )
-"""What no database keeps, whichever is named."""
+"""Data that no database keeps, whichever is named."""
 
 
 _NEXT_STEPS = {
@@ -56,7 +56,7 @@ class RegistryReport(Struct, frozen=True):
     database: DatabaseState | None = None
     """None for a file."""
     ignored: tuple[Diagnostic, ...] = ()
-    """What the configuration says of it that does not count, as the file is not trusted."""
+    """Registry settings of the configuration that do not count, as the file is not trusted."""
 
 
 def report_on(

@@ -34,7 +34,7 @@ class ProbeResult(Struct, frozen=True):
     seconds: float | None = None
     """From the request to the answer, without the time of connecting; None without an answer."""
     code: str = ""
-    """Of the error; empty if it has answered."""
+    """The code of the error; empty if the server has answered."""
     error: str = ""
     hint: str = ""
 
@@ -73,7 +73,7 @@ class ServerProber:
     async def probe(
         self, servers: Iterable[str] | None, *, max_wait: float
     ) -> tuple[ProbeResult, ...]:
-        """As `Engine.probe`."""
+        """Return whether servers answer now, and how fast; see `Engine.probe`."""
         await self._complete()
         view = self._current.view
         names = (

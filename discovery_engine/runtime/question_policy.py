@@ -1,4 +1,4 @@
-"""What the owner has settled about the questions of servers, under the present configuration."""
+"""The owner's settings for the questions of servers, under the present configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QuestionPolicy:
         self._by_server: dict[ServerName, QuestionSettings] = {}
 
     def of_server(self, server: ServerName) -> QuestionSettings:
-        """As `QuestionsOf`."""
+        """Return the present settings of a server's questions; see `QuestionsOf`."""
         settings = self._current()
         if settings is not self._settings:
             self._settings, self._by_server = settings, {}
@@ -55,7 +55,7 @@ class OwnerRoots(NamedTuple):
     shared: tuple[JSONObject, ...] | None
     """None if there are none, so that clients are asked."""
     own: Mapping[ServerName, tuple[JSONObject, ...]]
-    """Those of servers that have their own."""
+    """The roots of servers that have their own."""
 
 
 def owner_roots(settings: Settings) -> OwnerRoots:

@@ -21,7 +21,7 @@ _SHARE = 6  # of the calls of a minute that are possible at once, if nothing els
 
 class CallQuota(Struct, frozen=True):
     subject: str
-    """What it is for, for instance `server 'github'`; quotas of one subject share a bucket."""
+    """The thing limited, for instance `server 'github'`; quotas of one subject share a bucket."""
     calls_per_minute: int
     burst: int
     server: str | None = None
@@ -37,7 +37,7 @@ class CallQuota(Struct, frozen=True):
 
     @classmethod
     def of_view(cls, settings: Settings) -> CallQuota | None:
-        """Of the view that the settings are of; None if it takes any number of calls."""
+        """Return the quota of the view of these settings; None if it takes any number of calls."""
         limits = next((v.limits for v in settings.views if v.name == settings.view), ViewLimits())
         if limits.calls_per_minute is None:
             return None

@@ -21,7 +21,7 @@ class RefreshReport(Struct, frozen=True):
     """Every server that was listed, in the order of names, with its failure if any."""
     diff: CatalogDiff
     starting: tuple[ServerName, ...] = ()
-    """Those of them that had not answered yet; they go on starting."""
+    """The listed servers that had not answered yet; they go on starting."""
 
 
 def make_report(

@@ -94,7 +94,7 @@ Reporter: TypeAlias = Callable[[WorkerReport], None]
 
 
 class WorkingEngine(Protocol):
-    """What a worker needs of an engine's parts."""
+    """The parts of an engine that a worker uses."""
 
     @property
     def store(self) -> Registry: ...
@@ -283,9 +283,9 @@ class RefreshWorker:
         return WorkerReport(job.server, "returned", job.fence, seconds, message=gone)
 
     async def _settled(self, settle: Callable[[Registry], bool]) -> bool:
-        """Whether a result was noted; False if the claim is lost, or the registry is out of reach.
+        """Note a result; return False if the claim is lost, or the registry is out of reach.
 
-        In that case the lease ends, and the server is listed again: a listing more, none less.
+        In that case the lease ends, and the server is listed again: one listing more, none less.
         """
         try:
             return await self._in_thread(settle)

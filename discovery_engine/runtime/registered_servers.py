@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class Registrations(Struct, frozen=True):
-    """What the registry holds of one configuration."""
+    """The servers and switches that the registry holds for one configuration."""
 
     mark: str = ""
     servers: Mapping[str, RegisteredServer] = {}
@@ -43,7 +43,10 @@ class Registrations(Struct, frozen=True):
 
 
 class RegisteredServers:
-    """Of one configuration; methods block. Entries are compared with the values of `environ`."""
+    """The registered servers of one configuration; methods block.
+
+    Entries are compared with the values of `environ`.
+    """
 
     def __init__(self, store: ServerStore, environ: Mapping[str, str]) -> None:
         self._store = store
@@ -55,7 +58,7 @@ class RegisteredServers:
         return joined(settings, self.read(settings), self._environ)
 
     def read(self, settings: Settings) -> Registrations:
-        """What is registered now; what was last read if that is unknown."""
+        """Return what is registered now; what was last read if that is unknown."""
         try:
             self._last = registrations(self._store, settings)
         except RegistryError as error:
@@ -63,7 +66,7 @@ class RegisteredServers:
         return self._last
 
     def is_current(self, settings: Settings) -> bool:
-        """Whether nothing was registered or switched since the settings were joined."""
+        """Return whether nothing was registered or switched since the settings were joined."""
         try:
             return registration_mark(self._store, settings) == settings.registered
         except RegistryError as error:
@@ -87,7 +90,9 @@ def with_registered(
 
 
 def registrations(store: ServerStore, settings: Settings) -> Registrations:
-    """What is registered for a configuration; under its own name before that of its file.
+    """Return what is registered for a configuration.
+
+    Entries under its own name take precedence over entries under its file.
 
     Raises:
         RegistryError: If it cannot be read.
@@ -157,7 +162,10 @@ def _merged(
 
 
 def _bound_to(settings: Settings) -> str:
-    """What approvals are bound to beside the entries: the overrides of a file that others wrote."""
+    """Return the digest of the overrides of a file that others wrote; empty for other files.
+
+    Approvals are bound to it besides the entries.
+    """
     if not settings.is_untrusted_origin:
         return ""
     from discovery_engine.config.loading.untrusted import overrides_digest  # noqa: PLC0415

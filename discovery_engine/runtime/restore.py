@@ -122,7 +122,7 @@ _Opener: TypeAlias = Callable[[], AbstractContextManager["ReadableRegistry"]]
 
 
 class _Recalled(Struct, frozen=True):
-    """What a start reads of a registry."""
+    """The data that a start reads from a registry."""
 
     snapshot: Snapshot
     index: bytes | None
@@ -245,7 +245,10 @@ def _with_registered(store: ServerStore, settings: Settings) -> Settings | None:
 
 
 def has_unasked(catalog: Catalog) -> bool:
-    """Whether a server was never asked: its entry, which is not stored, says what it lacks here."""
+    """Return whether a server was never asked.
+
+    Its entry, which is not stored, says what it lacks here.
+    """
     return any(
         part.listed_at is None and part.failure is None and part.verdict.enabled
         for part in catalog.parts.values()

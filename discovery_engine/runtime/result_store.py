@@ -26,7 +26,7 @@ from discovery_engine.runtime.shared_results import SharedResults
 LIFE = 3600.0
 """Seconds for which a result is kept."""
 MOST_BYTES = 64 << 20
-"""Of all results of one process."""
+"""The most bytes of all results of one process."""
 _MOST = 1024  # results; each is a file
 _FOLDER = "results"
 _LOCK = "lock"

@@ -84,7 +84,7 @@ class SearcherSource:
         self._searcher: Searcher | None = None
         self._lock = threading.Lock()
         self.is_stored = stored is not None
-        """Whether the registry has its index, as far as that is known."""
+        """True if the registry has its index, as far as that is known."""
 
     def __call__(self) -> Searcher:
         with self._lock:
@@ -99,7 +99,7 @@ class SearcherSource:
 
     @property
     def base(self) -> Callable[[], Searcher] | None:
-        """What the searcher over the next catalog is made from."""
+        """The source of the searcher from which the next catalog's searcher is made."""
         return self if self.is_ready or self._load else self._base
 
     def rebuild(self) -> Searcher:

@@ -62,7 +62,7 @@ _SLOW = "for a slow embedder raise `search.embeddings.timeout`"
 
 
 class EmbedderOpener(Protocol):
-    """As `open_embedder`."""
+    """A function with the signature of `open_embedder`."""
 
     def __call__(
         self, settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path, data: Path
@@ -89,7 +89,7 @@ class _Wanted(Struct, frozen=True):
     synonyms: tuple[tuple[str, ...], ...]
     """A text is read with them before it is translated."""
     is_in_database: bool
-    """Whether vectors are compared there. What is reserved is always searched in memory."""
+    """True if the database compares vectors. Whatever is reserved is always searched in memory."""
 
     @classmethod
     def by(cls, view: View) -> _Wanted:

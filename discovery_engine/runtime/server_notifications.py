@@ -1,4 +1,4 @@
-"""What a server notifies of, as an event: redacted, cleaned and of bounded size."""
+"""Events for the notifications of servers: redacted, cleaned and of bounded size."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class ServerRecorder:
 
 
 def _shown(method: str, params: JSONObject | None) -> JSONValue:
-    """What a notification contains; a log message is a line with its level and its logger."""
+    """Return the content of a notification; a log message as a line with its level and logger."""
     text = params.get("data") if params and method == "notifications/message" else None
     if params is None or not isinstance(text, str):
         return params

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 8 << 20
-"""Of one result; writing it must not take as long as the database may."""
+"""The most bytes of one result; writing it must not take as long as the database may."""
 _NONCE = bytes(12)  # each key encrypts once
 _PATH = struct.Struct(">I")  # its length
 

@@ -39,7 +39,7 @@ _AT_ONCE = 500  # tools whose vectors are made and written together, more if a s
 
 
 class StoredVectorCache(VectorCache):
-    """As `VectorCache`, over the tools of a searcher in the database."""
+    """A `VectorCache` over the tools of a searcher in the database."""
 
     def search_in(self, database: SearchDatabase, searcher: Callable[[], Searcher]) -> None:
         """To be called first: where vectors are compared, and the searcher over the catalog."""
@@ -119,10 +119,10 @@ class StoredVectorCache(VectorCache):
 
 
 async def _of_database(work: Callable[[], T]) -> T:
-    """What the database has.
+    """Run `work`, which uses the database, in a thread.
 
     Raises:
-        EmbeddingError: If it does not answer.
+        EmbeddingError: If the database does not answer.
     """
     try:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)

@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 class FirstSightWriter(Protocol):
     def __call__(self, scope: str, found: Iterable[Acceptance], *, at: float) -> int:
-        """As `DecisionStore.accept` with `if_new`."""
+        """Accept what is seen for the first time; see `DecisionStore.accept` with `if_new`."""
 
 
 class TrustStore:
@@ -90,7 +90,7 @@ class TrustStore:
         return trust
 
     def is_current(self) -> bool:
-        """Whether this process has read all decisions of every configuration."""
+        """Return whether this process has read all decisions of every configuration."""
         try:
             return self._store.newest_decision() == self.trust.decisions.number
         except RegistryError as error:
@@ -126,9 +126,9 @@ class TrustStore:
         return decisions.number if is_whole else None
 
     def _recalled(self, settings: Settings) -> Decisions:
-        """What was decided by now, of which only what is needed is read.
+        """Return what was decided by now; only what is needed is read.
 
-        As it was before, if the registry fails.
+        If the registry fails, that is what was known before.
         """
         scopes = _scopes(settings)
         try:
@@ -162,7 +162,7 @@ class TrustStore:
         return AcceptedByServer(read, known)
 
     def decisions(self, settings: Settings) -> Decisions:
-        """What was approved and accepted by now; as it was before if the registry fails."""
+        """Return what was approved and accepted by now; what was known if the registry fails."""
         try:
             return self._stored(settings)
         except RegistryError as error:
@@ -219,7 +219,7 @@ class TrustStore:
     def _read_again(
         self, settings: Settings, known: Decisions, servers: Collection[str]
     ) -> AcceptedByServer:
-        """What was accepted, with that of these servers to be read again when it is needed."""
+        """Return what was accepted; for these servers it is read again when it is needed."""
         accepted = known.accepted
         same = accepted.without(servers) if isinstance(accepted, AcceptedByServer) else {}
         return self._accepted_of(settings, same)
@@ -277,7 +277,7 @@ class TrustStore:
             self._store.acknowledge_loss(scope, at=self._clock())
 
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
-        """What was accepted of a server; `server` is its key in decisions."""
+        """Return what was accepted of a server; `server` is its key in decisions."""
         earlier_first = reversed(_scopes(settings))
         return tuple(one for scope in earlier_first for one in self._store.history(scope, server))
 

@@ -25,7 +25,7 @@ class _Claimed(NamedTuple):
 
 
 class UnchangedListings:
-    """Of one catalog, which does not change while it has the `turn`.
+    """Unchanged listings of one catalog, which does not change while they have the `turn`.
 
     `unchanged_part` gives the part that a listing makes, if it certainly changes nothing; it is
     called in a thread.

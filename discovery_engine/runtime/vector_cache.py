@@ -99,7 +99,7 @@ class VectorCache:
         self._parts: dict[ServerName, tuple[ServerPart, list[_TextKeys]]] = {}
         self._known: dict[bytes, bytes] = {}
         self._is_anew = False
-        """Whether stored vectors are not loaded."""
+        """True if stored vectors are not loaded."""
 
     async def update(self, catalog: Catalog, *, anew: bool = False) -> AsyncIterator[ToolVectors]:
         """Yield the vectors of a catalog: first the stored ones, then more, at last all.
@@ -148,7 +148,7 @@ class VectorCache:
         return texts | examples
 
     def _entries(self, tools: Sequence[Tool], texts: Texts, examples: Texts) -> Iterator[_TextKeys]:
-        """What each tool's vectors are stored under; adds the texts to `texts` and `examples`."""
+        """Yield the keys of each tool's stored vectors; add texts to `texts` and `examples`."""
         known = self._book.of_tools(tools)
         for tool in tools:
             text = (embedding_text(tool),)
@@ -220,7 +220,7 @@ class VectorCache:
         return frozenset(key for key in digests if key is not None)
 
     def _is_due(self) -> bool:
-        """Whether the use of all should be noted again: so once a day."""
+        """Return whether the use of all should be noted again, which is once a day."""
         now = self._clock()
         if is_due := now >= self._noted_at + self.updated_each:
             self._noted_at = now

@@ -33,7 +33,7 @@ _KEPT = 32  # sets of teams and users; most of them share what they are shown wi
 
 
 class _ReservedPart(Struct, frozen=True):
-    """What is shown of a server."""
+    """The part of a server, whole and as it is shown."""
 
     whole: ServerPart
     flags: Flags | None
@@ -41,7 +41,7 @@ class _ReservedPart(Struct, frozen=True):
 
 
 class VisibleViews:
-    """What each set of teams and users is shown of the current view.
+    """The parts of the current view that sets of teams and users are shown.
 
     Sets from which the same is hidden share a catalog and an index.
     """
@@ -155,11 +155,11 @@ class _VisibleView:
 
     @property
     def shows_all(self) -> bool:
-        """Whether nothing is hidden, so that the common catalog is shown."""
+        """True if nothing is hidden, so that the common catalog is shown."""
         return self.scope == Scope()
 
     def _shows(self, scoped: ScopedCatalog) -> bool:
-        """Whether it has shown just this last."""
+        """Return whether exactly this was shown last, with something hidden."""
         return (
             not self.shows_all
             and self._parts.keys() == scoped.shown.keys()

@@ -191,7 +191,7 @@ class WebhookDispatcher:
     def _result(
         self, scope: str, address: str, delivery: Delivery, attempt: Attempt
     ) -> Callable[[WebhookStore], object]:
-        """What is to be noted of an attempt."""
+        """Return the function that notes the outcome of an attempt in the store."""
         name, reason = delivery.webhook, attempt.reason
         if attempt.is_accepted:
             return lambda store: store.finish_delivery(delivery)

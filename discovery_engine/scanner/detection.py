@@ -43,7 +43,7 @@ _IDENTIFIERS = frozenset({"name", "uri", "uriTemplate"})
 
 
 def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
-    """What is suspicious in a definition; of each kind one finding a place."""
+    """Return the findings about a definition, at most one of each kind for each place."""
     found = list(_about_name(tool, neighbours))
     passages = passages_of(tool.definition)
     found += _in_passages(tool, passages)
@@ -54,14 +54,14 @@ def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Fin
 
 
 def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:
-    """What the texts of a definition say, read one by one."""
+    """Yield the findings in the texts of a definition, read one by one."""
     topic = topic_of(tool, sentences_of(passages))
     for passage in passages:
         yield from _in_passage(passage, topic)
 
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
-    """What is suspicious in a text by itself, for instance a server's instructions."""
+    """Return the findings in a text by itself, for instance a server's instructions."""
     return _without_doubles(_in_passage(Passage(where, capped(text)), Topic()))
 
 
@@ -133,7 +133,7 @@ def _place_of(where: str, topic: Topic) -> Place:
 
 
 def _decoded(finding: Finding) -> Finding:
-    """What stands in code is no accident."""
+    """Return a finding in encoded text as a danger: encoding is no accident."""
     message = f"decoded, {finding.message}"
     return replace(finding, kind=FindingKind.PAYLOAD, severity=Severity.DANGER, message=message)
 

@@ -1,4 +1,4 @@
-"""What hides a text, undone: invisible characters, letters that imitate others, and code.
+"""Disguises of texts, undone: invisible characters, letters that imitate others, and code.
 
 `plain` replaces compatibility forms, removes hidden characters, and replaces letters of other
 alphabets in Latin words by the Latin ones that they imitate. `loose` also replaces digits that
@@ -43,11 +43,11 @@ class Hidden(Struct, frozen=True):
     end: int
     message: str
     says: str = ""
-    """What the characters spell, if they spell anything."""
+    """The text that the characters spell; empty if they spell nothing."""
 
 
 def hidden_in(text: str) -> Iterator[Hidden]:
-    """What is hidden in a text: the worst of it, first."""
+    """Yield what is hidden in a text, the worst first."""
     runs = [run for run in unseen(text) if not _has_reason(text, run)]
     if runs:
         characters = "".join(run[0] for run in runs)
@@ -189,7 +189,7 @@ def letters_only(name: str) -> str:
 
 
 def mixes_alphabets(word: str) -> bool:
-    """Whether Latin letters stand beside letters of another alphabet that pass for them."""
+    """Return whether Latin letters stand beside letters of another alphabet that pass for them."""
     return any(
         _LATIN.search(part) and _FOREIGN.search(part) and letters_only(part).isascii()
         for part in _WHOLE_WORD.findall(unicodedata.normalize("NFKC", word))

@@ -1,4 +1,4 @@
-"""What speaks against a sentence: its words, its signals, and what they weigh where they are seen.
+"""The evidence against a sentence: its words, its signals, and their weights where they are seen.
 
 Both weigh more in a tool that is about something else, and signals again in the text of an
 argument. The weights are those of a logistic regression (`scripts/fit_scanner.py`). No word and no
@@ -50,12 +50,12 @@ _OPENING = 400  # characters
 
 
 class Topic(Struct, frozen=True):
-    """What a tool is about."""
+    """The subject of a tool."""
 
     families: int = 0
-    """Of its name, its title and its opening sentence."""
+    """The families of its name, its title and its opening sentence."""
     stems: frozenset[str] = frozenset()
-    """Of its names and of the words that are said in several of its sentences."""
+    """The stems of its names and of the words that are said in several of its sentences."""
 
     def shared(self, stems: frozenset[str]) -> float:
         """The share of a sentence's words that belong to the topic."""
@@ -113,7 +113,7 @@ class Evidence(Struct, frozen=True):
     is_english: bool
     is_opening: bool
     is_mention: bool
-    """Whether it talks about such texts, and gives no orders itself."""
+    """True if the sentence talks about attacks, and gives no orders itself."""
 
     def features(self, place: Place) -> Iterator[tuple[str, float]]:
         """The names of the weights that count, and how much of each does."""
@@ -180,7 +180,7 @@ def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
 
 
 def weight_of_words(families: int, subject: int) -> float:
-    """What words of these families weigh in a tool that is about some."""
+    """Return the weight of words of these families in a tool that is about those of `subject`."""
     return sum(
         weight + (0.0 if family & subject else off)
         for family, weight, off in _WORD_WEIGHTS
@@ -199,7 +199,7 @@ def _weight_of(number: int, place: Place) -> float:
 
 
 def _is_mention(sentence: Sentence) -> bool:
-    """Whether words that announce an example come before what would be an order."""
+    """Return whether words that announce an example come before what would be an order."""
     for word in sentence.words:
         if word & F.MENTION and not word & F.DO:
             return True
@@ -235,9 +235,9 @@ class Piece(Struct, frozen=True):
     families: int
     """All that its words may be about."""
     is_whole: bool
-    """Whether it is read in one: what a longer one shares with a topic is not known yet."""
+    """True if it is read in one piece: what a longer one shares with a topic is not known yet."""
     most: float
-    """What it may score at most, in a tool that is about nothing it says."""
+    """The most that it may score, in a tool that is about nothing it says."""
 
 
 def pieces_of(reading: str) -> Iterator[Piece]:
@@ -250,7 +250,7 @@ def pieces_of(reading: str) -> Iterator[Piece]:
 
 
 def may_alarm(piece: Piece, place: Place) -> bool:
-    """Whether a piece may raise an alarm where it stands."""
+    """Return whether a piece may raise an alarm where it stands."""
     least = ALARM - place.is_encoded * max(0.0, WEIGHTS.get(ENCODED, 0.0))
     if piece.most < least:
         return False
@@ -261,9 +261,9 @@ def may_alarm(piece: Piece, place: Place) -> bool:
 
 @lru_cache(maxsize=500)
 def _seen(text: str) -> tuple[int, bool, float]:
-    """What a sentence may be about, whether it is read in one, and what it may score at most.
+    """Return a sentence's possible families, whether it is read in one piece, and its top score.
 
-    It is asked twice, for its definition's topic and where it stands.
+    It is needed twice, for its definition's topic and where it stands.
     """
     tokens = TOKEN.findall(text)
     english = foreign = language = 0
@@ -286,7 +286,7 @@ def _seen(text: str) -> tuple[int, bool, float]:
 
 
 def _signs(text: str) -> int:
-    """What signs that are no words may be about."""
+    """Return the families that signs which are no words may be about."""
     families = 0
     if not _SIGN.search(text):
         return families
@@ -300,7 +300,7 @@ def _signs(text: str) -> int:
 
 
 def _bound(families: int, subject: int) -> float:
-    """What no sentence whose words are of these families can score more than."""
+    """Return a score that no sentence whose words are of these families can exceed."""
     words = weight_of_words(families, subject)
     return _MOST_OF_PLACE + words + _most_of_signals(families & _IN_SIGNALS)
 
@@ -315,7 +315,7 @@ def _most_of_signals(families: int) -> float:
 
 
 def _gains() -> Iterator[tuple[float, tuple[tuple[int, ...], ...]]]:
-    """Of each signal what it may add, and the families that each of its chains needs."""
+    """Yield for each signal what it may add, and the families that each of its chains needs."""
     for signal in SIGNALS:
         names = (signal.name, off_subject(signal.name), in_argument(signal.name))
         gain = sum(WEIGHTS.get(name, 0.0) for name in names)

@@ -1,4 +1,4 @@
-"""What the scanner has to say about a tool."""
+"""The findings of the scanner about a tool."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def is_severe(self) -> bool:
-        """Whether no honest tool says this."""
+        """True if no honest tool says this."""
         return self.severity is Severity.DANGER
 
     @property

@@ -1,4 +1,4 @@
-"""What a tool says about, or borrows from, the tools of other servers."""
+"""Orders that a tool gives about other servers' tools, and names that it borrows from them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Neighbours(Struct, frozen=True):
 
 
 def _is_ordered(sentence: str, name: re.Match[str]) -> bool:
-    """Whether a name is spoken of as a tool, in a sentence that says what is to be done."""
+    """Return whether a name is used as a tool's, in a sentence that says what is to be done."""
     before = sentence[max(0, name.start() - 24) : name.start()]
     is_tool = _BEFORE.search(before) or _AFTER.match(sentence, name.end())
     return bool(is_tool and _ORDER.search(sentence))
@@ -143,7 +143,7 @@ def _stems(word: str) -> Iterator[str]:
 
 
 def _is_one_slip(word: str, right: str) -> bool:
-    """Whether one letter is wrong, missing, doubled or has changed places; endings are grammar."""
+    """Return whether one letter is wrong, missing, doubled or swapped; endings are grammar."""
     if word == right or abs(len(word) - len(right)) > 1:
         return False
     start = 0

@@ -61,7 +61,7 @@ _TOKEN_OR_ADDRESS = re.compile(rf"(?P<address>{_ADDRESS})|{_OTHER_TOKENS}")
 HAS_ADDRESS = re.compile(r"@|://|www\.|\d\.\d|\+\d")
 """To look for an address at each word takes twice as long, and few texts hold any."""
 _PAUSE = [(0, 0)] * 2
-"""What stands behind a comma is further away."""
+"""The words that a comma counts for: what stands behind it is further away."""
 _ACTS = F.DROP | F.GIVE | F.TAKE | F.DESTROY | F.CHANGE | F.VERB
 _SPEAKS = F.TELL | F.ASK | F.KNOW | F.OBEY | F.USE
 _UNLESS = frozenset({"without", "until", "unless"})
@@ -75,10 +75,10 @@ class Sentence(Struct, frozen=True):
     end: int
     words: tuple[int, ...]
     families: int
-    """Of all its words."""
+    """The families of all its words."""
     is_english: bool
     is_opening: bool
-    """Whether it is the first of its text: what a tool does is said there."""
+    """True if it is the first of its text: what a tool does is said there."""
 
 
 class _Draft:
@@ -87,10 +87,10 @@ class _Draft:
     def __init__(self) -> None:
         self.start = 0
         self.words: list[tuple[int, int]] = []
-        """Of each word its families if the sentence is English, and if it is not."""
+        """The families of each word: those if the sentence is English, and those if it is not."""
         self.before = ""
         self.is_order = True
-        """Whether a verb that comes next would be an imperative."""
+        """True if a verb that comes next would be an imperative."""
         self.seen = 0
         self.foreign_words = 0
         self.is_latin = True
@@ -140,7 +140,7 @@ class _Draft:
         return Sentence(self.start, end, words, families, is_english, is_opening)
 
     def _is_english(self) -> bool:
-        """Whether function words say so, or, if they do not, most of the words that are known."""
+        """Return whether most function words, or on a tie most known words, are English."""
         ours = sum(bool(english & F.ENGLISH) for english, _ in self.words)
         if not self.is_latin:
             return ours >= max(self.foreign_words, _ENGLISH_WORDS)
@@ -214,12 +214,12 @@ class Signal(NamedTuple):
     name: str
     kind: FindingKind
     says: str
-    """What a person reads: "it ..."."""
+    """The message that a person reads: `it …`."""
     chains: tuple[_Chain, ...]
     subject: int = 0
     """The families of words that make it plain talk in a tool whose own subject they are."""
     is_unmistakable: bool = False
-    """Whether no honest tool can be imagined that gives it: it is severe by itself."""
+    """True if no honest tool can be imagined that gives it: it is severe by itself."""
 
 
 def _read_signals() -> Iterator[Signal]:
@@ -271,7 +271,7 @@ def _fits(chain: _Chain, families: int) -> bool:
 
 
 def _follows(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
-    """Whether words of a chain follow each other; the latest place of each link is enough."""
+    """Return whether words of a chain follow each other; the latest place of a link is enough."""
     places = [-_FAR] * len(chain)
     last = len(chain) - 1
     links = [(level, *chain[level]) for level in range(last, -1, -1)]
@@ -287,7 +287,7 @@ def _follows(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
 
 
 def _stands(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
-    """Whether words of a chain stand near each other in any order, each word for one link."""
+    """Return whether words of a chain are near each other in any order, each word for one link."""
     if len(chain) == 1:
         return False
     span = max(link.gap for link in chain) + len(chain)

@@ -1,4 +1,4 @@
-"""What a word may be about: its families, a bit each, looked up in the word lists beside it."""
+"""The families of a word, a bit each: what it may be about, by the word lists beside this file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = (  # of each the number of its bit
     " OUTSIDE PEOPLE PROSE FORGET INSTRUCTION"
 )
 FAMILIES = {name: 1 << bit for bit, name in enumerate(_NAMES.split())}
-"""What a word may be about, a bit each, for a word may belong to several.
+"""The bit of each family: what a word may be about. A word may belong to several.
 
 FOUND is what a tool reads: its text may carry orders. MENTION talks about attacks. LABEL is the
 mark of a prompt, AND what may stand before an imperative, VERB the base form of an English verb, DO
@@ -54,7 +54,7 @@ _SHORTEST = 4  # letters of a word that says what a text is about
 _LETTERS = re.compile(r"[^\W\d_]+")
 _JOINTS = re.compile(r"['_.-]")
 SECRET = F.PATH | F.PRIVATE
-"""What the path of a file that holds secrets is about."""
+"""The families of the path of a file that holds secrets."""
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)
@@ -81,7 +81,7 @@ class WordFamilies(Struct, frozen=True):
     english: dict[str, int]
     """Pairs of words among them, joined by `_`."""
     words: dict[str, int]
-    """Of other languages."""
+    """The families of words of other languages."""
     stems: dict[str, int]
 
     def foreign(self, word: str) -> int:
@@ -99,7 +99,7 @@ class Known(Struct, frozen=True):
     """All that it may be about in an English sentence, but for pairs of words."""
     foreign: int
     pairs: dict[str, int] | None
-    """What it is about after another word, by that word."""
+    """The families that it has after another word, by that word."""
     language: int
     """1 for a function word of English, -1 for one of another language."""
     is_latin: bool
@@ -133,7 +133,7 @@ def _pairs() -> dict[str, dict[str, int]]:
 
 @cache
 def function_words() -> frozenset[str]:
-    """Those of other languages."""
+    """Return the function words of other languages."""
     return frozenset((DATA / "function_words.txt").read_text("utf-8").split())
 
 

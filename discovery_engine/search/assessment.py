@@ -88,7 +88,7 @@ class Assessor:
         )
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
-        """What of `query` none of the first of `hits` has; there is at least one."""
+        """Return what the first of `hits` all lack of `query`; there is at least one hit."""
         first = hits[:FIRST]
         server = first[0].entry.tool.server
         doc_ids = self._doc_ids(first)
@@ -113,7 +113,7 @@ class Assessor:
         return tuple(word for word in query.terms.unknown if word not in SAY_NOTHING)
 
     def _is_english(self, query: AnalyzedQuery) -> bool:
-        """Whether tools may have its words: those of another language are in none."""
+        """Return whether tools may have the query's words; foreign words are in no tool."""
         return query.text.isascii() and not self._lexicon.detect_language(query.text)
 
     def signals(
@@ -215,7 +215,7 @@ def _similarity(similarities: Similarities | None, hit: Hit) -> float | None:
 
 
 def _is_first_by_both(hits: Sequence[Hit]) -> bool:
-    """Whether the first hit is the best by words as by vectors."""
+    """Return whether the first hit is the best both by words and by vectors."""
     best = hits[0].parts
     return all(
         one.parts.meaning <= best.meaning

@@ -124,16 +124,16 @@ class Searcher:
         return self._tagged_with(tags, any_tag)
 
     def has_lexicon(self, lexicon: Lexicon) -> bool:
-        """Whether the index was made with `lexicon`, or with one that gives the same terms."""
+        """Return whether the index was made with `lexicon`, or one that gives the same terms."""
         return self._lexicon is lexicon or self._lexicon.digest == lexicon.digest
 
     def is_tool_name(self, text: str) -> bool:
-        """Whether a query is the name of a tool, in any spelling."""
+        """Return whether a query is the name of a tool, in any spelling."""
         return is_tool_name(self._index, text)
 
     @property
     def is_storable(self) -> bool:
-        """Whether `dump` may be stored: the next run would lack requests that were not read."""
+        """True if `dump` may be stored; if not, the next run would lack requests not read now."""
         return self._index.is_storable
 
     def dump(self) -> bytes:
@@ -253,7 +253,7 @@ class Searcher:
         return self.assessor.assess(query, hits, similarities)
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
-        """What of `query` none of the first of `hits` has; there is at least one."""
+        """Return what the first of `hits` all lack of `query`; there is at least one hit."""
         return self.assessor.gaps(query, hits)
 
     def _fusion(

@@ -53,6 +53,6 @@ class RecentFinds:
             del self._found[key]
 
     def consume(self, key: ToolKey, now: float) -> bool:
-        """Whether a tool was found a short while ago; each find counts for one use."""
+        """Return whether a tool was found a short while ago; each find counts for one use."""
         found = self._found.pop(key, None)
         return found is not None and now - found <= _LINK_TIMEOUT

@@ -136,7 +136,7 @@ class Vectors:
         return ComparedVectors(self, whole, self._only)
 
     def _cosines(self, asked: Any) -> Any:
-        """Of a tool with examples the mean of both: neither is enough alone."""
+        """Return all cosines; with examples the mean of both: neither is enough alone."""
         from discovery_engine.search.arrays import np
 
         cosines = np.vecdot(self._matrix, asked)
@@ -203,7 +203,7 @@ class Similarities(ABC):
 
 
 class ComparedVectors(Similarities):
-    """Those to vectors in memory."""
+    """Similarities to vectors in memory."""
 
     def __init__(self, vectors: Vectors, cosines: Any, only: Any = None) -> None:
         """`only` are the rows of the tools that count; None if all do."""

@@ -243,7 +243,7 @@ def _keyring() -> ModuleType:
 
 
 def _is_kept_in_keyring(name: str, key: bytes) -> bool:
-    """Whether the keyring keeps a key, and gives it back."""
+    """Store a key in the keyring; return whether the keyring gives it back."""
     text = base64.b64encode(key).decode()
 
     def keep() -> bool:

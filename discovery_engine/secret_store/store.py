@@ -1,4 +1,4 @@
-"""What a store of secrets promises: get, set, delete and list by name.
+"""The protocol of a store of secrets: get, set, delete and list by name.
 
 A name is a path: `oauth/SERVER/…` is a login. Names are not secret. Methods block, so they are
 called in threads; a caller that reads a secret makes it known to the redaction.
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 Stamp: TypeAlias = tuple[int, ...]
-"""Of the stored secrets: another one after every change, also by another process."""
+"""A version of the stored secrets: it differs after every change, also by another process."""
 
 
 class SecretStore(Protocol):

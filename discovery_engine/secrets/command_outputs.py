@@ -27,7 +27,7 @@ _WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_STATE_KEY", "DISCOVERY_TOKEN")
 
 
 class CommandOutputs:
-    """What commands wrote when they were last run by this process."""
+    """The outputs of commands when this process last ran them."""
 
     def __init__(self, environ: Mapping[str, str], *, timeout: float = _TIMEOUT) -> None:
         self._environ = environ
@@ -35,7 +35,7 @@ class CommandOutputs:
         self._found: dict[tuple[Reference, str | None], str | _CommandError] = {}
 
     def value(self, reference: Reference, base_dir: str | None) -> str:
-        """What the command wrote.
+        """Return what the command wrote.
 
         Raises:
             UnsetReference: If it failed, or was not run.

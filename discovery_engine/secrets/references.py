@@ -52,11 +52,11 @@ class Reference(Struct, frozen=True):
     default: str | None = None
 
     def __str__(self) -> str:
-        """As it was written."""
+        """Return the reference as it was written."""
         return self._written(self.default)
 
     def redacted(self) -> str:
-        """As it was written, without what may be a secret itself: a default, words of a command."""
+        """Return it as written, less what may be a secret itself: a default, words of a command."""
         if self.kind == "command":
             return f"${{command:{_redacted_command(self.argv)}}}"
         return self._written(REDACTED if self.default else self.default)
@@ -82,12 +82,12 @@ class Reference(Struct, frozen=True):
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a secret may be stored under that name."""
+    """Return whether a secret may be stored under that name."""
     return _SECRET.fullmatch(name) is not None
 
 
 def is_variable(name: str) -> bool:
-    """Whether a reference may have that name."""
+    """Return whether a reference to a variable may have that name."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -112,7 +112,7 @@ def resolve(
 def has_value(
     name: str, secrets: SecretResolver, *, base_dir: str | None = None, server: str = ""
 ) -> bool:
-    """Whether `Reference.address` has a value now; the arguments of `resolve`."""
+    """Return whether `name`, a `Reference.address`, has a value now; see `resolve`."""
     try:
         resolve(f"${{{name}}}", secrets, base_dir=base_dir, server=server)
     except ValueError:

@@ -87,7 +87,7 @@ _LONGEST_PLAIN = 15  # letters; longer ones are no plain option
 
 
 class NameKind(IntEnum):
-    """What the name of a value implies about it."""
+    """The secrecy that the name of a value implies."""
 
     PLAIN = 0
     UNTELLING = 1
@@ -101,34 +101,34 @@ class NameKind(IntEnum):
         return cls.PLAIN if _PLAIN_NAME.fullmatch(words) else cls.UNTELLING
 
     def within(self, whole: NameKind) -> NameKind:
-        """Of a part; one with a neutral name is as secret as the whole."""
+        """Return the kind of a part; one with a neutral name is as secret as the whole."""
         return whole if self is NameKind.UNTELLING else self
 
 
 def is_secret_flag(word: str) -> bool:
-    """Whether what follows this flag is a secret."""
+    """Return whether this flag is followed by a secret."""
     return _SECRET_FLAG.fullmatch(word) is not None
 
 
 def is_key(word: str) -> bool:
-    """Whether a word has the form of a known kind of key, or of a long random one."""
+    """Return whether a word has the form of a known kind of key, or of a long random one."""
     return bool(_KEYS.fullmatch(word) or _RANDOM.fullmatch(word))
 
 
 def looks_like_key(word: str) -> bool:
-    """Whether a word may be a key by its form: also a short one, of no known kind."""
+    """Return whether a word may be a key by its form, even a short one of no known kind."""
     if len(word) < _SHORTEST_KEY:
         return False
     return is_key(word) or len(_CHANGES.findall(word[:200])) >= _RESTLESS
 
 
 def is_plain(words: str) -> bool:
-    """Whether these are words as they stand in options and sentences."""
+    """Return whether these are words as they stand in options and sentences."""
     return len(words) <= _LONGEST_PLAIN and _PLAIN.fullmatch(words) is not None
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a value is a plain number, switch, host, path or the like, and no secret."""
+    """Return whether a value is a plain number, switch, host, path or the like, and no secret."""
     if not value or _HARMLESS.fullmatch(value):
         return True
     if any(form.fullmatch(value) for form in _FORMS):
@@ -143,7 +143,7 @@ def is_harmless(value: str) -> bool:
 
 
 def is_harmless_file(value: str) -> bool:
-    """Whether a value is the path of a file in a folder, and no step of it may be a key."""
+    """Return whether a value is the path of a file in a folder, and no step of it may be a key."""
     return bool(_FILE.fullmatch(value)) and not any(map(_is_odd, _STEPS.split(value)))
 
 

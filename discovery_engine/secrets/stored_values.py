@@ -1,4 +1,4 @@
-"""What can be the value of a stored secret, and how much of one may be shown."""
+"""The values that a stored secret can have, and how much of one may be shown."""
 
 from __future__ import annotations
 

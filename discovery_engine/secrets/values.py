@@ -79,7 +79,7 @@ class _Part(NamedTuple):
     text: str
     name: NameKind = NameKind.UNTELLING
     is_whole: bool = False
-    """Whether nothing stands beside it: then also a short or plain word of it is secret."""
+    """True if nothing stands beside it: then even a short or plain word of it is secret."""
 
 
 def secrets_in(value: str, name: str = "", *, is_secret: bool = False) -> Iterator[Secret]:
@@ -103,9 +103,9 @@ def secrets_in(value: str, name: str = "", *, is_secret: bool = False) -> Iterat
 
 
 def is_secret(value: str, name: str = "") -> bool:
-    """Whether a value is a secret, or has one in it, by its name or its form.
+    """Return whether a value is a secret, or has one in it, by its name or its form.
 
-    It is no secret only because it is not known to be harmless: an entry that is copied keeps it.
+    A value that is merely not known to be harmless is no secret: an entry that is copied keeps it.
     """
     kind = NameKind.of(name)
     if not value or is_harmless_file(value):
@@ -144,7 +144,7 @@ def _within(whole: _Part, parts: Sequence[_Part], depth: int) -> Iterator[Secret
 
 
 def _of_word(text: str, part: _Part, depth: int) -> Iterator[Secret]:
-    """Of a text that has no form in which secrets are written."""
+    """Yield the secrets of a text that has none of the forms in which secrets are written."""
     if part.name is NameKind.SECRET or (part.name is NameKind.UNTELLING and part.is_whole):
         is_sure = part.name is NameKind.SECRET or looks_like_key(text)
         is_certain = is_sure and len(text) >= _SHORTEST_PART and not is_plain(text)
@@ -198,7 +198,7 @@ def _leaves(value: object, name: NameKind) -> Iterator[_Part]:
 
 
 def _address(text: str) -> list[_Part] | None:
-    """Of an address: who logs in, the values of its query, its fragment, keys in its path."""
+    """Split an address: its login, query values, fragment, path steps; None for any other text."""
     if (address := _ADDRESS.fullmatch(text)) is None:
         return None
     rest = address["rest"]
@@ -273,7 +273,7 @@ def _pairs(text: str) -> list[_Part] | None:
 
 
 def _is_open(value: str) -> bool:
-    """Whether a value begins with a quote or a brace that has not been closed yet."""
+    """Return whether a value begins with a quote or a brace that has not been closed yet."""
     closing = _QUOTES.get(value[:1])
     return closing is not None and not value.endswith(closing) and len(value) < _LONGEST_JOINED
 
@@ -300,7 +300,7 @@ def _bare(value: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """What a text is in base64, if that is text; otherwise empty."""
+    """Decode a text from base64; empty if it is no base64, or not that of a text."""
     if not _BASE64.fullmatch(text):
         return ""
     padded = text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)

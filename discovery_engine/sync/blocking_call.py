@@ -70,7 +70,7 @@ class Mailbox:
         self._jobs.put(None)
 
     async def run(self, callback: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `callback` returns or raises in the waiting thread."""
+        """Run `callback` in the waiting thread; return or raise what it returns or raises."""
         done = anyio.Event()
         outcome: list[T] = []
         errors: list[Exception] = []
@@ -93,7 +93,7 @@ class Mailbox:
 def run_blocking(
     portal: BlockingPortal, verb: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any
 ) -> T:
-    """What a coroutine function returns, run on the loop; Ctrl-C cancels it and waits for its end.
+    """Run a coroutine function on the loop; Ctrl-C cancels it and waits for its end.
 
     `caller`, `client` and callbacks by name may be the plain forms of what the function takes.
     """
@@ -125,7 +125,7 @@ def run_blocking(
 
 
 async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
-    """What a blocking verb returns, awaited on another loop.
+    """Run a blocking verb in a thread, awaited on another loop.
 
     Cancelling it cancels the verb, upstream too. It does not wait for the verb's end.
     """
@@ -146,13 +146,13 @@ class OnLoop:
         self.portal = portal
 
     def shown(self, value: Any) -> Any:
-        """What stands for a value; the value itself if nothing does."""
+        """Return the mirror of a value; the value itself if it has none."""
         made = MIRRORS.get(type(value))
         return made(value, self.portal) if made else value
 
 
 MIRRORS: dict[type, Callable[[Any, BlockingPortal], OnLoop]] = {}
-"""What stands for instances of a class."""
+"""The mirror of each class that has one."""
 
 
 def mirror(mirrored: type, but: type = object) -> Any:

@@ -33,7 +33,7 @@ def open_engine(
     record: str | Path | None = None,
     replay: str | Path | None = None,
 ) -> Iterator[SyncEngine]:
-    """As `discovery_engine.open_engine`, for `with`."""
+    """Open an engine in a `with` statement; see `discovery_engine.open_engine`."""
     with LOOP as portal:
         opened = open_async_engine(
             config,
@@ -49,7 +49,7 @@ def open_engine(
 
 
 class SyncScopedEngine(ScopedEngineMirror):
-    """As `ScopedEngine`."""
+    """The same as `ScopedEngine`, without `async`."""
 
     wrapped: ScopedEngine
 
@@ -62,7 +62,7 @@ class SyncScopedEngine(ScopedEngineMirror):
         client: AnyClient | None = None,
         name_style: Style | None = None,
     ) -> SyncToolset:
-        """As `ScopedEngine.toolset`."""
+        """Make a toolset; see `ScopedEngine.toolset`."""
         if client:
             self.portal.call(self.wrapped.expect_client, client.capabilities)
         make = partial(
@@ -72,7 +72,10 @@ class SyncScopedEngine(ScopedEngineMirror):
 
     @contextmanager
     def subscribe(self, *kinds: type[Event]) -> Iterator[Iterator[Event]]:
-        """As `ScopedEngine.subscribe`: `with engine.subscribe() as events: for event in events`."""
+        """Subscribe to events: `with engine.subscribe() as events: for event in events`.
+
+        See `ScopedEngine.subscribe`.
+        """
         context = self.wrapped.subscribe(*kinds)
         subscription = self.portal.call(context.__enter__)
         try:
@@ -86,7 +89,7 @@ class SyncScopedEngine(ScopedEngineMirror):
 
 
 class SyncEngine(EngineMirror, SyncScopedEngine):
-    """As `Engine`; made by `open_engine`."""
+    """The same as `Engine`, without `async`; made by `open_engine`."""
 
 
 MIRRORS |= {ScopedEngine: SyncScopedEngine, Engine: SyncEngine}

@@ -24,7 +24,7 @@ AnyClient: TypeAlias = "Client | SyncClient"
 
 
 class SyncTool:
-    """As `AgentTool`, with calls that return when they are done."""
+    """The same as `AgentTool`, with calls that return when they are done."""
 
     def __init__(
         self, tool: AgentTool, portal: BlockingPortal, client: AnyClient | None = None
@@ -69,7 +69,7 @@ class SyncTool:
         client: AnyClient | None = None,
         on_progress: Progress | None = None,
     ) -> JSONObject:
-        """As `AgentTool.call`."""
+        """Call the tool; see `AgentTool.call`."""
         return self._run(self.wrapped.call, arguments, client, on_progress)
 
     def call_as_result(
@@ -79,7 +79,7 @@ class SyncTool:
         client: AnyClient | None = None,
         on_progress: Progress | None = None,
     ) -> JSONObject:
-        """As `AgentTool.call_as_result`."""
+        """Call the tool, with errors as results; see `AgentTool.call_as_result`."""
         return self._run(self.wrapped.call_as_result, arguments, client, on_progress)
 
     def _run(
@@ -95,7 +95,7 @@ class SyncTool:
 
 
 class SyncToolset:
-    """As `Toolset`; made by `SyncEngine.toolset`."""
+    """The same as `Toolset`, without `async`; made by `SyncEngine.toolset`."""
 
     def __init__(
         self, toolset: Toolset, portal: BlockingPortal, client: AnyClient | None = None
@@ -119,32 +119,32 @@ class SyncToolset:
         return self._client
 
     def fresh(self) -> SyncToolset:
-        """As `Toolset.fresh`."""
+        """Return the same toolset with nothing found yet; see `Toolset.fresh`."""
         return SyncToolset(self.wrapped.fresh(), self.portal, self._client)
 
     def replay(self, history: Iterable[str | tuple[str, JSONObject | str]]) -> SyncToolset:
-        """As `Toolset.replay`."""
+        """Return a fresh toolset with what a conversation found and used; see `Toolset.replay`."""
         made = run_blocking(self.portal, self.wrapped.replay, history)
         return SyncToolset(made, self.portal, self._client)
 
     def instructions(self) -> str:
-        """As `Toolset.instructions`."""
+        """Return the text for a model's system prompt; see `Toolset.instructions`."""
         return self._on_loop(self.wrapped.instructions)
 
     def tools(self) -> list[SyncTool]:
-        """As `Toolset.tools`."""
+        """Return the tools for the model at this moment; see `Toolset.tools`."""
         return self._tools(self._on_loop(self.wrapped.tools))
 
     def available(self) -> list[SyncTool]:
-        """As `Toolset.available`."""
+        """Return every tool of a server that can be called; see `Toolset.available`."""
         return self._tools(self._on_loop(self.wrapped.available))
 
     def wait_listed(self) -> None:
-        """As `Toolset.wait_listed`."""
+        """Wait for servers that were never listed; see `Toolset.wait_listed`."""
         run_blocking(self.portal, self.wrapped.wait_listed)
 
     def select(self, request: str, *, limit: int | None = None) -> list[SyncTool]:
-        """As `Toolset.select`."""
+        """Find the tools that fit a request and bind them; see `Toolset.select`."""
         return self._tools(run_blocking(self.portal, self.wrapped.select, request, limit=limit))
 
     def search(
@@ -157,7 +157,7 @@ class SyncToolset:
         any_tag: bool = False,
         min_relevance: float = 0.0,
     ) -> list[SyncTool]:
-        """As `Toolset.search`."""
+        """Return the tools that fit, and bind none; see `Toolset.search`."""
         search = partial(
             self.wrapped.search,
             server=server,
@@ -168,11 +168,11 @@ class SyncToolset:
         return self._tools(run_blocking(self.portal, search, queries, limit=limit))
 
     def use(self, name: str) -> None:
-        """As `Toolset.use`."""
+        """Bind a tool that the conversation uses; see `Toolset.use`."""
         self._on_loop(self.wrapped.use, name)
 
     def named(self, name: str) -> SyncTool:
-        """As `Toolset.named`."""
+        """Return the tool of that name; see `Toolset.named`."""
         return self._tools([self._on_loop(self.wrapped.named, name)])[0]
 
     def call_as_result(
@@ -183,7 +183,7 @@ class SyncToolset:
         client: AnyClient | None = None,
         on_progress: Progress | None = None,
     ) -> JSONObject:
-        """As `Toolset.call_as_result`."""
+        """Call a tool with what a model wrote; see `Toolset.call_as_result`."""
         call = self.wrapped.call_as_result
         given: Any = {"client": client or self._client, "on_progress": on_progress}
         return run_blocking(self.portal, call, name, arguments, **given)
@@ -191,15 +191,15 @@ class SyncToolset:
     def as_openai_functions(
         self, *, api: Literal["chat", "responses"] = "chat"
     ) -> list[JSONObject]:
-        """As `Toolset.as_openai_functions`."""
+        """Return the tools as OpenAI's APIs take them; see `Toolset.as_openai_functions`."""
         return self._on_loop(partial(self.wrapped.as_openai_functions, api=api))
 
     def as_anthropic_tools(self, *, defer: bool = True) -> list[JSONObject]:
-        """As `Toolset.as_anthropic_tools`."""
+        """Return the tools as Anthropic's API takes them; see `Toolset.as_anthropic_tools`."""
         return self._on_loop(partial(self.wrapped.as_anthropic_tools, defer=defer))
 
     def as_callables(self) -> list[Callable[..., str]]:
-        """As `Toolset.as_callables`, as plain functions."""
+        """Return the tools as plain functions; see `Toolset.as_callables`."""
         return [self._function(one) for one in self._on_loop(self.wrapped.as_callables)]
 
     def _function(self, function: Callable[..., Any]) -> Callable[..., str]:
@@ -218,5 +218,5 @@ class SyncToolset:
         return [SyncTool(tool, self.portal, self._client) for tool in tools]
 
     def _on_loop(self, function: Callable[..., T], *args: Any) -> T:
-        """What a plain function returns on the loop, where nothing else changes the toolset."""
+        """Run a plain function on the loop, where nothing else changes the toolset."""
         return self.portal.call(function, *args)

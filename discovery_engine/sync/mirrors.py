@@ -1,4 +1,4 @@
-"""What stands for the engine and its parts: each verb waits for that on the loop."""
+"""The mirrors of the engine and its parts: each verb waits for the same verb on the loop."""
 
 from discovery_engine.call_log.call_log import CallLog
 from discovery_engine.engine import Engine, ScopedEngine

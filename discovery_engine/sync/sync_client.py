@@ -11,12 +11,12 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import CallbackClient, Notify
 
 Answer: TypeAlias = Callable[[str, JSONObject], JSONObject]
-"""As `Client.ask`, without `async`."""
+"""The type of `Client.ask`, without `async`."""
 RunInCaller: TypeAlias = Callable[..., Awaitable[JSONObject]]
 
 
 class SyncClient:
-    """As `CallbackClient`, whose `ask` is called in the thread that waits for the call."""
+    """The same as `CallbackClient`; its `ask` is called in the thread that waits for the call."""
 
     def __init__(
         self,

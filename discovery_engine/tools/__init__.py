@@ -1,1 +1,1 @@
-"""What is known about a tool: its definition, its schema and the arguments of a call."""
+"""The parts of a tool: its definition, its schema and the arguments of a call."""

@@ -52,7 +52,7 @@ from discovery_engine.tools.validation.graph import SchemaGraph, UnreadableSchem
 logger = logging.getLogger(__name__)
 
 MOST_STEPS = 30_000
-"""What a check may take: some tenth of a second, and as many verdicts held meanwhile."""
+"""The most steps of a check: about a tenth of a second, and as many verdicts kept meanwhile."""
 
 _AT_ONCE = 4_000_000  # values times keywords that the validator is given, at some 10 ns each
 _FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches
@@ -78,7 +78,7 @@ _FORMS = {"array": """it as JSON: '["…"]'""", "object": """it as JSON: '{"…"
 
 class Checked(Struct, frozen=True):
     arguments: JSONObject
-    """What is to be sent, beside what the owner pins."""
+    """The arguments to send, besides those that the owner pins."""
     converted: tuple[str, ...] = ()
     """Where they differ from what was given: `limit`, `filter.ids.0`."""
     unchecked: str = ""
@@ -203,7 +203,7 @@ class Checker:
     def _mistakes(
         self, value: JSONObject, evaluation: Evaluation, *, is_small: bool
     ) -> list[Mistake]:
-        """Those of the validator, or better ones about branches, as far as the steps go.
+        """Return the validator's mistakes, or better ones about branches, as far as the steps go.
 
         Raises:
             OutOfStepsError: If none is found within the steps.
@@ -247,9 +247,9 @@ class Checker:
 
 
 def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
-    """What is wrong with a value by another schema than a tool's, found in bounded time.
+    """Return what is wrong with a value by a schema that is not a tool's, in bounded time.
 
-    Nothing if it fits, or if that cannot be known.
+    Empty if it fits, or if that cannot be known.
     """
     found: list[Mistake] = []
     with suppress(OutOfStepsError, UnreadableSchemaError, RecursionError, ValueError):
@@ -310,7 +310,7 @@ def _invalid(tool: Tool, mistakes: Sequence[str]) -> InvalidArgumentsError:
 def _sorted_out(
     words: Sequence[str], known: Collection[str]
 ) -> tuple[dict[str, str], list[str], list[str]]:
-    """What is given by name, what by position, and what is wrong with the names."""
+    """Split words into values by name, values by position, and mistakes in the names."""
     by_key: dict[str, str] = {}
     positional: list[str] = []
     mistakes: list[str] = []

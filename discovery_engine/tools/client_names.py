@@ -45,9 +45,9 @@ class _Style(NamedTuple):
     """Tools whose names need no change."""
     separator: str
     other: re.Pattern[str]
-    """What is replaced by an underscore."""
+    """The characters that are replaced by an underscore."""
     begins: re.Pattern[str]
-    """What the name must begin with."""
+    """The pattern that the name must begin with."""
 
 
 # Compiled when first needed: every start of the command line imports this module.
@@ -164,7 +164,7 @@ class ClientNames(Struct, frozen=True):
 
 
 def has_hash(name: str) -> bool:
-    """Whether a name ends as those with a hash do."""
+    """Return whether a name ends like a name with a hash."""
     return _hash_pattern().search(name) is not None
 
 

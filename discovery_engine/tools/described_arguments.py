@@ -21,7 +21,7 @@ WORDS_FOR_ARGUMENTS = frozenset(
     | {"tool_args", "tool_arguments", "tool_input", "tool_parameters", "tool_params"}
     | {"toolArgs", "toolArguments", "toolInput", "toolParameters", "toolParams"}
 )
-"""What models call all the arguments of a call."""
+"""Words that models use for all the arguments of a call."""
 
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _COMPOSING = frozenset(("$ref", "allOf", "anyOf", "oneOf", "then", "else", *_DEPENDENT))
@@ -45,7 +45,7 @@ class ArgumentChoice(Struct, frozen=True):
 
     alternatives: tuple[ArgumentSet, ...]
     is_exclusive: bool
-    """Whether they must not fit a second one."""
+    """True if the arguments must not fit a second alternative."""
 
 
 class DescribedArguments(Struct, frozen=True):
@@ -55,7 +55,7 @@ class DescribedArguments(Struct, frozen=True):
     required: tuple[str, ...] = ()
     choices: tuple[ArgumentChoice, ...] = ()
     is_open: bool = False
-    """Whether it says that there may be others."""
+    """True if the schema says that there may be other arguments."""
 
 
 def arguments_in(schema: Schema) -> DescribedArguments:
@@ -71,7 +71,7 @@ def arguments_in(schema: Schema) -> DescribedArguments:
 
 
 def is_composed(schema: Schema) -> bool:
-    """Whether a schema may describe arguments elsewhere than in its `properties`."""
+    """Return whether a schema may describe arguments elsewhere than in its `properties`."""
     return not schema.keys().isdisjoint(_COMPOSING)
 
 
@@ -162,7 +162,7 @@ def _own_arguments(schema: Schema) -> DescribedArguments:
 
 
 def _together(parts: Sequence[DescribedArguments]) -> DescribedArguments:
-    """What must hold of all parts; the first description of an argument counts."""
+    """Combine parts that must all hold; the first description of an argument counts."""
     schemas: dict[str, JSONValue] = {}
     for part in parts:
         for name, schema in part.schemas.items():

@@ -118,7 +118,7 @@ _DEFINITIONS = (
 )
 
 META_TOOLS: Mapping[str, MetaTool] = MappingProxyType({tool.name: tool for tool in _DEFINITIONS})
-"""Those that are always there, by name, in the order in which they are listed."""
+"""The meta-tools that are always there, by name, in the order in which they are listed."""
 
 POOL_SEARCH = replace(
     META_TOOLS["search_tools"],

@@ -70,7 +70,7 @@ class AppliedOverride(Struct, frozen=True):
     by: tuple[int, ...] = ()
     """The indices of the entries of `overrides` that match."""
     problems: tuple[str, ...] = ()
-    """What is invalid in them, in a few words without a full stop."""
+    """The invalid parts of these entries, each in a few words without a full stop."""
 
     def __hash__(self) -> int:
         # Of everything but the mapping, which has none.
@@ -106,12 +106,12 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def decision_key(self) -> str:
-        """What its acceptance is kept under, beside those of its server's other tools."""
+        """The key of its acceptance, unique among the tools of its server."""
         return self.upstream_name
 
     @property
     def fingerprint(self) -> str:
-        """Of the upstream's definition, without overrides."""
+        """The fingerprint of the upstream's definition, without overrides."""
         return fingerprint(self.source)
 
     @property
@@ -136,17 +136,17 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def upstream_schema(self) -> JSONObject:
-        """Of the arguments that the upstream takes, as that of an object; not to be shown."""
+        """The object schema of the arguments that the upstream takes; not to be shown."""
         return _input_schema(self.source)
 
     @property
     def is_described(self) -> bool:
-        """Whether the upstream describes the arguments, if only as none."""
+        """True if the upstream describes the arguments, even if there are none."""
         return not says_nothing(self.definition.get("inputSchema"))
 
     @property
     def input_schema(self) -> JSONObject:
-        """Of the arguments that a caller gives: the upstream's, less those that are pinned."""
+        """The schema of a caller's arguments: the upstream's, without those that are pinned."""
         return _input_schema(self.source, self.overridden.pinned)
 
     @property
@@ -176,12 +176,12 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def takes_unnamed(self) -> bool:
-        """Whether it names no parameter, and may take some all the same."""
+        """True if it names no parameter and may still take some."""
         return not self._arguments.schemas and (self.takes_any or not self.is_described)
 
     @property
     def takes_any(self) -> bool:
-        """Whether the upstream says that there may be others than it names."""
+        """True if the upstream says that there may be other arguments than it names."""
         return self._arguments.is_open
 
     @property
@@ -239,7 +239,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 def is_canonical(text: str, value: JSONValue) -> bool:
-    """Whether `text` is certainly the canonical JSON of `value`: a seventh of writing it."""
+    """Return whether `text` is surely canonical JSON of `value`; costs a seventh of writing it."""
     try:
         return _SORTED.encode(value).decode() == text
     except (ValueError, OverflowError):  # a lone surrogate, a number of more than 64 bits

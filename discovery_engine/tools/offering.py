@@ -31,13 +31,13 @@ class WireNames(NamedTuple):
     method: str
     """Which lists them."""
     member: str
-    """Of that list's result."""
+    """The member of the result of `method` that has the list."""
     identifier: str
     """The member of a definition that no two of a server share."""
 
 
 class OfferingKind(StrEnum):
-    """What a server offers besides tools."""
+    """The kinds of things that a server offers besides tools."""
 
     RESOURCE = "resource"
     TEMPLATE = "template"
@@ -67,7 +67,7 @@ def decision_key(kind: OfferingKind, identifier: str) -> str:
 
 
 class Offering(Struct, frozen=True, gc=False):
-    """What one server offers besides tools. `source` is its definition as canonical JSON text."""
+    """A thing that a server offers besides tools. `source` is its definition as canonical JSON."""
 
     server: ServerName
     kind: OfferingKind
@@ -97,7 +97,7 @@ class Offering(Struct, frozen=True, gc=False):
 
     @property
     def decision_key(self) -> str:
-        """What its acceptance is kept under, beside those of its server's tools."""
+        """The key of its acceptance, beside those of its server's tools."""
         return decision_key(self.kind, self.identifier)
 
     @property

@@ -43,7 +43,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (int, float)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (int,)),
 }
-"""What the value of a keyword may be."""
+"""The types that the value of a keyword may have."""
 
 
 def object_schema(schema: JSONValue) -> Schema:
@@ -58,7 +58,7 @@ def object_schema(schema: JSONValue) -> Schema:
 
 
 def says_nothing(schema: JSONValue) -> bool:
-    """Whether an `inputSchema` leaves open which arguments there are."""
+    """Return whether an `inputSchema` does not say which arguments there are."""
     if not isinstance(schema, dict) or not admits_object(schema):
         return True
     return schema.get("type") != "object" and _without_misplaced(schema).keys() <= _MUTE
@@ -90,7 +90,7 @@ def with_null(schema: Schema) -> Schema:
 
 
 def pointed(root: JSONValue, pointer: str) -> JSONValue:
-    """What a JSON pointer leads to; None if nothing is there."""
+    """Return the value that a JSON pointer leads to; None if nothing is there."""
     target = root
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -102,7 +102,7 @@ def pointed(root: JSONValue, pointer: str) -> JSONValue:
 
 
 def admits_object(schema: Schema) -> bool:
-    """Whether its `type` leaves room for an object."""
+    """Return whether the `type` of a schema allows an object."""
     kind = schema.get("type")
     return not kind or kind == "object" or (isinstance(kind, list) and "object" in kind)
 
@@ -156,7 +156,7 @@ def _nullable(schema: Schema) -> Schema:
 
 
 def may_take(schema: Schema, name: str) -> bool:
-    """Whether an object of this schema may have the property `name`, as far as is plain."""
+    """Return whether an object of this schema may have the property `name`, as far as is plain."""
     properties = schema.get("properties")
     if isinstance(properties, dict) and name in properties:
         return True

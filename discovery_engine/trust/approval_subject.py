@@ -1,4 +1,4 @@
-"""What an approval is bound to, and what became another since.
+"""The subject that an approval is bound to, and what has changed in it since.
 
 An entry counts as it is written. Beside it counts what the writing leaves open and others may
 change: the program that is found, values that select what runs, and the content of the project's
@@ -40,7 +40,7 @@ class ApprovalSubject(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing."""
+        """True if nothing is missing."""
         return UNSET not in self.values.values() and bool(self.program or "url" in self.entry)
 
     @property
@@ -50,7 +50,7 @@ class ApprovalSubject(Struct, frozen=True):
         return {**form, "program": self.program}
 
     def to_text(self, *, at: float, completes: str = "") -> str:
-        """As an approval of `at`, in Unix time in seconds, is remembered.
+        """Return the text by which an approval of `at`, in Unix time in seconds, is remembered.
 
         `completes` is the digest of an approval that left something open, and counts no more.
         """
@@ -157,7 +157,7 @@ def _unlike(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 def _filled_in(approved: ApprovalSubject, now: ApprovalSubject) -> ApprovalSubject:
-    """What is approved, with what it left open as that is now."""
+    """Return the approved subject, with what it left open filled in from `now`."""
     values = {place: digest or now.values[place] for place, digest in approved.values.items()}
     filled = {place for place in values if approved.values[place] == UNSET != values[place]}
     if _BASES & filled:

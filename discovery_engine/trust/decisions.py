@@ -1,4 +1,4 @@
-"""What the owner decided, as plain values: which servers may be started, which tools were accepted.
+"""The owner's decisions, as plain values: which servers may be started, which tools were accepted.
 
 They are only ever added to, or revoked by the owner. A server or a tool that goes away and comes
 back finds its history.
@@ -25,7 +25,7 @@ UNREADABLE: AcceptedTools = MappingProxyType({})
 
 
 class AcceptedByServer(Mapping[str, AcceptedTools]):
-    """What was accepted, by what servers are known as; read server by server, when first needed.
+    """The accepted tools by the keys of their servers; each server's are read when first needed.
 
     To read all of ten thousand tools takes 160 ms and 5 MB, and most runs need none of it.
     """
@@ -38,7 +38,7 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
         self._read = read
         self._known = dict(known)
         self.is_readable = all(tools is not UNREADABLE for tools in self._known.values())
-        """Whether all that was asked for could be read."""
+        """True if all that was asked for could be read."""
 
     def __getitem__(self, server: str) -> AcceptedTools:
         if (tools := self._known.get(server)) is None:
@@ -47,14 +47,14 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
         return tools
 
     def __iter__(self) -> Iterator[str]:
-        """Those that were read."""
+        """Iterate over the servers that were read."""
         return iter(self._known)
 
     def __len__(self) -> int:
         return len(self._known)
 
     def without(self, servers: Collection[str]) -> dict[str, AcceptedTools]:
-        """What was read of all others."""
+        """Return what was read of all other servers."""
         known = self._known.copy()
         for server in servers:
             known.pop(server, None)
@@ -70,7 +70,7 @@ class Approval(Struct, frozen=True):
     server: str
     """Its key in decisions (`server_identity.known_as`)."""
     identity: str
-    """Of what was shown to the owner (`admission.identity`)."""
+    """The identity of what was shown to the owner (`admission.identity`)."""
 
 
 class Acceptance(Struct, frozen=True):
@@ -104,7 +104,7 @@ class Decisions(Struct, frozen=True):
 
     `UNREAD` as long as it is unknown which there are."""
     number: int = 0
-    """Of the newest decision when these were read; each one has the next number."""
+    """The number of the newest decision when these were read; each decision has the next number."""
 
 
 def union(parts: Iterable[Decisions]) -> Decisions:

@@ -1,4 +1,4 @@
-"""What is different between two definitions of a tool, in the words of those who use it.
+"""The differences between two definitions of a tool, in the words of the tool's users.
 
 Three weights: *breaking* (a call that was right may now be wrong, or the tool claims less
 restraint), *compatible* (calls go on as before), *text* (only what a reader sees). All three
@@ -158,7 +158,7 @@ def _types(value: JSONValue) -> frozenset[str]:
 
 
 def _same_names(old: JSONObject, new: JSONObject, names: frozenset[str]) -> bool:
-    """Whether each of the names is a property of one of the two only."""
+    """Return whether each of the names is a property of only one of the two."""
     before, after = _map(old.get("properties")), _map(new.get("properties"))
     return all((name in before) != (name in after) for name in names)
 

@@ -1,4 +1,4 @@
-"""What a configuration's servers and tools may do, all decisions taken together.
+"""The permissions of a configuration's servers and tools, all decisions taken together.
 
 Both judges of it, the gate before a connection and the verdicts of the catalog, ask the same
 value, so that what is not started is not found either.
@@ -42,7 +42,7 @@ class ListedServer(NamedTuple):
 class Trust(Struct, frozen=True):
     decisions: Decisions = field(default_factory=Decisions)
     lock: Lock | None = None
-    """What is pinned; None if anything may be used."""
+    """The pinned servers and definitions; None if anything may be used."""
     path: str | None = None
     """The configuration in use."""
     policy: TrustPolicy = "on_first_use"
@@ -58,7 +58,10 @@ class Trust(Struct, frozen=True):
         lock: Lock | None,
         identify: Callable[[ServerSettings], Identity],
     ) -> Trust:
-        """What holds under `settings`; `identify` reads files of what was found and approved."""
+        """Combine what holds under `settings`.
+
+        `identify` reads files of what was found and approved.
+        """
         judged = (
             (s.name, refusal(s, partial(identify, s), decisions, path=settings.path, lock=lock))
             for s in settings.servers
@@ -104,7 +107,7 @@ class Trust(Struct, frozen=True):
         instructions: str,
         suspects: Collection[str] = (),
     ) -> Iterator[Acceptance]:
-        """What a listing shows for the first time, and is accepted by that.
+        """Yield what a listing shows for the first time and is accepted by that.
 
         With a lock file in force, what it does not pin is not accepted by being seen.
         """
@@ -116,10 +119,10 @@ class Trust(Struct, frozen=True):
         return first_seen(name, tools, instructions, policy, self.accepted(server), suspects)
 
     def policy_of(self, server: ServerSettings) -> TrustPolicy:
-        """What becomes of a tool of which nothing is known to have been accepted.
+        """Return the policy for a tool that is not known to have been accepted.
 
-        Where decisions were lost or cannot be read, it may have been accepted, and be another one
-        by now.
+        Where decisions were lost or cannot be read, the tool may have been accepted, and be another
+        one by now.
         """
         policy = server.trust or self.policy
         if policy != "on_first_use":

@@ -53,7 +53,7 @@ class PinnedServer(Struct, frozen=True, dict=True):
     tools: Mapping[str, JSONObject]
     """Definitions by the tools' own names."""
     meanings: Mapping[str, str]
-    """Of all definitions, by their keys."""
+    """The `meaning` of all definitions, by their keys."""
     offerings: Mapping[str, JSONObject] = MappingProxyType({})
     """Definitions of resources, templates and prompts, by their keys in decisions."""
 
@@ -71,7 +71,7 @@ class Lock(Struct, frozen=True):
     servers: Mapping[ServerName, PinnedServer]
 
     def pins_server(self, name: ServerName, identity: str) -> bool:
-        """Whether a server of that name is pinned as one with this `written_identity`."""
+        """Return whether a server of that name is pinned with this `written_identity`."""
         pinned = self.servers.get(name)
         return pinned is not None and pinned.identity == identity
 
@@ -142,10 +142,10 @@ def to_text(lock: Lock) -> str:
 
 
 def from_text(text: str | bytes) -> Lock:
-    """What `to_text` wrote.
+    """Read a lock that `to_text` wrote.
 
     Raises:
-        ValueError: If it is not that, or was edited so that a fingerprint does not hold.
+        ValueError: If it is no lock, or was edited so that a fingerprint does not hold.
     """
     form = json.loads(text)
     match form:
@@ -178,7 +178,7 @@ def load_lock(settings: Settings) -> Lock:
 
 
 def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
-    """What is not as `lock` has it, by server and tool."""
+    """Return all that differs from `lock`, by server and tool."""
     found: list[Deviation] = []
     for name in sorted({*lock.servers, *now.servers}):
         found += _of_server(name, lock.servers.get(name), now.servers.get(name))

@@ -1,4 +1,4 @@
-"""What waits for review: present definitions compared with the accepted ones."""
+"""The changes that wait for review: present definitions compared with the accepted ones."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Review(Struct, frozen=True):
     """One thing to look at, and what accepting it would mean."""
 
     acceptance: Acceptance
-    """As it is now."""
+    """The acceptance of it as it is now."""
     before: JSONValue
     """The definition, or the instructions, accepted last; None if nothing ever was."""
     after: JSONValue
     changes: tuple[Change, ...]
     findings: tuple[Finding, ...] = ()
-    """What is suspicious in it as it is now."""
+    """The suspicious parts of it as it is now."""
 
     @property
     def tool(self) -> str:
@@ -56,7 +56,7 @@ def reviews(
     *,
     neighbours: Neighbours = _NO_NEIGHBOURS,
 ) -> tuple[Review, ...]:
-    """What waits of a server: its instructions first, then tools by name, then all else.
+    """Return what waits of a server: its instructions first, then tools by name, then all else.
 
     A tool that only waits because the instructions changed is not among them. `history` is what
     was accepted of the server, the last one last; `neighbours` are all tools that are known.

@@ -1,4 +1,4 @@
-"""What a server is: the digests that approvals and lock files are bound to, and its name there."""
+"""The digests of a server that approvals and lock files are bound to, and its name there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Transport: TypeAlias = StdioTransport | RemoteTransport
 
 
 class Identity(NamedTuple):
-    """What a server is, for an approval to be bound to."""
+    """The identity of a server, for an approval to be bound to."""
 
     subject: ApprovalSubject
     earlier: str | None
@@ -68,10 +68,11 @@ def written_identity(server: ServerSettings) -> str:
 
 
 def known_as(server: ServerSettings, path: str | None) -> str:
-    """What a server is known as where decisions are remembered.
+    """Return the key of a server where decisions are remembered.
 
-    Its name, in the configuration at `path`. Of another file's servers the file is a part of who
-    they are, for each project may have its own `db`; without any file it is how they are reached.
+    It is the server's name, for the servers of the configuration at `path`. The key of another
+    file's server contains the file, because each project may have its own `db`; without any file
+    it contains how the server is reached.
     """
     if server.is_registered:
         return switched_as(server, path)
@@ -83,7 +84,7 @@ def known_as(server: ServerSettings, path: str | None) -> str:
 
 
 def switched_as(server: ServerSettings, path: str | None) -> str:
-    """What the owner's switch of a server is remembered under.
+    """Return the key under which the owner's switch of a server is remembered.
 
     It stays the same when another server takes or gives back its name.
     """

@@ -1,7 +1,7 @@
-"""What is suspicious in the texts of a server and its tools.
+"""The suspicious parts of the texts of a server and its tools.
 
-It is read when it is new and remembered with the server's part of the catalog, for to read it
-takes longer than all else that is done with a listing.
+A text is read when it is new, and the findings are remembered with the server's part of the
+catalog: reading takes longer than all else that is done with a listing.
 """
 
 from __future__ import annotations

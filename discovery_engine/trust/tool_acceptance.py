@@ -1,4 +1,4 @@
-"""Whether a tool, a resource, a template or a prompt is as it was accepted.
+"""Compares a tool, a resource, a template or a prompt with what was accepted.
 
 The whole definition of a tool counts, whatever its order: keys,
 `required`, `enum` and other lists in which order means nothing may move about freely. Tools are
@@ -73,7 +73,7 @@ def first_seen(
     accepted: AcceptedTools,
     suspects: Collection[str] = (),
 ) -> Iterator[Acceptance]:
-    """What a listing shows for the first time, and the policy accepts."""
+    """Yield what a listing shows for the first time and the policy accepts."""
     if policy != "on_first_use":
         return
     known = {*accepted, *suspects}

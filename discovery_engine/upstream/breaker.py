@@ -29,7 +29,7 @@ class RetryLater(Exception):  # noqa: N818 - a signal within this package, never
 
 
 class Breaker:
-    """Whether one server may be tried now.
+    """A circuit breaker that decides whether one server may be tried now.
 
     `clock` gives seconds that never go back, `random` a number in [0, 1).
     """
@@ -46,7 +46,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether only one caller at a time may try the server, after each pause."""
+        """True if only one caller at a time may try the server, after each pause."""
         return self.failures >= _OPENS_AT or self.is_crash_looping
 
     @property

@@ -34,7 +34,7 @@ _AGAIN_HINT = "call it again when a person can answer, or raise `server.question
 
 
 class QuestionSettings(Struct, frozen=True):
-    """What the owner has settled about the questions of servers."""
+    """The owner's settings for the questions of servers."""
 
     timeout: float = 120.0
     """Seconds that a question waits for its answer."""
@@ -97,14 +97,14 @@ class Call:
         self.server = server
         self._observer = observer
         self.scheduler = scheduler
-        """Of work on the questions."""
+        """The scheduler for work on the questions."""
         self.client = caller or CallbackClient()
         self._settings_of = settings_of
         known = declarable(self.client.capabilities)
         self.capabilities: Mapping[str, JSONObject] = (
             known if self._settings.roots is None else known | _ROOTS
         )
-        """What its server may ask for."""
+        """The capabilities that its server may ask the client for."""
         self.clock = PausableClock()
         """It stands still while a question waits for its answer."""
         self.problem: InputRequiredError | None = None

@@ -96,7 +96,7 @@ class CallConnection:
         return self._rpc.transport.is_lost
 
     async def ask(self, request: UpstreamRequest, seconds: float) -> JSONObject:
-        """As `TaskServer`."""
+        """Send a request about a task; see `TaskServer.ask`."""
         try:
             return await self.send(request, at_most=seconds)
         except RequestNotProcessed as again:  # the call itself must not be sent again

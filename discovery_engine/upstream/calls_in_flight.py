@@ -81,7 +81,7 @@ class CallsInFlight:
         self._clients = SessionClients()
         self._elicited = OpenedAddresses(anyio.current_time)
         self._outside: Call | None = None
-        """Of the client whose roots have changed: it is asked for them outside of every call."""
+        """A stand-in for a call of the client whose roots have changed, to ask it between calls."""
         self._given_roots: object = _NEVER
         """The owner's roots when the server was given any; None for a client's."""
         self._open: set[_OpenQuestion] = set()
@@ -134,7 +134,7 @@ class CallsInFlight:
 
     @property
     def gave_other_roots(self) -> bool:
-        """Whether the owner has changed the roots since the server was given any."""
+        """True if the owner has changed the roots since the server was given any."""
         roots = self._settings_of(self._server).roots
         return self._given_roots is not _NEVER and self._given_roots != roots
 
@@ -193,7 +193,7 @@ class CallsInFlight:
         return list(self._calls) or self._outside_of_calls(method)
 
     def _outside_of_calls(self, method: str) -> list[Call]:
-        """Of the client that is asked although no call of it is in flight."""
+        """Return the stand-in of a client that is asked although no call of it is in flight."""
         is_asked = method == LIST_ROOTS and self._clients.are_one
         return [self._outside] if self._outside and is_asked else []
 
@@ -211,7 +211,7 @@ def is_more_verbose(level: str, *, than: str) -> bool:
 
 
 def _is_wanted(level: JSONValue, least: str | None) -> bool:
-    """Whether a client that wants messages from `least` on wants this one."""
+    """Return whether a client that wants messages from level `least` up wants this one."""
     if least not in LOG_LEVELS:
         return False
     return level not in LOG_LEVELS or not is_more_verbose(level, than=least)
@@ -226,7 +226,7 @@ class SessionClients:
     def __init__(self) -> None:
         self._origins: OrderedDict[object, None] = OrderedDict()
         self.are_one = True
-        """Whether at most one client has ever called."""
+        """True if at most one client has ever called."""
 
     def add(self, client: Client) -> None:
         origin = client.origin

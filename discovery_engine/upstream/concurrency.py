@@ -55,7 +55,7 @@ class CallLimiter:
         await self._wait(max_wait)
 
     def acquire_now(self) -> bool:
-        """Whether a slot was free, and was taken."""
+        """Take a slot if one is free, and return whether it was."""
         if self._free <= 0:
             return False
         self._free -= 1
@@ -143,7 +143,7 @@ class StartLimiter:
 
 
 class LimitedSession(Protocol):
-    """What `SessionLimiter` needs of a session."""
+    """The part of a session that `SessionLimiter` needs."""
 
     @property
     def server(self) -> ServerSettings: ...

@@ -33,15 +33,15 @@ class ConnectStrategy(Struct, frozen=True):
     era: Era | None = None
     """The protocol era to use; None probes the server."""
     is_stored: bool = False
-    """Whether the era comes from an earlier connection."""
+    """True if the era comes from an earlier connection."""
     falls_back: bool = False
-    """Whether SSE is tried if the server does not support streamable HTTP."""
+    """True if SSE is tried when the server does not support streamable HTTP."""
     first_failure: UnavailableError | None = None
     """Raised in the end if the later strategies, which are only guesses, get no further."""
 
     @property
     def skips_handshake(self) -> bool:
-        """Whether the stored answer to `server/discover` replaces the handshake."""
+        """True if the stored answer to `server/discover` replaces the handshake."""
         return self.is_stored and self.era is not None and self.era.discover is not None
 
 

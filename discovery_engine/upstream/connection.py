@@ -122,7 +122,7 @@ def resolved_fields(
 
 
 def has_commands(server: ServerSettings) -> bool:
-    """Whether an entry has a command, one that may be run or not."""
+    """Return whether an entry refers to the output of a command, whether it may be run or not."""
     return bool(_commands(written_fields(server.transport).values()))
 
 
@@ -176,7 +176,7 @@ def run_commands(server: ServerSettings, secrets: SecretResolver, admit: Admit) 
 
 
 def _is_kept_apart(place: str) -> bool:
-    """Whether a place is none that other users of the machine see, as arguments are."""
+    """Return whether other users of the machine cannot see a place; they see arguments."""
     return place.startswith(("env.", "headers.", "oauth."))
 
 

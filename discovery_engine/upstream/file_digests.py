@@ -87,7 +87,7 @@ class _DigestReader:
         return {self._name(path): self._digest(path) for path in paths if self._is_inside(path)}
 
     def _is_inside(self, path: Path) -> bool:
-        """Whether a path is in the project, as written, resolved, or up to the last link."""
+        """Return whether a path is in the project, as written, resolved, or up to the last link."""
         ways = (os.path.normpath(path), os.path.realpath(path), self._place(path))
         return any(Path(way).is_relative_to(self._project) for way in ways)
 
@@ -128,7 +128,7 @@ class _DigestReader:
 
 
 def is_bound(digest: str) -> bool:
-    """Whether this is the digest of a content, not a note why there is none."""
+    """Return whether this is the digest of a content, not a note why there is none."""
     return " " not in digest
 
 

@@ -35,7 +35,10 @@ _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
 _UNSUPPORTED = protocol.UNSUPPORTED_PROTOCOL_VERSION
 _ACCEPTED = ("2024-10-07", *protocol.HANDSHAKE_VERSIONS)
-"""What `initialize` may come to: also a draft, which some servers have and other clients accept."""
+"""The versions that `initialize` may settle on.
+
+One is a draft that some servers have and other clients accept.
+"""
 _VERSION = re.compile(r"\b20\d\d-\d\d-\d\d\b(?!,? \d\d?:)")  # and no time of day after it
 _OF_VERSIONS = re.compile("protocol.?version|supported", re.IGNORECASE)
 
@@ -63,7 +66,7 @@ class ServerInfo(Struct, frozen=True):
     discover: JSONObject | None = None
     """Its raw answer to `server/discover`; None after `initialize`."""
     capabilities: JSONObject = {}
-    """As it declares them."""
+    """The capabilities that the server declares."""
 
     @property
     def is_modern(self) -> bool:
@@ -121,7 +124,7 @@ async def discover(transport: Transport, version: str = protocol.LATEST_MODERN) 
 
 
 async def _discover_any_version(transport: Transport) -> JSONObject:
-    """As `discover`; a server that refuses the version is asked again with one that it names."""
+    """Call `discover`; if the server refuses the version, try again with one that it names."""
     try:
         return await discover(transport)
     except RpcError as error:
@@ -142,7 +145,7 @@ def _mutual_versions(error: RpcError) -> list[str]:
 async def connect(
     transport: Transport, era: Era | None, capabilities: Capabilities, start: Startup
 ) -> ServerInfo | UnavailableError:
-    """What a handshake comes to within the time of a start; without `era` both are tried."""
+    """Return the outcome of a handshake within the time of a start; without `era` try both eras."""
     # Errors are returned, not raised, so that task groups do not wrap them.
     try:
         with RequestTimeLimit(RequestTimeout(start.limit - start.seconds)):

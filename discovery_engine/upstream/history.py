@@ -1,4 +1,4 @@
-"""What happened with one server so far: failures, counters, state, across its sessions.
+"""The history of one server across its sessions: failures, counters and state.
 
 Sessions and calls record each event here once. The history decides whether the server may be
 tried (through its breaker) and publishes every change of state.
@@ -74,7 +74,7 @@ class ServerHistory:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a session is open."""
+        """True if a session is open."""
         return self._ready > 0
 
     @property
@@ -91,12 +91,12 @@ class ServerHistory:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether requests need `attempt`: true if the server failed since its last answer."""
+        """True if the server failed since its last answer, so that requests need `attempt`."""
         return bool(self._breaker.failures or self._breaker.is_crash_looping)
 
     @property
     def awaits_login(self) -> bool:
-        """Whether it failed because of its login, so that another login is worth a try."""
+        """True if it failed because of its login, so that another login is worth a try."""
         return self.is_in_doubt and isinstance(self._last, NeedsAuthError)
 
     @contextmanager

@@ -44,7 +44,7 @@ _NEVER_COUNT = ("secret", "command")
 
 
 def selects_code(variable: str) -> bool:
-    """Whether a variable makes a program load or run code that its command does not name."""
+    """Return whether a variable makes a program load or run code that its command does not name."""
     return _SELECTING.fullmatch(variable) is not None
 
 
@@ -101,7 +101,7 @@ class _SecretsAsWritten:
         return self._others.value(reference, base_dir=base_dir)
 
     def run(self, reference: Reference, *, base_dir: str | None) -> None:
-        """What a command writes never counts."""
+        """Run nothing: the output of a command never counts."""
 
 
 def _identity(
@@ -192,7 +192,7 @@ def _selecting_values(
 
 
 def _counts(variable: str) -> bool:
-    """Whether the value of a variable does; of `PATH` the program that is found by it counts."""
+    """Return whether a variable's value counts; of `PATH`, the program that it finds counts."""
     is_secret = NameKind.of(variable) is NameKind.SECRET
     return selects_code(variable) and not is_secret and variable != "PATH"
 
@@ -202,7 +202,7 @@ def _values_of(found: Iterable[Reference], secrets: SecretResolver) -> list[str]
 
 
 def _address(url: str) -> list[str]:
-    """What selects whom an address reaches; its user and its query may be secrets."""
+    """Return the parts of an address that select its server; user and query may be secrets."""
     try:
         found = urlsplit(url)
         return [found.scheme, found.hostname or "", str(found.port or ""), found.path]

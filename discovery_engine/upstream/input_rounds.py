@@ -143,7 +143,7 @@ async def annotated(
 
 
 async def answers(call: Call, questions: Mapping[str, Question]) -> JSONObject:
-    """What the client of a call answers to questions, by their names.
+    """Ask the client of a call, and return its answers by the names of the questions.
 
     Raises:
         InputRequiredError: If it cannot be asked, or answers with an error.

@@ -53,7 +53,7 @@ class Listing(Struct, frozen=True):
     cut: str = ""
     """Why the list is incomplete; empty if it is complete."""
     offerings: Mapping[OfferingKind, ListedOfferings] = MappingProxyType({})
-    """What it offers besides tools; a kind that it does not declare is missing."""
+    """The server's offerings besides tools; a kind that it does not declare is missing."""
 
 
 class ListedOfferings(Struct, frozen=True):
@@ -65,9 +65,9 @@ class ListedOfferings(Struct, frozen=True):
     failure: str = ""
     """Why they could not be listed; empty if they were."""
     cut: str = ""
-    """As that of a `Listing`."""
+    """Why the list is incomplete; empty if it is complete."""
     ttl: float | None = None
-    """As that of a `Listing`."""
+    """Seconds for which the list may be cached; None if the server gives none."""
 
 
 class Pages(Struct, frozen=True):
@@ -171,7 +171,7 @@ async def split_usable(
 async def split(
     definitions: Iterable[JSONValue], find_fault: FindFault, *, identifier: str, noun: str
 ) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
-    """As `split_usable`, for definitions that the member `identifier` tells apart."""
+    """Split definitions that the member `identifier` tells apart; see `split_usable`."""
     good: dict[str, JSONObject] = {}
     dropped: list[DroppedTool] = []
     position = 0
@@ -232,7 +232,7 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
 
 
 async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
-    """Whether objects and arrays nest deeper than `limit`; lets other tasks run meanwhile."""
+    """Return whether objects and arrays nest deeper than `limit`; other tasks run meanwhile."""
     level: list[Any] = [value]
     for _ in range(limit):
         inner: list[Any] = []
@@ -251,7 +251,7 @@ async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
 
 
 def is_flat(result: JSONObject) -> bool:
-    """Whether a result certainly nests at most three levels deep: most are a text or two."""
+    """Return whether a result certainly nests at most three levels deep: most are a text or two."""
     listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
     content = result.get(listed)
     if not isinstance(content, list) or len(content) > _FEW:
@@ -283,7 +283,7 @@ def fault_of_size(definition: JSONObject) -> str | None:
 
 
 def _is_small(definition: JSONObject) -> bool:
-    """Whether it is certainly not too large, in an eighth of the time of measuring it."""
+    """Return whether a definition is certainly small enough; eight times as fast as measuring."""
     try:
         size = len(msgspec.json.encode(definition))
     except (ValueError, OverflowError):  # a lone surrogate, a number of more than 64 bits

@@ -37,20 +37,20 @@ class OpenTask(Struct, eq=False):
     """The tool by the server's own name."""
     session: Session
     state: TaskState
-    """As the server last reported it."""
+    """The state that the server last reported."""
     began: float
     tool: ToolKey | None = None
     """Set by who made the call, as is the rest."""
     select: str = ""
-    """What part of the result is wanted, as a JMESPath expression."""
+    """The part of the result that is wanted, as a JMESPath expression."""
     is_settled: bool = False
-    """Whether its end was recorded."""
+    """True if its end was recorded."""
     shown: JSONObject | None = None
-    """What its client was shown last, unless it was over or has changed since."""
+    """The report that its client was shown last; None if it was over or may have changed since."""
     shown_at: float = 0.0
 
     def recent(self) -> JSONObject | None:
-        """What its client was shown a moment ago; None if the server has to be asked."""
+        """Return what its client was shown a moment ago; None if the server has to be asked."""
         is_recent = asyncio.get_running_loop().time() < self.shown_at + SHORTEST_INTERVAL
         return self.shown if is_recent else None
 
@@ -81,7 +81,7 @@ class OpenTasks:
         return len(self._tasks)
 
     def has_room(self, owner: str | None) -> bool:
-        """Whether a client may be handed one more; its oldest ones that are over make room."""
+        """Return whether a client may get one more task; its oldest finished one makes room."""
         for task in list(self._expired()):
             self.remove(task)
         counts = Counter(task.owner for task in self._tasks.values())

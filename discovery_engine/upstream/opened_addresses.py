@@ -19,7 +19,7 @@ _LENGTH = 256  # characters of an id
 
 
 class OpenedAddresses:
-    """Those of one session, each for an hour, or until it is reported."""
+    """The opened addresses of one session, each kept for an hour or until it is reported."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clients: TTLCache[str, Client] = TTLCache(_MOST, _KEPT, timer=clock)

@@ -60,12 +60,12 @@ class Question(Struct, frozen=True):
 
     @property
     def mode(self) -> str:
-        """Of an elicitation: `form`, `url`, or any other that the server wrote."""
+        """The mode of an elicitation: `form`, `url`, or any other that the server wrote."""
         return str(self.params.get("mode", "form"))
 
     @property
     def summary(self) -> str:
-        """What it wants, for an error: one line, with the server's words in quotes."""
+        """The request in one line, for an error, with the server's words in quotes."""
         match self.method:
             case "elicitation/create":
                 message = self.params.get("message")
@@ -92,7 +92,7 @@ class Question(Struct, frozen=True):
 
     @property
     def is_too_large(self) -> bool:
-        """Whether it is more than a person would read, or a model be asked."""
+        """True if it is more than a person would read, or than a model should be asked."""
         return _exceeds(self.params, _MOST_CHARACTERS[self.method])
 
     async def annotated(self, server: str, scheduler: FairScheduler) -> JSONObject:
@@ -128,7 +128,7 @@ class Question(Struct, frozen=True):
 
 
 def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
-    """Those of a client's capabilities that a server can use through us."""
+    """Return the capabilities of a client that a server can use through us."""
     usable: dict[str, JSONObject] = {}
     if not capabilities:
         return usable
@@ -146,7 +146,7 @@ def _is_part(name: str, value: JSONValue) -> bool:
 
 
 def of_questions(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
-    """What a server may ask for, without the notifications that it gets beside."""
+    """Return the capabilities for questions, without the notifications that go with them."""
     return {
         name: {one: part for one, part in parts.items() if one != _LIST_CHANGED}
         for name, parts in capabilities.items()
@@ -201,7 +201,7 @@ def _strings(value: JSONValue, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _exceeds(params: JSONObject, most: int) -> bool:
-    """Whether there are more values than a question may have, or more than so many characters."""
+    """Return whether there are too many values for a question, or more than `most` characters."""
     characters, values = 0, 0
     rest: list[JSONValue] = [params]
     while rest:

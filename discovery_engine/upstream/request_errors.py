@@ -54,7 +54,7 @@ async def at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def is_unsent(error: RpcError) -> bool:
-    """Whether a request provably never left this process."""
+    """Return whether a request provably never left this process."""
     return isinstance(error, ConnectionClosedError) and not error.was_sent
 
 

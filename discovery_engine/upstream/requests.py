@@ -17,9 +17,9 @@ class UpstreamRequest(Struct, frozen=True):
     method: str
     params: JSONObject
     subject: str
-    """What it is about, as errors name it: a tool's name, a URI."""
+    """The subject that errors name: a tool's name, a URI."""
     name: str | None = None
-    """What the name header of HTTP holds, for methods that have one."""
+    """The value of the HTTP name header, for methods that have one."""
     pinned: frozenset[str] = frozenset()
     """The names of the arguments that the owner gives; they are not recorded."""
 

@@ -152,7 +152,7 @@ class ResourceWatch:
                 await self._changed.wait()
 
     async def _subscribe_to(self, rpc: RpcClient, uri: str) -> bool:
-        """Whether the server subscribed us; one that refuses the first time is not asked again."""
+        """Subscribe to a resource and return whether it succeeded; a first refusal is final."""
         error = await self._request(rpc, "resources/subscribe", uri)
         if error is None:
             self._succeed([uri])
@@ -178,7 +178,7 @@ class ResourceWatch:
                 promise.set(True)
 
     def _fail(self, error: UpstreamError) -> None:
-        """Those that wait for the first answer get the error; the others stay watched."""
+        """Fail the resources that wait for their first answer; the others stay watched."""
         for uri, promise in list(self._wanted.items()):
             if not promise.is_settled:
                 promise.fail(error)

@@ -11,7 +11,7 @@ _INTERVAL = 1.0  # seconds between two notifications, however often the roots ch
 
 
 class RootsChanges:
-    """Those of one session; a burst of them is one notification."""
+    """The changes of roots in one session; a burst of them is one notification."""
 
     def __init__(self) -> None:
         self._changed = anyio.Event()

@@ -39,15 +39,15 @@ class RpcClient:
         self.transport = transport
         self.info = info
         self.is_stored = is_stored
-        """Whether `info` comes from an earlier connection."""
+        """True if `info` comes from an earlier connection."""
         self.is_proven = False
-        """Whether the server has answered a request in the assumed era."""
+        """True if the server has answered a request in the assumed era."""
         self._on_proven = on_proven
         if not is_stored:
             self._prove()
         self._meta = request_meta(info.version) if info.is_modern else None
         self.offers_tasks = info.is_modern and offers_tasks(info.capabilities)
-        """Whether the server may return tasks: it declares them, and so do we to it."""
+        """True if the server may return tasks: it declares them, and so do we to it."""
 
     async def refresh_info(self) -> None:
         """Request `server/discover` again; no-op if the server answers with an error."""

@@ -56,7 +56,7 @@ class ServerLists:
         self._header_maps: dict[str, Mapping[str, HeaderMap]] = {}
 
     async def read(self, server: ServerSettings) -> Listing:
-        """As `Upstreams.list_tools`, once.
+        """List the tools of a server, without a second try; see `Upstreams.list_tools`.
 
         Raises:
             RequestNotProcessed: If the server provably did not process a request.
@@ -90,7 +90,7 @@ class ServerLists:
         )
 
     def knows_headers(self, session: Session) -> bool:
-        """Whether the tools of its server were listed over this connection."""
+        """Return whether the tools of its server were listed over this connection."""
         return session.connection in self._header_maps
 
     def header_map(self, session: Session, request: UpstreamRequest) -> HeaderMap | None:
@@ -124,7 +124,7 @@ class ServerLists:
 
 
 def _has_no_tools(info: ServerInfo) -> bool:
-    """Whether a server declares that it has resources or prompts, and no tools."""
+    """Return whether a server declares that it has resources or prompts, and no tools."""
     return "tools" not in info.capabilities and bool(declared_kinds(info.capabilities))
 
 
@@ -147,7 +147,7 @@ logger = logging.getLogger(__name__)
 
 
 def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
-    """What a server with these capabilities may be asked for."""
+    """Return the kinds that a server with these capabilities may be asked for."""
     declared = (capabilities.get(kind.wire.capability) for kind in OfferingKind)
     return tuple(
         kind for kind, one in zip(OfferingKind, declared, strict=True) if isinstance(one, dict)

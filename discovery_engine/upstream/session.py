@@ -121,11 +121,11 @@ class Session:
         self._is_counted = False
         self._loss: UnavailableError | None = None
         self.is_replaced = False
-        """Whether another session of the server took its place, and has what this one has not."""
+        """True if another session of the server took its place, and has what this one lacks."""
 
     @property
     def is_retired(self) -> bool:
-        """Whether it takes no new callers; current calls still finish."""
+        """True if it takes no new callers; current calls still finish."""
         return self._retired.is_set()
 
     @property
@@ -146,7 +146,7 @@ class Session:
 
     @property
     def stats(self) -> SessionStats:
-        """What this session has counted, and the last stderr lines of its program."""
+        """The counters of this session, and the last stderr lines of its program."""
         return session_stats(self._rpc.value, users=self._users)
 
     async def wait_retired(self) -> None:
@@ -154,9 +154,9 @@ class Session:
         await self._retired.wait()
 
     def declares(self, capabilities: Capabilities) -> bool:
-        """Whether a caller with these needs no new session.
+        """Return whether a caller with these capabilities needs no new session.
 
-        That is the case, too, while its era is not known, and while calls of others run on it.
+        None is needed, either, while the era is not known, or while calls of others run on it.
         Lists are read to their end over a session that was replaced, and watches follow to the
         next one.
         """
@@ -165,7 +165,7 @@ class Session:
         return not is_replaceable or self._has_declared(capabilities)
 
     def may_lack(self, capabilities: Capabilities) -> bool:
-        """Whether it depends on the era, which is not known yet, if it `declares` them."""
+        """Return whether it may lack these capabilities, because its era is not known yet."""
         return not self._rpc.is_settled and not self._has_declared(capabilities)
 
     def _has_declared(self, capabilities: Capabilities) -> bool:
@@ -223,7 +223,7 @@ class Session:
         return _Lease(self)
 
     async def begin_use(self) -> RpcClient:
-        """As `lease`; `end_use` ends it."""
+        """Begin a use that `end_use` ends, and return the RPC client; see `lease`."""
         self._users += 1
         try:
             return await self._rpc.wait()

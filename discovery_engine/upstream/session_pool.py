@@ -49,29 +49,29 @@ class SessionPool:
         return {name: session for (name, _), session in self._sessions.items()}
 
     def close(self, server: ServerName) -> None:
-        """As `Upstreams.close`."""
+        """Close the sessions of a server; see `Upstreams.close`."""
         for (name, _), session in self._sessions.items():
             if name == server:
                 session.retire()
 
     def close_client(self, client: str) -> None:
-        """As `Upstreams.close_client`."""
+        """Close the sessions of a client; see `Upstreams.close_client`."""
         for (_, owner), session in self._sessions.items():
             if owner == client:
                 session.retire()
 
     def roots_changed(self, client: Client) -> None:
-        """As `Upstreams.roots_changed`."""
+        """Notify servers of a client's changed roots; see `Upstreams.roots_changed`."""
         for session in self._sessions.values():
             session.roots_changed(client)
 
     def settings_changed(self) -> None:
-        """As `Upstreams.settings_changed`."""
+        """Notify servers of the owner's changed roots; see `Upstreams.settings_changed`."""
         for session in self._sessions.values():
             session.settings_changed()
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """As `Upstreams.expect`."""
+        """Declare a client's capabilities in later sessions; see `Upstreams.expect`."""
         self._expected = merged(self._expected, declarable(capabilities))
 
     def for_listing(self, server: ServerSettings) -> Session:
@@ -84,7 +84,7 @@ class SessionPool:
         return self._session((server.name, None), server, needed={}, declared=declared)
 
     async def ready_for(self, server: ServerSettings, call: Call) -> Session:
-        """As `for_call`, for a call that its server may ask something in the middle of.
+        """Return a session for a call during which its server may ask questions; see `for_call`.
 
         A session that is just being opened, to list tools for instance, may have declared too
         little, which is known once its era is.
@@ -154,7 +154,7 @@ class SessionPool:
 
 
 def _serves(session: Session, server: ServerSettings) -> bool:
-    """Whether a session takes new callers and has the same transport and limits."""
+    """Return whether a session takes new callers and has the same transport and limits."""
     opened_for = session.server
     if opened_for is server:
         return not session.is_retired

@@ -1,4 +1,4 @@
-"""What one session has counted."""
+"""The counters of one session."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class SessionStats(Struct):
     stderr: str = ""
     """The last stderr lines of its program."""
     sandbox: str = ""
-    """What confines its program, for people; empty without a sandbox."""
+    """The sandbox that confines its program, described for people; empty without one."""
 
     def plus(self, session: SessionStats) -> SessionStats:
         """These, with the counters that only a session has."""

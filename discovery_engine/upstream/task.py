@@ -36,7 +36,7 @@ _USUAL, _LONGEST = 1.0, 30.0  # the longest is shorter than any task should be f
 
 
 class TaskState(Struct, frozen=True):
-    """What a server reports of a task at one moment."""
+    """The state of a task at one moment, as its server reported it."""
 
     id: str
     status: str
@@ -88,7 +88,7 @@ class TaskState(Struct, frozen=True):
         return shown
 
     def shown(self, server: ServerName, handle: str, most_seconds: float) -> JSONObject:
-        """As `seed`, with its result or its error; its questions are not shown.
+        """Return the same as `seed`, with the result or the error, and without the questions.
 
         Raises:
             UpstreamProtocolError: If it is over, and has no valid result.
@@ -127,7 +127,7 @@ class TaskState(Struct, frozen=True):
 
 
 def is_task(result: JSONObject) -> bool:
-    """Whether a result is the handle of a task."""
+    """Return whether a result is the handle of a task."""
     return result.get("resultType") == "task"
 
 
@@ -141,7 +141,7 @@ def unexpected_task(server: ServerName, method: str) -> UpstreamProtocolError:
 
 
 def offers_tasks(capabilities: JSONObject) -> bool:
-    """Whether a server with these capabilities may return tasks to who declares to know them."""
+    """Return whether a server with these capabilities may return tasks, if clients know them."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and TASKS_EXTENSION in extensions
 

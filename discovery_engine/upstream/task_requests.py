@@ -47,7 +47,7 @@ class TaskRequests:
         caller: Client | None,
         responses: JSONObject | None = None,
     ) -> JSONObject:
-        """As `Upstreams.ask_task`."""
+        """Send a request about a task; see `Upstreams.ask_task`."""
         call = Call(server.name, caller, self._questions_of, self._scheduler)
         request = task_request(method, task.state.id, task.subject, responses)
         history = self._histories.of(server)

@@ -54,7 +54,7 @@ class TaskServer(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has ended, and the task with it."""
+        """True if the session has ended, and the task with it."""
 
     async def ask(self, request: UpstreamRequest, seconds: float) -> JSONObject:
         """The answer to a request about the task, within so many seconds.
@@ -72,7 +72,7 @@ class RisingProgress:
         self._highest = 0.0
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """As `OnProgress`."""
+        """Report the progress of the request; see `OnProgress`."""
         self._highest = max(self._highest, progress)
         await self._on_progress(progress, total, message)
 
@@ -214,5 +214,5 @@ class TaskWait:
 
 
 def is_unknown(error: UpstreamError) -> bool:
-    """Whether a server does not know a task that it was asked for."""
+    """Return whether an error means that the server does not know the task."""
     return isinstance(error, UpstreamProtocolError) and error.rpc_code in _UNKNOWN

@@ -28,7 +28,7 @@ OnRequest: TypeAlias = Callable[[str, JSONObject], RequestAnswer]
 
 
 class MessageHandlers(NamedTuple):
-    """What is called with the messages of a server that are not about a request in flight."""
+    """The handlers of a server's messages that are not about a request in flight."""
 
     on_notification: OnNotification
     on_request: OnRequest
@@ -40,7 +40,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOO
 
 
 class RequestDetails(Struct, frozen=True):
-    """What the HTTP headers of a request depend on, besides its method."""
+    """The details that the HTTP headers of a request depend on, besides its method."""
 
     version: str
     """The protocol version in use."""
@@ -107,13 +107,13 @@ class Transport(ABC):
         """Why a request that failed with `error` never reached the server; None if it did."""
 
     def never_left(self, error: RpcError) -> bool:
-        """Whether a request that failed with `error` provably never left this process."""
+        """Return whether a request that failed with `error` provably never left this process."""
         del error
         return False
 
     @abstractmethod
     def wants_new_session(self, error: RpcError) -> bool:
-        """Whether the server refused a request because it no longer has the session."""
+        """Return whether the server refused a request because it no longer has the session."""
 
 
 def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
@@ -134,7 +134,7 @@ def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -
 
 
 def is_resource_exhausted(error: BaseException) -> TypeGuard[OSError]:
-    """Whether the system is out of descriptors, processes or memory."""
+    """Return whether the system is out of descriptors, processes or memory."""
     return isinstance(error, OSError) and error.errno in _EXHAUSTED
 
 

@@ -132,7 +132,7 @@ class Upstreams:
         self._sessions = SessionPool(context, group, self._histories.of)
         self._lists = ServerLists(self._sessions, context.events)
         self.tasks = OpenTasks(at=instance)
-        """Those that were handed to clients."""
+        """The tasks that were handed to clients."""
         self._sender = RequestSender(
             self._sessions, self._lists, self.tasks, everywhere=policy.everywhere
         )
@@ -301,7 +301,7 @@ class Upstreams:
         caller: Client | None,
         responses: JSONObject | None = None,
     ) -> JSONObject:
-        """What the server of a task answers to a request about it.
+        """Return the answer of a task's server to a request about it.
 
         Raises:
             TaskNotFoundError: If the server, or its session, does not have it any more.

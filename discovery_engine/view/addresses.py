@@ -44,7 +44,7 @@ class AddressBook(Struct, frozen=True, dict=True):
     servers: Collection[ServerName]
     """All configured servers, listed or not."""
     place: Callable[[Entry], str]
-    """What hides a tool, for the owner."""
+    """Describes what hides a tool, for the owner."""
     naming: Naming = Naming()
     """How tools are named towards clients."""
 

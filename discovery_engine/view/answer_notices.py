@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NoticeMemo(Struct):
-    """What was computed of the catalog for all answers."""
+    """Notices that were computed from the catalog once for all answers."""
 
     held_back: tuple[Notice, ...] | None = None
     unusable: tuple[Notice, ...] | None = None
@@ -95,7 +95,7 @@ class AnswerNotices(Struct, frozen=True):
         return [notices.no_enabled_tool(only, why_off), *reasons]
 
     def _unlisted(self, only: ServerName | None, *, is_none_known: bool) -> Notice | None:
-        """Of how many of the servers in question no tool is known; None if they all were listed."""
+        """Return a notice about the servers whose tools were never listed; None if all were."""
         asked = [self.servers.get(only)] if only else self.servers
         usable = [server for server in asked if server.is_enabled]
         unlisted = [server for server in usable if server.is_unlisted]

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ServerMemo(Struct):
-    """What was computed of the servers, so that an answer looks only at those that changed."""
+    """Values computed from the servers, so that an answer looks only at servers that changed."""
 
     configured: dict[ServerName, ConfiguredServer] = {}
     """Each as of its last live state."""
@@ -40,8 +40,8 @@ class ConfiguredServers(Struct, frozen=True):
     live: Mapping[ServerName, StateInfo]
     memo: ServerMemo
     whole: ConfiguredServers | None = None
-    """Those of the view of which this is a scope. Only what counts tools, and a description that
-    names what is hidden, is different within it."""
+    """The servers of the view of which this is a scope. Only tool counts, and descriptions that
+    name hidden things, are different within it."""
 
     def __iter__(self) -> Iterator[ConfiguredServer]:
         """Every configured server, in the order of the settings."""

@@ -161,7 +161,7 @@ def _minute(at: float) -> str:
 class HiddenTool(Struct, frozen=True):
     name: str
     decider: str
-    """What disables it, for every reader."""
+    """The rule or setting that disables it, in the words for every reader."""
     place: str
     """The same with the place in the configuration, for the owner."""
 
@@ -235,7 +235,7 @@ def no_server(settings: Settings) -> Notice:
 
 
 def why_no_server(settings: Settings) -> str:
-    """What its owner has to do; agents read it, so it names no place of this machine."""
+    """Return what the owner has to do; agents read it, so it names no place of this machine."""
     if settings.path is None:
         return (
             "no configuration was found; its owner runs `discovery init --global`, "

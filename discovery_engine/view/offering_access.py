@@ -49,7 +49,7 @@ class OfferingAccess(Struct, frozen=True):
         any_tag: bool,
         limit: int | None,
     ) -> tuple[OfferingHit, ...]:
-        """As `View.search_offerings`."""
+        """Search resources, templates and prompts; see `View.search_offerings`."""
         limits.require_query(query)
         limits.require_names("tag", tags, most=limits.TAGS)
         only = self.addresses.server(server) if server else None
@@ -71,20 +71,20 @@ class OfferingAccess(Struct, frozen=True):
         return tuple(OfferingHit(e, address(e.offering), relevance) for e, relevance in found)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
-        """As `View.resource`."""
+        """Return the target of a URI; see `View.resource`."""
         target = self.book.resource(server, uri)
         self._require_visible(target.entry, target.uri, ResourceDisabledError)
         return target
 
     def template(self, server: str | None, address: str) -> OfferingEntry | None:
-        """As `View.template`."""
+        """Return the resource template of that address; see `View.template`."""
         entry = self.book.template(server, address)
         if entry:
             self._require_visible(entry, entry.offering.identifier, ResourceDisabledError)
         return entry
 
     def prompt(self, server: str | None, name: str) -> OfferingEntry:
-        """As `View.prompt`."""
+        """Return the prompt of that name; see `View.prompt`."""
         entry = self.book.prompt(server, name)
         self._require_visible(entry, entry.offering.identifier, PromptDisabledError)
         return entry
@@ -92,7 +92,7 @@ class OfferingAccess(Struct, frozen=True):
     def of_kind(
         self, kind: OfferingKind, server: str | None, *, include_disabled: bool
     ) -> OfferingList:
-        """As `View.list_offerings`."""
+        """List the resources, the templates or the prompts; see `View.list_offerings`."""
         only = None if server is None else self.addresses.server(server)
         if only and not include_disabled:
             self.servers.get(only).require_enabled()

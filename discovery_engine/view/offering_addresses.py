@@ -55,10 +55,10 @@ _RESOURCES = "/resources/"
 
 
 class ResourceTarget(Struct, frozen=True):
-    """What a URI leads to, visible or not."""
+    """The resource or template that a URI leads to, visible or not."""
 
     uri: str
-    """As the server has it."""
+    """The URI as the server has it."""
     entry: OfferingEntry
     """The resource; or the template that it is of, with the verdict on the URI itself."""
 
@@ -72,22 +72,22 @@ class OfferingBook(Struct, frozen=True, dict=True):
     addresses: AddressBook
     resource_rules: Sequence[Rule]
     place: Callable[[OfferingEntry], str]
-    """What hides one, for the owner."""
+    """Describes what hides a resource, template or prompt, for the owner."""
     settings: Settings
     guards: tuple[UriGuard, ...] = ()
-    """What keeps templates from leading to what is not in the catalog, but in a wider one."""
+    """Guards that keep templates from leading to what only a wider catalog contains."""
 
     def visible(
         self, kind: OfferingKind, server: ServerName | None = None
     ) -> tuple[OfferingEntry, ...]:
-        """What an agent may see, in the order of servers and identifiers."""
+        """Return the entries that an agent may see, in the order of servers and identifiers."""
         found = self._visible[kind]
         if server is None:
             return found
         return tuple(entry for entry in found if entry.offering.server == server)
 
     def address(self, offering: Offering) -> str:
-        """What callers name it by: its identifier, if no other one is meant by that."""
+        """Return the address for callers: its identifier, unless that could mean another one."""
         identifier, server = offering.identifier, offering.server
         if offering.kind is OfferingKind.PROMPT:
             is_taken = identifier == OWN_PROMPT or self._split_prompt(identifier) is not None
@@ -166,7 +166,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return meant[0] if len(meant) == 1 else None
 
     def shows_part(self, uri: str, entry: OfferingEntry) -> bool:
-        """Whether an agent may see a URI that is part of what it may see."""
+        """Return whether an agent may see a URI that is part of something that it may see."""
         return self._verdict(uri, entry).enabled and self._is_admitted(uri, entry.offering)
 
     def _one(self, uri: str, entries: Sequence[OfferingEntry]) -> OfferingEntry | None:
@@ -191,7 +191,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return all(guard.admits(uri, of) for guard in self.guards)
 
     def _verdict(self, uri: str, template: OfferingEntry) -> Verdict:
-        """Of a URI: that of its template, unless the URI is hidden in any of its spellings."""
+        """Return the verdict on a URI: its template's, unless any spelling of the URI is hidden."""
         if not template.is_visible:
             return template.verdict
         if hidden := self._hidden(template.offering.server):
@@ -220,7 +220,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return list(dict.fromkeys(known[name] for name in nearest(word, known)))
 
     def _is_shared(self, offering: Offering) -> bool:
-        """Whether another server has a visible one of that identifier."""
+        """Return whether another server has a visible one with that identifier."""
         named = self._named[offering.kind].get(offering.identifier, ())
         return any(one.is_visible and one.offering.server != offering.server for one in named)
 
@@ -232,7 +232,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def index(self) -> OfferingIndex:
-        """What is visible, searchable; made at the first search."""
+        """The search index of what is visible; made at the first search."""
         described = {server.name: server.description for server in self.settings.servers}
         entries = (entry for kind in OfferingKind for entry in self._visible[kind])
         return OfferingIndex.of(entries, self.settings.search, described)
@@ -259,7 +259,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _targets(self) -> dict[tuple[str | None, str], ResourceTarget]:
-        """What was read lately, by server and URI as they were given."""
+        """The targets that were read lately, by server and URI as they were given."""
         return {}
 
     @cached_property
@@ -268,7 +268,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
 
 def is_own_uri(uri: str) -> bool:
-    """Whether a URI is one of the gateway's own documents, not of a server."""
+    """Return whether a URI is one of the gateway's own documents, not of a server."""
     return uri.casefold().startswith(OWN_SCHEME) and _split_resource(uri)[0] is None
 
 
@@ -304,7 +304,7 @@ def _split_resource(address: str) -> tuple[str | None, str]:
 
 
 class OfferingIndex(Struct, frozen=True):
-    """What is visible, as documents of the search."""
+    """The visible resources, templates and prompts, as documents of the search."""
 
     searcher: Searcher
     entries: Mapping[ToolKey, OfferingEntry]

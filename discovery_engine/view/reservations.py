@@ -39,7 +39,7 @@ class Reservation(Struct, frozen=True):
 
 
 def reservations_of_server(settings: Settings, server: ServerSettings) -> tuple[Reservation, ...]:
-    """What reserves a server and all that it offers; empty if it is for all."""
+    """Return the reservations of a server and all that it offers; empty if it is for all."""
     if not settings.reserves:
         return ()
     # Compiling patterns loads a library that a remembered catalog is read without.
@@ -53,7 +53,7 @@ def reservations_of_server(settings: Settings, server: ServerSettings) -> tuple[
 def reservations_of(
     view: View, entry: Entry | OfferingEntry, explanation: RuleExplanation
 ) -> tuple[Reservation, ...]:
-    """What reserves a tool, resource or prompt: its server's reservations, then its rules'."""
+    """Return the reservations of a tool, resource or prompt: its server's, then its rules'."""
     thing = entry.tool if isinstance(entry, Entry) else entry.offering
     subject: Subject = "tool" if isinstance(entry, Entry) else entry.offering.subject
     server = view.settings.by_name[thing.server]

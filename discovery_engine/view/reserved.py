@@ -1,4 +1,4 @@
-"""What is reserved for other teams and users, as a scope that hides it.
+"""Reservations for other teams and users, as a scope that hides what they reserve.
 
 A server or tool with `visibleTo` is shown to those who stand for one of its teams and users. Each
 rule that matches can only take away, so that no order of rules, and no further rule, shows more.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def scope_for(settings: Settings, principals: frozenset[str]) -> Scope:
-    """What is shown to those who stand for these teams and users; `Scope()` if that is all."""
+    """Return the scope of these teams and users; `Scope()` if it shows everything."""
     if not settings.reserves:
         return Scope()
     return Scope(

@@ -45,13 +45,13 @@ class Scope(Struct, frozen=True):
     servers: tuple[str, ...] = ()
     """Patterns of the only servers; all if there is none."""
     tags: tuple[str, ...] = ()
-    """What is shown carries one of these, if there are any."""
+    """The tags of which everything shown carries at least one; no tag is needed if it is empty."""
     resource_rules: tuple[Rule, ...] = ()
-    """As `rules`, of resources and templates."""
+    """Like `rules`, for resources and templates."""
     prompt_rules: tuple[Rule, ...] = ()
-    """As `rules`, of prompts."""
+    """Like `rules`, for prompts."""
     hides_empty_servers: bool = False
-    """Whether a server is unknown, too, of which nothing is shown; so is one never listed."""
+    """True if a server of which nothing is shown is unknown, too; so is a server never listed."""
     search: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The settings of the search that are others within it."""
     server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -96,14 +96,14 @@ def named_scope(settings: Settings, name: str) -> Scope:
 
 
 def scope_or_nothing(settings: Settings, name: str) -> Scope:
-    """As `named_scope`; a view that the owner has removed shows nothing."""
+    """Return the scope of a view by its name; a view that the owner has removed shows nothing."""
     if any(view.name == name for view in settings.views):
         return named_scope(settings, name)
     return Scope(name, servers=("!*",))
 
 
 class ShownView:
-    """What a scope shows of the current view."""
+    """The part of the current view that a scope shows."""
 
     def __init__(self, scope: Callable[[View], Scope], current: Callable[[], View]) -> None:
         """`scope` is looked up in each view: the owner may change it."""
@@ -132,11 +132,11 @@ class ScopedCatalogs:
         self.scope = scope
         self._of: Mapping[ServerName, ServerPart] = {}
         self._shown: Mapping[ServerName, Flags | None] = {}
-        """What is shown of these."""
+        """The flags of what is shown of each of these; None if all of it is."""
         self._offerings = ScopedOfferings(scope.resource_rules, scope.prompt_rules, scope.tags)
 
     def view(self, whole: View) -> View:
-        """What the scope shows of a view."""
+        """Return the part of a view that the scope shows."""
         settings = self._settings(whole.settings)
         catalog = self._catalog(whole.catalog, settings)
         if self.scope.hides_empty_servers:
@@ -207,7 +207,7 @@ class ScopedCatalogs:
         return ScopedCatalog.part_of(whole, shown)
 
     def _flags(self, part: ServerPart) -> Flags | None:
-        """What is shown of a server; None if all of it."""
+        """Return the flags of what is shown of a server; None if all of it is."""
         entries = part.entries
         shown = [True] * len(entries)
         if self.scope.rules and entries:
@@ -238,7 +238,7 @@ class ScopedCatalogs:
 def _both(
     one: Mapping[ServerName, Flags | None], other: Mapping[ServerName, Flags | None]
 ) -> Mapping[ServerName, Flags | None]:
-    """What is shown by a scope within another."""
+    """Return the flags of what a scope shows within another."""
     return {name: _all_of(flags, other[name]) for name, flags in one.items()}
 
 

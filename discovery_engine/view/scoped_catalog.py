@@ -137,7 +137,7 @@ _ENDS = ".:/-"
 
 
 def scoped_instructions(whole: ServerPart, shown: ServerPart) -> str:
-    """Those of `whole`; none if they name something that is not in `shown`.
+    """Return the instructions of `whole`; empty if they name something that is not in `shown`.
 
     They are one text of a server, of which no part can be left out.
     """

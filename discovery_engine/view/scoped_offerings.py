@@ -57,7 +57,7 @@ class ScopedOfferings:
         return "" if explained is None or explained.verdict.enabled else explained.sentence
 
     def guard(self, whole: Catalog, shown: Catalog) -> UriGuard:
-        """Of the URIs that templates lead to, when so much of a catalog is shown."""
+        """Return the guard of the URIs that templates lead to, with only `shown` visible."""
         return UriGuard(whole, shown, self._uri_rules)
 
     def _is_tagged(self, entry: OfferingEntry) -> bool:
@@ -92,7 +92,7 @@ class UriGuard(Struct, frozen=True, dict=True):
     rules: UriRules
 
     def admits(self, uri: str, of: Offering) -> bool:
-        """Whether a URI may be seen.
+        """Return whether a URI may be seen.
 
         Args:
             uri: Of a resource that is not listed.

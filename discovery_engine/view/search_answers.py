@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.vectors import Similarities
 
 SearchKind: TypeAlias = Literal["tool", "resource", "prompt"]
-"""What a search may find; a template is a resource."""
+"""The kinds that a search may find; a template is a resource."""
 TOOLS_ONLY: tuple[SearchKind, ...] = ("tool",)
 SEARCH_KINDS: tuple[SearchKind, ...] = get_args(SearchKind)
 
@@ -76,9 +76,9 @@ class OfferingHit(Struct, frozen=True):
 
     entry: OfferingEntry
     address: str
-    """What it is read or got by."""
+    """The address by which it is read or got."""
     relevance: float
-    """As that of a `Hit`; comparable with those of tools."""
+    """The same measure as in a `Hit`; comparable with that of tools."""
 
 
 class SearchAnswer(Struct, frozen=True):
@@ -86,7 +86,7 @@ class SearchAnswer(Struct, frozen=True):
 
     query: str
     hits: tuple[Hit, ...]
-    """What fits, or, of an unsure answer, what might; those far below the first are left out."""
+    """The tools that fit or, in an unsure answer, might; those far below the first are left out."""
     notices: tuple[Notice, ...] = ()
     confidence: float = 0.0
     """The probability that one of the first tools fits."""
@@ -99,7 +99,7 @@ class SearchAnswer(Struct, frozen=True):
     uncovered: tuple[str, ...] = ()
     """Words of the query that no tool mentions; of an unsure answer, none of its first hits."""
     undone: tuple[str, ...] = ()
-    """What the query asks for, as verbs, if no near tool of the first server seems to do it."""
+    """The verbs that the query asks for, if no near tool of the first server seems to do them."""
     offerings: tuple[OfferingHit, ...] = ()
     """The resources, templates and prompts that fit, if they were asked for."""
 

@@ -104,7 +104,7 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     source: str = OWN_SOURCE
     """Where it stands: `discovery.yaml`, `registry`, or the id of another source."""
     is_wanted: bool = True
-    """Whether its owner wants it to be used; that it fails changes nothing about it."""
+    """True if its owner wants it to be used; a failure changes nothing about that."""
     package: str = ""
     """The package that it runs, if it was installed: `@acme/mail@1.2.3`. `engine.health` also has
     one that the command of an entry names."""
@@ -127,11 +127,11 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     their definitions."""
     tags: tuple[str, ...] = ()
     sandbox: str = ""
-    """What its program is confined to, as it is configured; empty without a sandbox."""
+    """The confinement of its program, as it is configured; empty without a sandbox."""
     listed_at: float | None = None
     """Unix time in seconds of the last successful listing; None for never."""
     is_stale: bool = False
-    """Whether the newest listing failed, so that the tools are the last known ones."""
+    """True if the newest listing failed, so that the tools are the last known ones."""
     starting_for: float | None = None
     """Seconds since the start began; None while it waits for a start slot or does not start."""
     progress: str = ""
@@ -151,12 +151,12 @@ class ServerReport(Struct, frozen=True, kw_only=True):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it can be used."""
+        """True if it can be used."""
         return self.state not in _UNHEALTHY
 
     @property
     def has_problem(self) -> bool:
-        """Whether the owner has something to do about it."""
+        """True if the owner has something to do about it."""
         has_lost = bool(self.dropped) and self.state is not ServerState.DISABLED
         return has_lost or not self.is_healthy
 
@@ -260,22 +260,22 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
 
     @property
     def is_unlisted(self) -> bool:
-        """Whether it is enabled and its tools were never listed."""
+        """True if it is enabled and its tools were never listed."""
         return self.part.listed_at is None and self.is_enabled
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it is enabled; it may still be unreachable."""
+        """True if it is enabled; it may still be unreachable."""
         return self.info.state is not ServerState.DISABLED
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether it cannot be used now, and an immediate retry would not help."""
+        """True if it cannot be used now, and an immediate retry would not help."""
         return self.info.state in _UNREACHABLE
 
     @property
     def is_connectable(self) -> bool:
-        """Whether its entry and the rules allow to start or reach it."""
+        """True if its entry and the rules allow it to be started or reached."""
         return self.settings.problem is None and self.part.verdict.enabled
 
     def require_connectable(self) -> None:
@@ -304,7 +304,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
 
     @property
     def _switch(self) -> Verdict:
-        """Whether it is enabled, and by which rule or setting."""
+        """The verdict on whether it is enabled, and by which rule or setting."""
         if self.settings.enabled:
             return self.part.verdict
         return _SWITCHED_OFF if self.settings.switch == "off" else _OFF_BY_ITSELF

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SearchMemo(Struct):
-    """What was computed of the catalog for all searches."""
+    """Values that were computed from the catalog once for all searches."""
 
     has_hidden: bool | None = None
     shown: tuple[Searcher, Subset] | None = None
@@ -56,7 +56,7 @@ class ToolSearch(Struct, frozen=True):
         include_disabled: bool,
         query_vectors: Sequence[Vector],
     ) -> SearchAnswer:
-        """As `View.search`."""
+        """Search the tools; see `View.search`."""
         limits.require_query(query)
         limits.require_names("tag", tags, most=limits.TAGS)
         only = self.addresses.server(server) if server else None
@@ -107,7 +107,7 @@ class ToolSearch(Struct, frozen=True):
         limit: int | None,
         query_vectors: Sequence[Vector],
     ) -> SearchAnswer:
-        """As `View.search_everything`."""
+        """Search the tools as if nothing was hidden; see `View.search_everything`."""
         limits.require_query(query)
         only = self.addresses.server(server) if server else None
         wanted = frozenset(tags)
@@ -147,13 +147,13 @@ class ToolSearch(Struct, frozen=True):
         *,
         any_tag: bool = False,
     ) -> Subset | None:
-        """Of the tools of the view those of one server, with some tags; None if all are."""
+        """Return the tools of one server, and with some tags, of `shown`; None if these are all."""
         if only:
             shown = _both(shown, self.searcher.tools_of({only: None}))
         return _both(shown, self.searcher.tools_with(tags, any_tag=any_tag)) if tags else shown
 
     def _has_hidden(self, only: ServerName | None) -> bool:
-        """Whether the servers in scope have a tool that is not visible."""
+        """Return whether the servers in scope have a tool that is not visible."""
         if only:
             return self.catalog.part(only).has_hidden
         if self.memo.has_hidden is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def unlisted(view: View, names: Iterable[ServerName]) -> list[ServerName]:
-    """Those of `names` that are enabled and were never listed."""
+    """Return the servers of `names` that are enabled and were never listed."""
     if not view.settings.enabled:
         return []
     return [name for name in names if _is_unlisted(view, name)]

@@ -22,7 +22,7 @@ def spellings(uri: str) -> tuple[str, ...]:
 
 
 def keys(uri: str) -> frozenset[str]:
-    """What the spellings of two URIs that may be the same have in common."""
+    """Return the keys of a URI; two URIs that may be the same have at least one in common."""
     folded = (unicodedata.normalize("NFKC", one).casefold() for one in spellings(uri))
     return frozenset(_key(unicodedata.normalize("NFKC", one)) for one in folded)
 

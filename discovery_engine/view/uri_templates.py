@@ -30,7 +30,7 @@ _Part: TypeAlias = Callable[[str, _Ends], _Ends]
 
 
 def matches(template: str, uri: str) -> bool:
-    """Whether `uri` may be an expansion of `template`."""
+    """Return whether `uri` may be an expansion of `template`."""
     prefix, parts = _parsed(template)
     if not uri.startswith(prefix):
         return False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explain_tool(view: View, entry: Entry) -> RuleExplanation:
-    """What each tool rule did, and the sentence for the verdict that is in force."""
+    """Return the effect of each tool rule, and the sentence for the verdict that is in force."""
     server = view.catalog.parts[entry.tool.server].verdict
     explanation = ToolRules(view.settings.tool_rules).explain(entry.tool, server)
     if not entry.is_withheld:

@@ -1,4 +1,4 @@
-"""What decided a verdict, in words: for callers, and for the owner with the place of the rule."""
+"""Verdicts explained in words: for callers, and for the owner with the place of the rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def public_reason(entry: Entry | OfferingEntry) -> str:
 
 
 def place(settings: Settings, entry: Entry | OfferingEntry) -> str:
-    """What decided its verdict, with the place in the configuration, for the owner."""
+    """Describe what decided its verdict, with the place in the configuration, for the owner."""
     rules, subject = _rules_of(settings, entry)
     return decider(entry.verdict, rules, subject=subject)
 

@@ -104,10 +104,10 @@ class View(Struct, frozen=True, dict=True):
     whole: View | None = None
     """The view of which this one shows a part; None if it shows all."""
     is_for_owner: bool = True
-    """Whether its readers are shown what is for the owner alone: mistakes in the files, where a
-    rule stands, and what else is about more than they are shown."""
+    """True if its readers are shown what is for the owner alone: mistakes in the files, the places
+    of rules, and whatever else is about more than they are shown."""
     guards: tuple[UriGuard, ...] = ()
-    """What keeps the templates of scopes from leading out of them."""
+    """Guards that keep the templates of scopes from leading out of them."""
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -324,7 +324,7 @@ class View(Struct, frozen=True, dict=True):
         return verdict_texts.reason(self.settings, entry)
 
     def place(self, entry: Entry | OfferingEntry) -> str:
-        """What decided its verdict, with the place in the configuration, for the owner."""
+        """Describe what decided its verdict, with the place in the configuration, for the owner."""
         return verdict_texts.place(self.settings, entry)
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
@@ -340,7 +340,7 @@ class View(Struct, frozen=True, dict=True):
         return self._servers.find(name).owner_description
 
     def is_known(self, name: ServerName) -> bool:
-        """Whether a server was ever listed with its current transport."""
+        """Return whether a server was ever listed with its current transport."""
         return self.catalog.part(name).listed_at is not None
 
     @cached_property
@@ -404,10 +404,10 @@ class View(Struct, frozen=True, dict=True):
         return search(query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
-        """What a URI leads to, if it may be read.
+        """Return the target of a URI, if it may be read.
 
         Raises:
-            NotFoundError: As `OfferingBook.resource`.
+            NotFoundError: See `OfferingBook.resource`.
             ResourceDisabledError: If a rule disables it; the rule is named.
             ServerDisabledError: If its server is switched off.
             UntrustedServerError: If its server must not be started.

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Delivery(Struct, frozen=True):
-    """What one process was given to send."""
+    """A delivery that one process was given to send."""
 
     id: int
     webhook: str
@@ -52,7 +52,7 @@ class WebhookState(Struct, frozen=True):
 
 
 class ServerHealth(Struct, frozen=True):
-    """What webhooks were sent last about a server."""
+    """The health of a server as it was last sent to webhooks."""
 
     failing_at: float | None = None
     """Since when they know it as failing; None if they do not."""

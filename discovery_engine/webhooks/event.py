@@ -53,7 +53,7 @@ def stored_event(event: WebhookEvent, *, at: float) -> StoredEvent:
 
 
 def tools_event(kind: str, server: str, tools: Iterable[tuple[str, bool]]) -> WebhookEvent:
-    """Of some tools of a server, by name, and whether each waits for review."""
+    """Build the event of some tools of a server: their names, and whether each waits for review."""
     found = sorted(tools)
     named: list[JSONValue] = [
         {"name": safe_text(name), "held": is_held} for name, is_held in found[:MOST_NAMED]
@@ -77,7 +77,7 @@ def safe_text(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def is_wanted(webhook: WebhookSettings, event: WebhookEvent) -> bool:
-    """Whether an event is for a webhook."""
+    """Return whether an event is for a webhook."""
     if not webhook.wants(event.type):
         return False
     if not webhook.servers:

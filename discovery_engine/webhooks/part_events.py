@@ -12,7 +12,7 @@ from discovery_engine.webhooks.event import WebhookEvent, failing_event, tools_e
 
 
 def listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[WebhookEvent]:
-    """What is different for those who look at the server; nothing without a listing.
+    """Yield what an observer of the server sees change; nothing without a listing.
 
     One event for each kind of change, with all tools that it concerns: a server that was deployed
     anew is one message, not a thousand.
@@ -43,7 +43,7 @@ def listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[Web
 def health_change(
     part: ServerPart, known: ServerHealth, *, is_new_listing: bool
 ) -> HealthChange | None:
-    """Whether an event says that a server is failing, or well again.
+    """Return the change of a server's health that is an event; None if there is none.
 
     Each gateway fails for itself: of several only the first one's failure is an event, and after
     another has reached the server only a failure that began later.
@@ -61,7 +61,7 @@ def health_change(
 
 
 def failure_event(part: ServerPart) -> WebhookEvent:
-    """Of a part whose listing failed."""
+    """Build the event of a part whose listing failed."""
     failure = part.failure
     assert failure is not None  # noqa: S101 - the caller has looked
     return failing_event(part.server, failure.code, failure.message, since=failure.since)

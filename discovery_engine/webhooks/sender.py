@@ -44,10 +44,10 @@ class Target(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """What became of one message."""
+    """The outcome of sending one message."""
 
     status: int | None
-    """Of the answer; None without one."""
+    """The status of the answer; None without one."""
     reason: str
     """Why it was not accepted; empty if it was."""
     hint: str = ""

@@ -165,7 +165,7 @@ _STATUSES: dict[type[DiscoveryError], int] = {
 
 
 class _Shared(Struct, frozen=True):
-    """What the requests of one gateway share."""
+    """The objects that the requests of one gateway share."""
 
     engines: ShownEngines
     calls: LiveCalls
@@ -311,7 +311,7 @@ async def _body(request: Request) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether a value nests so deeply that code which looks into it could fail."""
+    """Return whether a value nests so deeply that code which looks into it could fail."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [
@@ -351,7 +351,7 @@ def _origins(hint: Any) -> set[Any]:
 
 
 def _is_for_owner(shared: _Shared, request: Request) -> bool:
-    """Whether an answer may have what is for the owner alone."""
+    """Return whether an answer may contain what is for the owner alone."""
     principals = request.scope.get("principals", NO_PRINCIPALS)
     return principals is None or not shared.engines.whole.settings.reserves
 

@@ -1,4 +1,4 @@
-"""What happens, as it happens, for pages and programs that stay connected.
+"""Sends events, as they happen, to pages and programs that stay connected.
 
     → {"type": "state", "stream": "x1", "sequence": 41, "servers": […], …}
     → {"type": "events", "stream": "x1", "sequence": 43, "events": [{"type": "tool_called", …}, …]}
@@ -174,7 +174,7 @@ class FeedClient:
         self._frames: deque[bytes] = deque()
         self._arrival = anyio.Event()
         self.is_dropped = False
-        """Whether it did not read in time, so that frames are missing."""
+        """True if it did not read in time, so that frames are missing."""
 
     def deliver(self, frame: bytes) -> None:
         if len(self._frames) >= _WAITING:

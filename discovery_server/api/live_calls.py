@@ -75,7 +75,7 @@ class OpenQuestion(Struct):
     id: str
     call: LiveCall
     params: JSONObject
-    """As a client is given them: cleaned, and with the server's name in front."""
+    """The params as a client gets them: cleaned, and with the server's name in front."""
     expires_at: float
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: JSONObject | None = None
@@ -92,10 +92,10 @@ class OpenQuestion(Struct):
 
 
 class Feed(Protocol):
-    """What this module needs of an `EventFeed`."""
+    """The part of an `EventFeed` that this module needs."""
 
     def announce(self, form: JSONObject, *, replaces: object = None) -> None:
-        """As `EventFeed.announce`."""
+        """Send an event of the API itself; see `EventFeed.announce`."""
 
 
 class LiveCall:
@@ -114,7 +114,7 @@ class LiveCall:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """As `OnProgress`."""
+        """Keep and announce the progress of the call; see `OnProgress`."""
         self.progress = Progress(progress, total, message)
         self._calls.announce_progress(self)
 
@@ -128,7 +128,7 @@ class LiveCall:
 
 
 class LiveCalls:
-    """Those of one gateway."""
+    """The running calls of one gateway, and their open questions."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -177,7 +177,7 @@ class LiveCalls:
     async def ask(
         self, call: LiveCall, method: str, params: JSONObject, question_timeout: float
     ) -> JSONObject:
-        """As `Client.ask`: a question of the server, put to the user of its call."""
+        """Put a server's question to the user of its call; see `Client.ask`."""
         shown = await present(method, params, LATEST_MODERN, self._scheduler)
         question = OpenQuestion(
             secrets.token_hex(8), call, shown, expires_at=time.time() + question_timeout
@@ -227,12 +227,12 @@ class QuestionForm(Struct, frozen=True):
     kind: Literal["form", "url"]
     message: str
     findings: list[JSONObject]
-    """What the scanner found in its texts."""
+    """The scanner's findings in its texts."""
     expires_at: float
     schema: JSONObject | UnsetType = UNSET
     """That of the form."""
     url: str | UnsetType = UNSET
-    """What its user is to open."""
+    """The address that its user should open."""
 
 
 def call_form(call: LiveCall) -> CallForm:

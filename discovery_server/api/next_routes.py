@@ -36,10 +36,10 @@ _ROUTES_TO_NAMES: dict[type[NotFoundError], str] = {
 
 
 def next_route(error: DiscoveryError, *, is_owner: bool) -> str | None:
-    """What to request next; None if no route helps more than the hint of the error.
+    """Return the request to send next; None if no route helps more than the hint of the error.
 
     Args:
-        error: What the request got.
+        error: The error that answers the request.
         is_owner: Whether its token has the scope `admin`, which a reason needs.
     """
     match error:

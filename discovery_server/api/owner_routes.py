@@ -94,7 +94,7 @@ async def accept_request(request: ApiRequest[Accept]) -> JSONObject:
 
 
 def _runs_unseen(asked: AgentRequest) -> bool:
-    """Whether the request itself does not show what would be run."""
+    """Return whether the request itself does not show what would be run."""
     return asked.action in ("install", "sync") and not written_entry(asked)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with the parameters of a request, in words that need no knowledge of the checker.
+"""Describes mistakes in a request's parameters, in words that need no knowledge of the checker.
 
     parameter `since` must be a number
 
@@ -50,7 +50,7 @@ def mistake(
 
 
 def _own_words(error: msgspec.ValidationError) -> str:
-    """Of the check of several fields together."""
+    """Return the text of the check of several fields together, beginning in lower case."""
     text = str(error)
     return text[:1].lower() + text[1:]
 

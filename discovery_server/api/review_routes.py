@@ -122,7 +122,7 @@ async def revoke_approval(request: ApiRequest[Nothing]) -> Revoked:
 async def _waiting(
     request: ApiRequest[ReviewQuery] | ApiRequest[AcceptChanges], tools: tuple[str, ...]
 ) -> tuple[dict[ServerName, tuple[Review, ...]], JSONObject]:
-    """What waits of the server, and its form."""
+    """Return the changes of the server that wait for review, by its name, and their form."""
     named = request.owner.view.server_settings(request.path["server"]).name
     found = (await request.owner.review.changes([named], tools=tools)).get(named, ())
     # In a thread: a server may change thousands of texts at once.

@@ -40,7 +40,10 @@ ServerEntry: TypeAlias = Annotated[
 ]
 
 _TEXTS = ("command", "url", "cwd")
-"""Of an entry: YAML may leave out quotes, so the configuration takes a number for a text, too."""
+"""The fields of an entry that must be text.
+
+YAML may leave out quotes, so the configuration accepts a number in them, too.
+"""
 
 Asked = TypeVar("Asked", bound=Struct)
 
@@ -54,7 +57,7 @@ class RequestError(DiscoveryError):
         super().__init__(message, hint=hint)
         self.status = status
         self.facts: JSONObject = {}
-        """What its kind adds to the answer."""
+        """The members that a subclass adds to the answer."""
 
 
 class UnexpectedRequestError(RequestError):
@@ -105,9 +108,9 @@ class ApiRequest(Struct, Generic[Asked], frozen=True):
     path: Mapping[str, str]
     """The parameters in the path, decoded."""
     asked: Asked
-    """Those of the query of a GET or DELETE, or the body of a POST, PUT or PATCH."""
+    """The parameters: the query of a GET or DELETE, or the body of a POST, PUT or PATCH."""
     scopes: frozenset[TokenScope]
-    """What its token allows."""
+    """The scopes of its token."""
     by: Actor
     """A person on the page, or a program."""
     user: str
@@ -141,13 +144,13 @@ class ApiRoute(Struct, frozen=True):
     path: str
     """For instance `/servers/{server}`, below the address of the API; `{name:path}` takes `/`."""
     summary: str
-    """What it does, in a line: the imperative."""
+    """The effect of the route in one line, in the imperative."""
     handler: Handler
     asked: type[Struct] = Nothing
     answer: type[Struct] | None = None
     """None for any JSON object, such as a result as the server sent it."""
     scope: TokenScope = "read"
-    """What the token of a request must allow."""
+    """The scope that the token of a request must have."""
     status: int = 200
 
     @property

@@ -81,7 +81,7 @@ async def examine(request: ApiRequest[ExaminedQuery]) -> JSONObject:
 
 
 def _agent_form(answer: JSONObject, shown: View) -> JSONObject:
-    """What an agent reads, and what that takes of its context."""
+    """Return the text that an agent reads, its number of tokens, and the limit on them."""
     known = answer.get("_meta", {}).get("discovery/answer", {})
     text = "\n".join(block["text"] for block in answer["content"])
     most = shown.settings.search.max_tokens

@@ -1,4 +1,4 @@
-"""What happens in transient servers, in the feed of all events.
+"""Puts the events of transient servers into the feed of all events.
 
 {"type": "transient_started", "server": "transient-5f…"}
 {"type": "tool_called", "server": "transient-5f…", …}

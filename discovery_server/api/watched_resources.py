@@ -24,7 +24,7 @@ class TooManyWatchedError(DiscoveryError):
 
 
 class WatchedResources:
-    """Those of one gateway; they end with it."""
+    """The watched resources of one gateway; they end with it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -99,7 +99,7 @@ class _Followed:
         self._users = users
         self._user = user
         self._has_begun = False
-        """Whether the answer has."""
+        """True if the answer has begun."""
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sent(message: Message) -> None:

@@ -159,9 +159,9 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
 
 
 def is_own_page(scope: Scope) -> bool:
-    """Whether no other page than that of this address makes a request.
+    """Return whether no page other than this address's own makes the request.
 
-    By `Sec-Fetch-Site`, which no script can set; and by `Origin`, which has the port as well.
+    It checks `Sec-Fetch-Site`, which no script can set, and `Origin`, which has the port as well.
     """
     hosts, origins = header_values(scope, b"host"), header_values(scope, b"origin")
     sites = header_values(scope, b"sec-fetch-site")
@@ -195,7 +195,7 @@ def _cookie(session: str, seconds: int, scope: Scope) -> bytes:
 
 
 def _is_encrypted(scope: Scope) -> bool:
-    """Whether the browser uses HTTPS, to this server or to a proxy before it."""
+    """Return whether the browser uses HTTPS, to this server or to a proxy before it."""
     origins = header_values(scope, b"origin")
     return scope.get("scheme") == "https" or any(one.startswith(b"https://") for one in origins)
 

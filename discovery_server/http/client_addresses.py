@@ -28,7 +28,7 @@ def machine_of(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or literal address."""
+    """Return whether a host is this machine, by its name or literal address."""
     address = ip_address(host)
     return host.casefold() == "localhost" if address is None else address.is_loopback
 

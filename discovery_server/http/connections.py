@@ -54,7 +54,7 @@ class ConnectionLimits(Struct, frozen=True):
 
 
 def limits_of_process() -> ConnectionLimits:
-    """As many connections as leave enough descriptors for everything else."""
+    """Return limits that leave enough descriptors for everything but connections."""
     descriptors = _descriptors()
     connections = min(_MAX, descriptors - min(_RESERVE, descriptors // 2))
     return ConnectionLimits(connections, max(1, int(connections * _PER_ADDRESS)))
@@ -77,7 +77,7 @@ class Stage(Enum):
 
 
 class Counted(Protocol):
-    """What counts as a connection: one of HTTP, or one that is being encrypted."""
+    """A connection that counts towards the limits: one of HTTP, or one being encrypted."""
 
     address: str
 
@@ -190,7 +190,7 @@ class Connection(HttpProtocol):
         self.address = ""
         """The client's address; for IPv6 its /64 network, from which it can choose addresses."""
         self.handshake: Counted | None = None
-        """What was counted in its place until it was encrypted."""
+        """The connection that was counted in its place until it was encrypted."""
         self._connections = connections
         self._stage: Stage | None = None
         self._request: object = None
@@ -227,7 +227,7 @@ class Connection(HttpProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """As `HttpToolsProtocol`, whose parser leaves the blanks behind a value.
+        """Add a header without the blanks that the parser of `HttpToolsProtocol` leaves.
 
         Trailers are dropped: they must not be taken for headers (RFC 9110, section 6.5.1).
         """
@@ -235,7 +235,7 @@ class Connection(HttpProtocol):
             super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """As `HttpToolsProtocol`; too long a head, or too many requests, end the connection."""
+        """Begin the request; end the connection if its head is too long, or too many wait."""
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > (
             _LONGEST_FIELDS
         ):
@@ -260,7 +260,7 @@ class Connection(HttpProtocol):
         self._update_stage()
 
     def handle_websocket_upgrade(self) -> None:
-        """As `HttpToolsProtocol`; the connection counts until the WebSocket is closed."""
+        """Switch to WebSocket; the connection counts until the WebSocket is closed."""
         self._cancel_deadline()
         self._cancel_check()
         self._connections.enter(self, Stage.ANSWER)

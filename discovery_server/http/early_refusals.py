@@ -20,7 +20,7 @@ _OF_API = frozenset({API_PATH, EVENTS_PATH, METRICS_PATH})
 
 
 def is_of_api(scope: Scope) -> bool:
-    """Whether a request is for a path where each error has the form of the API."""
+    """Return whether a request is for a path where each error has the form of the API."""
     return f"/{scope['path'].partition('/')[2].partition('/')[0]}" in _OF_API
 
 

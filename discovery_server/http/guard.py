@@ -50,7 +50,7 @@ class Endpoint(Struct, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
     """Host names, without a port, that are valid besides those of this machine."""
     tls: Tls | None = None
-    """What encrypts connections; without it they are in clear text."""
+    """The TLS of connections; None for clear text."""
 
     def names(self) -> frozenset[str]:
         """The valid host names in lower case, besides loopback names and addresses."""

@@ -97,13 +97,13 @@ def parameter_mismatch(
 
 
 class ParameterCache:
-    """What `mirrored_parameters` returned for the schemas of late."""
+    """A cache of the results of `mirrored_parameters` for recent schemas."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[JSONObject, tuple[MirroredParameter, ...]]] = {}
 
     def of(self, schema: JSONObject | None) -> tuple[MirroredParameter, ...]:
-        """Those of a tool's schema; none if there is no such tool."""
+        """Return the mirrored parameters of a tool's schema; none if the tool does not exist."""
         if schema is None:
             return ()
         known = self._known.get(id(schema))
@@ -187,7 +187,7 @@ def _shown(value: JSONValue) -> str | None:
 
 
 def _is_same(kind: str, value: JSONValue, shown: str, text: str) -> bool:
-    """Whether a header has the value of an argument; the integer 42 may be written 42.0."""
+    """Return whether a header has the value of an argument; the integer 42 may be 42.0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "integer" and is_number and _DECIMAL.fullmatch(text):
         return bool(int(text.partition(".")[0]) == value)

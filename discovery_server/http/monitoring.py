@@ -91,7 +91,7 @@ async def _fleet(engine: Engine) -> FleetStatus | None:
 
 
 async def _webhooks(engine: Engine) -> tuple[WebhookState, ...]:
-    """What waits for each webhook; nothing without one, or if it cannot be read."""
+    """Return the state of each webhook; nothing without one, or if it cannot be read."""
     if not engine.settings.webhooks:
         return ()
     try:
@@ -101,7 +101,7 @@ async def _webhooks(engine: Engine) -> tuple[WebhookState, ...]:
 
 
 async def _refused(scope: Scope, send: Send, path: str) -> bool:
-    """Whether a request was not for that path, or not a GET; it is answered then."""
+    """Refuse a request that is not a GET of that path; return whether it was refused."""
     if scope["path"].removesuffix("/") != path:
         await refuse(scope, send, _NOT_FOUND, "Not Found", hint=f"use {path}")
         return True

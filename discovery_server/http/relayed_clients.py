@@ -36,7 +36,7 @@ class RelayedClients:
         self._gateway_of = gateway_of
 
     def name(self, client: RelayedClient) -> JSONObject:
-        """What another gateway knows a client of this one by."""
+        """Return the members by which another gateway identifies a client of this one."""
         mark = self._users.mark(client.user) if self._users and client.user else ""
         return {"user": client.user, "mark": mark, "view": client.gateway.view}
 

@@ -54,14 +54,14 @@ class Headers:
         return None if value is None else value.decode("latin-1")
 
     def is_repeated(self, name: bytes) -> bool:
-        """Whether it was sent more than once, so that two readers may take different values."""
+        """Return whether a header was sent more than once, so that two readers may differ."""
         if len(self._pairs) == len(self._values):
             return False
         return len([key for key, _ in self._pairs if key == name]) > 1
 
     @property
     def accepted(self) -> Accepted:
-        """What `Accept` names; all kinds if there is none."""
+        """The kinds of content that `Accept` names; all kinds if there is none."""
         value = self._values.get(b"accept")
         if value is None or value in _USUAL:
             return _BOTH

@@ -56,7 +56,7 @@ class Session:
         """In flight, with the GET request."""
         self.used_at = 0.0
         self.is_used = False
-        """Whether a request followed the one that opened it."""
+        """True if a request followed the one that opened it."""
 
 
 class Sessions:

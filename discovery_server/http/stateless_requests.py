@@ -63,7 +63,7 @@ _STATUSES = {
     UNSUPPORTED_PROTOCOL_VERSION: _BAD,
     METHOD_NOT_FOUND: _NOT_FOUND,
 }
-"""Of the errors for which the specification has one."""
+"""The HTTP status of each error for which the specification has one."""
 
 
 class StatelessRequests:
@@ -83,7 +83,7 @@ class StatelessRequests:
         self._streams = streams
         self._on_client_end = on_client_end
         self._clients: dict[str, tuple[Gateway, str]] = {}
-        """Those with a token, by their ids."""
+        """The clients with a token, by their ids."""
         self._parameters = ParameterCache()
         self._relayed = relayed
         self._calls = ModernCalls(sealer=sealer, relay=relayed[0] if relayed else None)
@@ -167,7 +167,7 @@ class StatelessRequests:
         )
 
     def _pass_on(self, gateway: Gateway, user: str | None) -> PassOn | None:
-        """What passes requests of a client to other gateways; None where there are none."""
+        """Return a function that passes a client's requests to other gateways; None without any."""
         if self._relayed is None:
             return None
         relay, clients = self._relayed

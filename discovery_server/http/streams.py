@@ -1,4 +1,4 @@
-"""What a client reads: the answer to a POST, and the stream of unsolicited messages."""
+"""The streams that a client reads: the answer to a POST, and the unsolicited messages."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ class PostStream(EventStream):
 
     @property
     def is_open(self) -> bool:
-        """Whether a request is not answered yet."""
+        """True if a request is not answered yet."""
         return self._unanswered > 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no answer, and none will follow."""
+        """True if there is no answer, and none will follow."""
         return not (self._messages or self._unanswered)
 
     def write(self, message: JSONObject) -> None:

@@ -50,17 +50,17 @@ class TlsFiles(Struct, frozen=True):
 
 
 class Certificate(Struct, frozen=True):
-    """What of it concerns its owner."""
+    """The facts about a certificate that concern its owner."""
 
     names: tuple[str, ...]
     """The host names and addresses that it is for, without those with a `*`."""
     expires: datetime
     notices: tuple[str, ...] = ()
-    """What its owner should know."""
+    """Notices for its owner."""
 
 
 class Tls:
-    """What encrypts the connections of a gateway."""
+    """The encryption of a gateway's connections."""
 
     def __init__(self, files: TlsFiles, now: datetime) -> None:
         """Load the files.

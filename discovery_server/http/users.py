@@ -60,7 +60,7 @@ class User(Struct, frozen=True):
     view: str | None = None
     """The only view that its token opens; None for all."""
     scopes: frozenset[str] = ALL_SCOPES
-    """What its token allows."""
+    """The scopes of its token."""
     limits: TokenLimits = NO_LIMITS
     """The only servers and tools that it shows."""
     principals: frozenset[str] | None = None
@@ -124,13 +124,13 @@ class Users:
         return refusal
 
     def has(self, name: str | None) -> bool:
-        """Whether a user's token is still valid; all of a gateway's own are while it runs."""
+        """Return whether a user's token is still valid; a gateway's own are while it runs."""
         if name is None or self._access is None or not name.endswith(_ACCESS):
             return True
         return self._access.is_valid(name.removesuffix(_ACCESS))
 
     def mark(self, name: str) -> str:
-        """What tells users of one name apart, who have the own tokens of several gateways."""
+        """Return a mark that tells apart users of one name with own tokens of several gateways."""
         return next((digest.hex() for digest, user in self._own.items() if user.name == name), "")
 
     def known(self, name: str, mark: str) -> User | None:
@@ -143,7 +143,7 @@ class Users:
         return own.get(name) if is_same else None
 
     def is_owner(self, name: str | None) -> bool:
-        """Whether a user sees what is reserved for any team or user."""
+        """Return whether a user sees what is reserved for any team or user."""
         if name is None or self._access is None or not name.endswith(_ACCESS):
             return name is not None
         return self._access.is_of_owner(name.removesuffix(_ACCESS))

@@ -73,7 +73,7 @@ class PageFiles(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the modules of other projects are there."""
+        """True if the modules of other projects are there."""
         names = json.loads(_resource("modules.json").read_text("utf-8"))["imports"].values()
         return all(f"modules/{name}" in self.by_name for name in names)
 

@@ -40,7 +40,7 @@ def result_text(result: JSONObject) -> str:
 
 
 def preview_result(preview: CallPreview) -> JSONObject:
-    """What a call would send; of what the owner adds only the names."""
+    """Show what a call would send; of the values that the owner adds, only the names."""
     tool = preview.entry.tool
     pinned = dict.fromkeys(preview.pinned, _PINNED)
     # The owner's own values win, as in a call.

@@ -100,7 +100,7 @@ def _uncovered(answer: SearchAnswer) -> str:
 
 
 def _peculiar(alternative: Alternative) -> str:
-    """What only this one has; empty if that is but its server."""
+    """Say what only this alternative has; empty if that is only its server."""
     words = f"is about {' '.join(alternative.words)}" if alternative.words else ""
     required = (
         f"requires {', '.join(map(named, alternative.required))}" if alternative.required else ""

@@ -13,7 +13,7 @@ from discovery_engine.view.notices import Notice
 # Notices of one kind with a line of their own, and characters of each; the rest share a line.
 _DETAIL = ((2, 200), (2, 100), (1, 60))
 LISTER = "list_mcp_servers"
-"""What shows the servers that notices are about."""
+"""The meta-tool that lists the servers that notices are about."""
 
 
 def notice_lines(notices: Sequence[Notice], budget: Budget, *, lister: str = LISTER) -> list[str]:

@@ -12,7 +12,7 @@ from discovery_engine.tools.model import ToolKey
 
 
 class PoolReport(Struct, frozen=True):
-    """What a search has done to the list of tools of its client."""
+    """The changes that a search made to its client's list of tools."""
 
     names: Mapping[ToolKey, str]
     """The names of the tools that were found and are now listed."""

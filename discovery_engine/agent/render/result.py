@@ -25,7 +25,7 @@ def make_result(text: str, budget: Budget, fields: JSONObject) -> JSONObject:
 
 
 def counted_result(text: str, tokens: int, fields: JSONObject) -> JSONObject:
-    """As `make_result`, of a text whose tokens were counted."""
+    """Make a result like `make_result`, from a text whose tokens are already counted."""
     meta = {ANSWER: {**fields, "tokens": tokens}}
     return {"content": [text_content(text)], "isError": False, "_meta": meta}
 

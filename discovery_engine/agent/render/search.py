@@ -84,7 +84,7 @@ def searches_result(
 
 
 def _feeds(answers: Sequence[SearchAnswer]) -> list[Feed]:
-    """What the best tool of one query gives to that of another; of matches only."""
+    """Return how the best tools of the queries feed one another; only matches count."""
     best = [a.hits[0].entry.tool for a in answers if a.decision is Decision.MATCH]
     return feeds(list({tool.key: tool for tool in best}.values()))
 

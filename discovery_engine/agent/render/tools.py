@@ -33,6 +33,6 @@ def tools_result(listed: ToolList, budget: Budget, richest: Detail) -> JSONObjec
 
 
 def _is_missing(listed: ToolList) -> bool:
-    """Whether its server fails or is starting."""
+    """Return whether the server of the list fails or is starting."""
     about = (notice for notice in listed.notices if notice.server == listed.server)
     return any(notice.kind in ("unavailable", "loading") for notice in about)

@@ -110,7 +110,7 @@ def _references(schema: JSONValue) -> Iterator[JSONValue]:
 
 
 def _leads_somewhere(schema: JSONValue, reference: JSONValue) -> bool:
-    """Whether a reference leads to a place within the schema that is still there."""
+    """Return whether a reference leads to a place that is still in the schema."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return False
     place = schema

@@ -40,11 +40,11 @@ class _Portion(Struct, frozen=True):
     path: str
     value: JSONValue
     text: str
-    """What is counted of it."""
+    """The text whose tokens are counted."""
 
 
 def is_small(result: JSONObject, tokens: int) -> bool:
-    """Whether a result certainly takes no more than `tokens`; a quick look that proves nothing."""
+    """Return whether a result surely takes at most `tokens`; quick, so False proves nothing."""
     left = int(tokens / _MOST_PRICE)
     rest: list[JSONValue] = [result.get("content"), result.get(STRUCTURED)]
     for _ in range(_CONTAINERS):
@@ -71,7 +71,7 @@ def is_small(result: JSONObject, tokens: int) -> bool:
 
 
 def result_tokens(result: JSONObject) -> int:
-    """What a model has to read, by the estimate."""
+    """Estimate the tokens of a result that a model has to read."""
     return sum(estimated_tokens(part.text) for part in _parts(result))
 
 

@@ -39,7 +39,7 @@ class Cut(Struct, frozen=True):
     shown: int
     total: int
     unit: str
-    """What is counted: `items`, `members`, `characters` or `bytes`."""
+    """The unit of `shown` and `total`: `items`, `members`, `characters` or `bytes`."""
 
     @property
     def rest(self) -> str:

@@ -174,7 +174,7 @@ _PART = re.compile(r"content\[(\d+)\]|structuredContent")
 
 
 class Asked(Struct, frozen=True):
-    """What of a result is asked for."""
+    """A request for a part of a stored result."""
 
     handle: str
     part: str
@@ -187,7 +187,7 @@ class Asked(Struct, frozen=True):
 
 class Answer(Struct, frozen=True):
     texts: tuple[str, ...]
-    """What was asked for, then perhaps a note."""
+    """The requested part, then perhaps a note."""
     fields: JSONObject
 
 
@@ -206,7 +206,7 @@ def whole_part(path: str) -> str:
 
 
 def read(data: bytes, asked: Asked) -> Answer:
-    """What is asked for of a stored result, in at most `asked.tokens`.
+    """Read the requested part of a stored result, in at most `asked.tokens`.
 
     Raises:
         QueryError: If the path cannot be evaluated.
@@ -226,7 +226,7 @@ def read(data: bytes, asked: Asked) -> Answer:
 def cut_note(
     cuts: Sequence[Cut], *, size: int, handle: str | None, tokens: int, budget: int
 ) -> str:
-    """What was cut, of how much, and the call that reads on; in at most `budget` tokens."""
+    """Say what was cut, of how much, and which call reads on, in at most `budget` tokens."""
     if not cuts:
         return "Note: JSON was written compactly to stay within the limit; nothing is left out."
     head = f"Note: cut to {tokens:,} tokens; the whole has {size:,} bytes"

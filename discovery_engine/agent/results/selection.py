@@ -46,7 +46,7 @@ def structure(result: JSONObject) -> tuple[str, JSONValue]:
 
 
 def part_of(result: JSONObject, value: JSONValue, query: PathQuery) -> JSONValue:
-    """What is chosen of the structured `value`, or else of the whole result that holds it."""
+    """Select a part of the structured `value`, or else of the whole result that contains it."""
     part = query.search(value)
     if part is None and query.expression.lstrip("$.").startswith((STRUCTURED, "content")):
         return query.search(with_documents(result))

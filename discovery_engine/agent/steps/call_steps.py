@@ -26,9 +26,9 @@ from discovery_engine.errors import DiscoveryError
 
 MOST_STEPS = 20
 MOST_ITEMS = 50
-"""Of one `forEach`."""
+"""The most items of one `forEach`."""
 ITEM = "item"
-"""What `$from` names within `forEach`."""
+"""The name in `$from` of the current item of a `forEach`."""
 
 _FROM = "$from"
 _KEYS = frozenset({"id", "server", "tool", "arguments", "forEach", "select"})
@@ -70,7 +70,7 @@ class CallStep(Struct, frozen=True):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether its arguments are known before any step has run."""
+        """True if the arguments are known before any step has run."""
         return next(_references([self.arguments]), None) is None
 
 

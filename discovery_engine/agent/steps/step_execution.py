@@ -130,7 +130,7 @@ def _selected(step: CallStep, select: PathQuery, results: Sequence[JSONObject]) 
 
 
 def _value(result: JSONObject) -> JSONValue:
-    """What is selected from, or described by its shape."""
+    """Return the value that is selected from, or whose shape is described."""
     _, value = structure(result)
     return result_text(result) if value is None else value
 

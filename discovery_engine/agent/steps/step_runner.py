@@ -51,7 +51,7 @@ class StepOutcome(Struct, frozen=True):
 
     @property
     def value(self) -> JSONValue:
-        """What references of later steps read."""
+        """The value that references of later steps read."""
         if self.step.items is None:
             return with_documents(self.results[0] or {}) if self.results else None
         return {"results": [with_documents(result or {}) for result in self.results]}
@@ -102,7 +102,7 @@ class StepRunner:
         return await self._calls(step, each)
 
     def _inputs(self, step: CallStep) -> list[dict[str, JSONValue]]:
-        """What the references of each call of a step read."""
+        """Return the values that the references of each call of a step read."""
         sources = {source: self._outcomes[source].value for source in step.sources}
         if step.items is None:
             return [sources]

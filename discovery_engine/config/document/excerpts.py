@@ -86,7 +86,7 @@ class Excerpts:
                         yield from self._doubtful(member, harmless=safe)
 
     def _is_misspelt(self, fault: Fault) -> bool:
-        """Whether the key of a fault is nearly one under which no secret stands."""
+        """Return whether the key of a fault misspells one under which no secret stands."""
         key = fault.path[-1]
         if not isinstance(key, str) or key in self._words or NameKind.of(key) is NameKind.SECRET:
             return False
@@ -110,7 +110,7 @@ class Excerpts:
                     self._hidden.setdefault(line, []).append((start, end))
 
     def _spans(self, line: int, start: int) -> list[_Span]:
-        """What is hidden of the piece of a line that begins at `start`."""
+        """Return the hidden spans of the piece of a line from `start` on, relative to `start`."""
         spans = self._hidden.get(line, [])
         # A line may hold a whole file, and a problem for each of its entries.
         first = bisect_right(spans, start, key=itemgetter(1))

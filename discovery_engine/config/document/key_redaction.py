@@ -14,7 +14,7 @@ from discovery_engine.config.document.tree import Node, Path
 from discovery_engine.secrets.references import REDACTED
 
 NAME_LIKE = re.compile(rf"[^\s\"=,{{}}\[\]{REDACTED}]{{1,200}}")
-"""What every key of a good file matches, but for the names of servers; no hidden key does."""
+"""The form of every valid key, except for the names of servers; no redacted key has it."""
 
 # How variables and headers are usually spelt; a key that has a value may be freer.
 _USUAL = re.compile(r"[A-Z][A-Z0-9_]*|[A-Z][a-z]+(-[A-Z][a-z]+)*")

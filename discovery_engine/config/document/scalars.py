@@ -17,7 +17,7 @@ class PlainScalar(str):
 
     @property
     def meaning(self) -> bool | float | str | None:
-        """What YAML 1.2 makes of it where no text is wanted."""
+        """The value that YAML 1.2 gives it, for fields that do not take a text."""
         text = str(self)
         if text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper()):
             return _WORDS[text.lower()]

@@ -31,7 +31,7 @@ class Node(Struct):
     """Where its key starts, if it is a member of a mapping."""
     key_end: Position | None = None
     is_key_redacted: bool = False
-    """Whether its key could be a secret, and has a placeholder in the tree."""
+    """True if its key could be a secret and is replaced by a placeholder in the tree."""
 
     def plain(self) -> JSONValue:
         """The same as dictionaries, lists and strings."""
@@ -90,6 +90,6 @@ class Document(Struct):
     root: Node | None = None
     """None for an empty text, and where the text is no YAML at all."""
     faults: list[Fault] = field(default_factory=list)
-    """What is wrong with the text as YAML; the tree holds all that could be read."""
+    """The mistakes in the text as YAML; the tree holds all that could be read."""
     is_broken: bool = False
     """Reading stopped early, so that the tree is not to be judged."""

@@ -259,7 +259,7 @@ class _Reader:
         return _OPEN.get(text[:2].strip(), _OPEN.get(text[:1], otherwise))
 
     def _is_too_deep(self, error: yaml.YAMLError) -> bool:
-        """Whether the parser stopped inside more open brackets than may be nested.
+        """Return whether the parser stopped inside more open brackets than may be nested.
 
         A bracket may begin a key, so the parser reads on to a limit of its own before it reports
         the first event. Its words for that differ between versions; the brackets do not.

@@ -46,14 +46,14 @@ KEPT_BACKUPS = 4
 
 
 class Edit(Struct, frozen=True):
-    """What a file becomes; nothing is written before `apply`."""
+    """A planned change of a file; nothing is written before `apply`."""
 
     path: Path
     before: bytes | None
     """None if there is no such file yet."""
     after: str
     has_schema: bool = False
-    """Whether the schema that the file refers to is written beside it."""
+    """True if the schema that the file refers to is written beside it."""
 
     @property
     def is_empty(self) -> bool:
@@ -181,7 +181,7 @@ def disable_server(path: Path, name: str) -> Edit:
 
 
 def _new_rules(known: Settings, rules: Iterable[Rule]) -> list[Rule]:
-    """Those that the file does not have yet, each once."""
+    """Return the rules that the file does not have yet, each once."""
     there = [replace(one, origin=Origin("")) for one in known.tool_rules]
     new: list[Rule] = []
     for rule in (replace(one, origin=Origin("")) for one in rules):
@@ -213,7 +213,7 @@ def _settings(path: Path, text: str) -> Settings:
 
 
 def _content(path: Path) -> bytes | None:
-    """What a file holds; None if it is not there."""
+    """Return the content of a file; None if it is not there."""
     try:
         return read_input(str(path), limit=SIZE_LIMIT)[0]
     except FileNotFoundError:
@@ -341,7 +341,7 @@ def _comments_between(text: str) -> Iterator[str]:
 
 
 def _changes(before: JSONObject, after: JSONObject, way: tuple[str, ...] = ()) -> Iterator[_Change]:
-    """What differs; what goes comes last, so that no mapping is empty in between."""
+    """Yield the differences, removals last, so that no mapping is empty in between."""
     for key, value in after.items():
         known = before.get(key)
         if isinstance(value, dict) and isinstance(known, dict) and value and known:
@@ -411,7 +411,7 @@ def _with_run(text: str, node: Any, run: tuple[int, int], new: list[JSONValue]) 
 
 
 def _is_in_line(node: Any, value: JSONValue) -> bool:
-    """Whether a value can stand where another one stands behind its key."""
+    """Return whether a value can replace `node` on the line of its key."""
     is_scalar = isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">")
     return is_scalar and bool(node.value) and not isinstance(value, dict | list)
 
@@ -431,7 +431,7 @@ def _instead(text: str, node: Any, written: str) -> str:
 
 
 def _describes(text: str, server: ServerSettings) -> bool:
-    """Whether this server is what a configuration has under its name."""
+    """Return whether a configuration has exactly this server under its name."""
     try:
         found = parse_settings(text.encode(), file="").servers
     except ConfigurationError:

@@ -53,11 +53,11 @@ class ImportCandidate(Struct, frozen=True):
     original: ServerSettings | None = None
     """The server in force whose place it takes; None if it is another one."""
     rules: tuple[Rule, ...] = ()
-    """Those of clients' files that apply to the original."""
+    """The rules of clients' files that apply to the original."""
 
     @property
     def is_seen(self) -> bool:
-        """Whether its program gets a secret in its arguments, as other programs can see."""
+        """True if a secret is in its program's arguments, where other programs can see it."""
         args = (
             self.server.transport.args if isinstance(self.server.transport, StdioTransport) else ()
         )

@@ -1,4 +1,4 @@
-"""What an import would add to `discovery.yaml` from the files of other clients, and what not."""
+"""Plans of imports: what `discovery.yaml` gets from other clients' files, and what is skipped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ImportPlan(Struct):
 
     @property
     def has_failed(self) -> bool:
-        """Whether nothing came of what was found: no server is added, and none is there already."""
+        """True if the import achieves nothing: no server is added, and none is there already."""
         is_there = any(one.code == "SOURCE_ITSELF" for one in self.warnings)
         return not (self.servers or is_there) and all(one.is_problem for one in self.skipped)
 
@@ -65,7 +65,7 @@ class ImportPlan(Struct):
 
     @property
     def has_literals(self) -> bool:
-        """Whether secrets stand in the files that could be stored."""
+        """True if the files hold secrets that could be stored."""
         return bool(self.variables) or any(one.is_secret for one in self.skipped)
 
 
@@ -193,7 +193,7 @@ class KnownServers:
 
 
 def _is_copy(entry: ServerSettings, server: ServerSettings) -> bool:
-    """Whether an import writes the endpoint of `entry` for a server of another file."""
+    """Return whether an import of `server`, from another file, writes the endpoint of `entry`."""
     if entry.name != server.name and not entry.name.startswith(f"{server.name}@"):
         return False
     copy = import_entry(replace(server, name=entry.name), is_stored=True)

@@ -60,7 +60,7 @@ class EditableSection(Struct, frozen=True):
 
 
 class SectionEdit(Struct, frozen=True):
-    """What sections become; nothing is written before `edit.apply`."""
+    """A planned change of sections; nothing is written before `edit.apply`."""
 
     edit: Edit
     diff: str
@@ -166,7 +166,7 @@ def _require_known(settings: Settings, name: str) -> None:
 
 
 def _faults(name: str, text: str) -> Iterator[Diagnostic]:
-    """What is wrong with the text of a section as YAML, before it is put anywhere."""
+    """Yield the mistakes in the text of a section as YAML, before it is put into a file."""
     document = read_document(text.encode())
     faults = list(document.faults)
     root = document.root

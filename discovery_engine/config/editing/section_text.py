@@ -87,7 +87,7 @@ class _SectionPlace(Struct, frozen=True):
     """At which its entries begin, if they have lines of their own."""
     key_column: int
     has_lines: bool
-    """Whether it has lines of its own, or stands behind its key."""
+    """True if it has lines of its own; False if it stands behind its key."""
     is_in_brackets: bool
     is_there: bool = True
 
@@ -179,7 +179,7 @@ def _in_brackets(text: str, new: str) -> str:
 
 
 def _meaning(node: Node) -> JSONValue:
-    """What YAML 1.2 makes of a text, as the configuration reads it."""
+    """Return the value of a node by YAML 1.2, as the configuration reads it."""
     match node.value:
         case dict() as members:
             return {key: _meaning(one) for key, one in members.items()}
@@ -200,7 +200,7 @@ def _is_json(text: str) -> bool:
 
 
 def _has_content(text: str) -> bool:
-    """Whether there is more than comments."""
+    """Return whether the text holds more than comments and blank lines."""
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 

@@ -189,7 +189,7 @@ def composed(text: str) -> Any:
 
 
 def configuration_node(text: str) -> Any:
-    """What holds the keys of a configuration: all of the text, or what is below `discovery`."""
+    """Return the node with the keys of a configuration: the root, or the one below `discovery`."""
     root = composed(text)
     _, below = find_member(root, ("discovery",)) or (None, root)
     return below
@@ -202,7 +202,7 @@ def spellings_of(key: str) -> tuple[str, ...]:
 
 
 def entry_node(text: str, name: str) -> Any:
-    """What holds the keys of a server's entry; None if it has none.
+    """Return the node with the keys of a server's entry; None if it has none.
 
     Args:
         text: With Unix lines.
@@ -290,7 +290,7 @@ def find_member(node: Any, spellings: tuple[str, ...]) -> tuple[Any, Any] | None
 
 
 def is_flow(node: Any) -> bool:
-    """Whether a collection is written in brackets, as all of them are in JSON."""
+    """Return whether a collection is written in brackets, as all are in JSON."""
     return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
 
 

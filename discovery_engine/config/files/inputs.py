@@ -44,7 +44,7 @@ def observe(path: str) -> InputFile:
 
 
 def is_current(inputs: Iterable[InputFile]) -> bool:
-    """Whether no file has changed since it was read, and every absent one is still absent."""
+    """Return whether no file has changed since it was read, and each absent one is still absent."""
     return all(observe(known.path) == known for known in inputs)
 
 

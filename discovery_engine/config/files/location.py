@@ -43,7 +43,7 @@ class Location(Struct, frozen=True):
 
     @property
     def near_misses(self) -> tuple[str, ...]:
-        """What a file there would be called by mistake."""
+        """The absent places with the ending `.yml`, which a file may have by mistake."""
         return tuple(f"{place.removesuffix('.yaml')}.yml" for place in self.absent)
 
 

@@ -1,4 +1,4 @@
-"""Whether others can write to a file, or replace it.
+"""The check that nobody else can write to a file, or replace it.
 
 As strict as sshd is with keys: the file and every folder above it must belong to the user or to
 root, and must not be writable for others. A group whose only member is the user does not count:
@@ -63,7 +63,7 @@ def _open_places(path: str) -> Iterator[str]:
 
 
 def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, user: int) -> bool:
-    """Whether users other than this one and root may write to a file, or replace files of a folder.
+    """Return whether users but `user` and root may write to a file, or replace files of a folder.
 
     Args:
         info: The status of the file or the folder.
@@ -83,7 +83,7 @@ def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, use
 
 @cache
 def _is_private(group: int, user: int) -> bool:
-    """Whether a group is the user's own, as many systems give each user one, or root's."""
+    """Return whether a group is root's, or the user's own, which many systems give each user."""
     if group == 0:
         return True
     import grp  # noqa: PLC0415 - not everywhere there, and seldom needed

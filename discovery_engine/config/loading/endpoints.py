@@ -1,4 +1,4 @@
-"""What an entry starts or reaches: the same for two entries of one server."""
+"""Endpoints: what an entry starts or reaches, the same for two entries of one server."""
 
 from __future__ import annotations
 

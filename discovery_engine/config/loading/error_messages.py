@@ -67,7 +67,7 @@ def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:
 
 
 def _walk(node: Node, way: Sequence[str | int]) -> tuple[Node, Path]:
-    """As far along the way as there are nodes: one word stands for a list of one."""
+    """Follow `way` as far as there are nodes: a single word stands for a list of one."""
     walked: list[str | int] = []
     for step in way:
         child = node.child(step)

@@ -75,7 +75,7 @@ def _normalize_below(node: Node, field: FieldInfo, path: Path) -> Iterator[Fault
 
 
 def _fields_by_spelling(model: type[Section]) -> Mapping[str, tuple[str, FieldInfo]]:
-    """What each spelling of a key means; the canonical one comes first."""
+    """Map each spelling of a key, the canonical one first, to that key and its field."""
     found: dict[str, tuple[str, FieldInfo]] = {}
     for name, field in model.model_fields.items():
         spellings = _spellings(name, field)

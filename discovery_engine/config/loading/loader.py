@@ -148,7 +148,7 @@ def read_sources(
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> list[SourceResult]:
-    """What each of the `sources` holds, in their order; `cwd` and `home` as in `load_settings`."""
+    """Read each of the `sources`, in their order; `cwd` and `home` are as in `load_settings`."""
     # Readers of every format that a client may have, and most configurations name none.
     from discovery_engine.config.sources import read_source  # noqa: PLC0415
 

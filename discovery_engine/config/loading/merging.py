@@ -119,10 +119,10 @@ class _ServerIndex:
     def without_duplicates(
         self, result: SourceResult
     ) -> tuple[SourceResult, list[Diagnostic], tuple[Rule, ...]]:
-        """What is new, the warnings of what is not, and the rules that restrict that all the same.
+        """Return what is new, warnings of duplicates, and the rules that restrict these anyway.
 
         Two entries of one client are two to that client, and are both kept. What one client denies
-        of a server is denied in another one's entry of it, but not in the owner's own.
+        of a server is denied in another client's entry of it, but not in the owner's own.
         """
         duplicates = {
             server.name: known
@@ -167,7 +167,7 @@ class _ServerIndex:
         return endpoint(server, self._value)
 
     def _values(self, server: ServerSettings) -> _Values:
-        """What distinguishes two accounts at one endpoint: variables, headers, and the folder."""
+        """Return what distinguishes two accounts at an endpoint: variables, headers, the folder."""
         match server.transport:
             case StdioTransport(env=env, cwd=cwd):
                 named = [*env.items(), ("", cwd or "")]

@@ -254,7 +254,7 @@ class _Parser:
 
 
 def _is_reserved(entry: _Entry) -> bool:
-    """Whether an entry with mistakes is meant for some alone, though it may not say so rightly."""
+    """Return whether an entry with mistakes is for some alone, even if it misspells `visibleTo`."""
     if entry.node.child(_VISIBLE_TO):
         return True
     wrong = [str(fault.path[-1]) for fault in entry.faults if len(fault.path) > _ENTRY_DEPTH]

@@ -29,9 +29,9 @@ _HINT = f"it counts in a file that is named, with --config or ${VARIABLE}"
 
 
 def is_untrusted_origin(location: Location) -> bool:
-    """Whether somebody other than the user may have written the file.
+    """Return whether somebody other than the user may have written the file.
 
-    Such a file was discovered in the working directory, not named; or others may write to it.
+    It was then discovered in the working directory, not named; or others may write to it.
     """
     if location.is_discovered:
         return True
@@ -90,7 +90,7 @@ class _Field(NamedTuple):
 
 
 def _restricted(section: _Section) -> tuple[_Section, list[_Refusal]]:
-    """What counts of a section and those below it, and what does not."""
+    """Return the section, and those below it, with the values that count; and the refusals."""
     changes: dict[str, object] = {}
     refusals: list[_Refusal] = []
     for name, key, default, permission in _fields(type(section)):

@@ -1,1 +1,1 @@
-"""What an owner may write, as pydantic models, and the JSON Schema made from them."""
+"""Pydantic models of what an owner may write, and the JSON Schema made from them."""

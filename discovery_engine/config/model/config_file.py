@@ -1,4 +1,4 @@
-"""What an owner may write into `discovery.yaml`, key by key.
+"""The keys that an owner may write into `discovery.yaml`.
 
 These models are the border: keys are camelCase (snake_case is read as well), unknown ones are
 refused, and what passes becomes the frozen values of `config.settings`. They are made from these,

@@ -57,7 +57,7 @@ def _arguments(value: JSONValue) -> JSONValue:
 
 
 def _meant(value: JSONValue) -> JSONValue:
-    """What YAML makes of the scalars of a value; whatever is text may hold references."""
+    """Return a value with its scalars as YAML reads them; texts may hold references."""
     match value:
         case PlainScalar(meaning=meaning) if not isinstance(meaning, str):
             return meaning

@@ -6,7 +6,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.model.config_file import Configuration
 
 SCHEMA_FILE = "discovery.schema.json"
-"""What the schema is called where it lies beside the configuration."""
+"""The name of the schema's file beside the configuration."""
 MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 """The first line of a generated `discovery.yaml`: it leads editors to the schema."""
 

@@ -1,4 +1,4 @@
-"""What every section of the configuration has in common, and how one is made of its settings."""
+"""The base of all sections of the configuration, and how a section is made of its settings."""
 
 from __future__ import annotations
 

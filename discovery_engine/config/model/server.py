@@ -210,5 +210,5 @@ def _transport(entry: Any) -> StdioTransport | RemoteTransport:
 
 
 def _is_line(command: str) -> bool:
-    """Whether it looks like a program with arguments, rather than a path with spaces."""
+    """Return whether it looks like a program with arguments, rather than a path with spaces."""
     return not set("/\\$") & set(command.partition(" ")[0])

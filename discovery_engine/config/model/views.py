@@ -1,4 +1,4 @@
-"""What an owner may write under `views`."""
+"""The keys that an owner may write under `views`."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _rank_of_path(path: Path, client: ClientRow, places: FileLocator) -> int:
 
 
 def _is_own_name(name: str, client: ClientRow) -> bool:
-    """Whether a file's name is enough, without the folder around it."""
+    """Return whether a file's name, without its folder, is enough to recognize the client."""
     words = [word for word in client.id.split("-") if word != "mcp"]
     return name.startswith(".") or any(word in name for word in words)
 

@@ -146,7 +146,7 @@ class EntryReader(Struct, frozen=True):
         return self._with_oauth(RemoteTransport(url, headers, kind), fields)
 
     def _with_oauth(self, remote: RemoteTransport, fields: EntryFields) -> RemoteTransport:
-        """What the entry says of OAuth and can be used here; the rest is noted."""
+        """Return `remote` with the entry's OAuth settings that can be used here; note the rest."""
         keys = self.client.entry.oauth
         client = fields.text(keys["client_id"])
         secret = fields.text(keys["client_secret"])
@@ -321,7 +321,7 @@ def _tools(fields: EntryFields, keys: Sequence[str], shape: EntryShape) -> list[
 
 
 def _switched_off(tools: JSONObject) -> list[str]:
-    """Of a map from tools to switches, or to maps with `enabled`, those that are off."""
+    """Return the tools that are off in a map of tools to switches, or to maps with `enabled`."""
     switches = {
         name: one.get("enabled") if isinstance(one, dict) else one for name, one in tools.items()
     }

@@ -8,7 +8,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 
 
 class EntryError(Exception):
-    """What is wrong with an entry; `path` leads to it from the entry."""
+    """A mistake in an entry; `path` leads to it from the entry."""
 
     def __init__(self, path: str, message: str, hint: str = "") -> None:
         super().__init__(message)

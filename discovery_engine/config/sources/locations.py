@@ -112,7 +112,7 @@ def layout_of(platform: str) -> Layout:
 
 
 def is_file(path: Path) -> bool:
-    """Whether it is a regular file, as far as its status may be seen."""
+    """Return whether a path is a regular file; False if its status cannot be read."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - ValueError included below
     except (OSError, ValueError):
@@ -125,7 +125,7 @@ def _identity(place: FileCandidate) -> tuple[str, tuple[Pointer, ...]]:
 
 
 def _first(spec: FileSpec, paths: Iterator[Path], project: Path) -> Iterator[FileCandidate]:
-    """Those that do not exist, then the first that does; with a `*`, all that do."""
+    """Yield the paths that do not exist, then the first that does; with a `*`, all that do."""
     for path in paths:
         matches = _matches(path)
         yield from (FileCandidate(match, spec, project) for match in matches)

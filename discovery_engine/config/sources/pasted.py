@@ -37,7 +37,7 @@ class PastedServer(Struct, frozen=True):
     server: ServerSettings | None
     """None if it cannot be used."""
     notes: tuple[str, ...] = ()
-    """What of it was changed or left out."""
+    """Notes on what was changed or left out."""
     problem: str = ""
     """Why it cannot be used."""
 

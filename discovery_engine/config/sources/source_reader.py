@@ -34,7 +34,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
 WHOLE_BLOCK = 'a whole block is {"mcpServers": {"NAME": {"command": …}}}'
-"""What is expected of a file or a text with servers, as the hint of an error."""
+"""The form expected of a file or a text with servers, as the hint of an error."""
 
 _LONGEST_NAME = 128  # characters
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
@@ -48,7 +48,7 @@ class _ScopedServer(Struct, frozen=True):
 
 
 class SourceReader(Struct):
-    """What has been found so far in one source."""
+    """A reader of one source, with what it has found so far."""
 
     client: ClientRow
     places: FileLocator
@@ -71,7 +71,7 @@ class SourceReader(Struct):
         )
 
     def document(self, path: Path) -> JSONValue:
-        """What a file holds; None, and a warning, if it cannot be read."""
+        """Return the content of a file; None, and a warning, if it cannot be read."""
         if path not in self._documents:
             self._documents[path] = self._read(path)
         return self._documents[path]
@@ -184,7 +184,7 @@ class SourceReader(Struct):
         return is_own_entry(server.transport, data)
 
     def _is_project_file(self, place: FileCandidate) -> bool:
-        """Whether a file is a project's, and not the user's own seen from the home folder."""
+        """Return whether a file is a project's, not the user's own seen from the home folder."""
         own = (one.path for one in self.places.candidates(self.client) if one.scope != "project")
         return place.scope == "project" and place.path not in own
 
@@ -242,7 +242,7 @@ def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None
 
 
 def kind_of(document: JSONValue) -> tuple[str, str]:
-    """What a document without servers is, and the next step; empty if it is nothing known."""
+    """Say what a document without servers is, and the next step; both are empty if unknown."""
     if not isinstance(document, dict):
         return "", ""
     keys = document.keys()
@@ -297,7 +297,7 @@ def normalized_name(name: str) -> ServerName | None:
 
 
 def _prompts(document: JSONValue) -> dict[str, str]:
-    """What the inputs of a file ask for, by their ids."""
+    """Return the prompts of a file's inputs, by their ids."""
     inputs = document.get("inputs") if isinstance(document, dict) else None
     return {
         str(one.get("id")): str(one.get("description", ""))

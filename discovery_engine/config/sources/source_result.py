@@ -1,4 +1,4 @@
-"""What came of reading a source."""
+"""The result of reading a source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SourceResult(Struct, frozen=True):
         return replace(self, servers=tuple(servers), tool_rules=tuple(rules))
 
     def restrictions(self, names: Mapping[ServerName, ServerName]) -> tuple[Rule, ...]:
-        """What is denied of the servers that have these names, as rules for their new names."""
+        """Return the rules that deny tools of these servers, rewritten for their new names."""
         servers = {(literal_pattern(old),): (literal_pattern(new),) for old, new in names.items()}
         return tuple(
             replace(rule, servers=servers[rule.servers])

@@ -91,7 +91,7 @@ def _is_off(value: JSONValue) -> bool:
 
 
 def _rests(server: str, glob: str) -> list[str]:
-    """What a glob over `server_tool` leaves for the tool; a `*` can end at several places."""
+    """Return what a glob over `server_tool` leaves for the tool; a `*` may end at many places."""
     rests = {glob}
     for letter in re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_":
         waiting = {rest for rest in rests if rest.startswith("*")}

@@ -45,9 +45,9 @@ class VariableSyntax(Struct, dict=True):
     folder: Path = Path()
     """Where the relative paths of file references start."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """What the client asks for, by the id of the input."""
+    """The client's prompts, by the id of the input."""
     asked: dict[str, str] = field(default_factory=dict)
-    """Of the prompts those in the texts translated so far, by the variable in their place."""
+    """The prompts in the texts translated so far, by the variable in their place."""
     notes: list[str] = field(default_factory=list)
     """Warnings for the owner about the texts translated so far."""
 

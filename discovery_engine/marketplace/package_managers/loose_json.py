@@ -23,7 +23,7 @@ def texts_of(given: Any) -> tuple[str, ...]:
 
 
 def unix_time(given: Any) -> float:
-    """Of an ISO 8601 date, in seconds; 0 if it is none."""
+    """Return an ISO 8601 date as Unix time in seconds; 0 if it is not a date."""
     try:
         date = given if isinstance(given, datetime) else datetime.fromisoformat(text_of(given))
         return date.timestamp()

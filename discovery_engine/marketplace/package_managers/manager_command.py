@@ -36,7 +36,7 @@ Environ: TypeAlias = Mapping[str, str]
 
 
 class ManagerOutput(Struct, frozen=True):
-    """What a program wrote, and its exit code."""
+    """The output of a program, and its exit code."""
 
     exit_code: int
     stdout: bytes
@@ -47,7 +47,7 @@ class PackageProgram(Struct, frozen=True):
     """A package manager that is on this machine."""
 
     name: str
-    """As messages call it, such as `npm`."""
+    """The name in messages, such as `npm`."""
     argv: tuple[str, ...]
     """How it is started, with an absolute path first."""
     environ: Environ

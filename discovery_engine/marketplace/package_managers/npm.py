@@ -72,7 +72,7 @@ class NpmPackage(Struct, frozen=True):
     integrity: str = ""
     """`dist.integrity`, such as `sha512-…`."""
     has_install_scripts: bool = False
-    """Whether an installation runs scripts of its author."""
+    """True if installing the package runs scripts of its author."""
     versions: tuple[str, ...] = ()
     """In the order of the registry, the oldest first."""
     published: Mapping[str, float] = {}

@@ -26,10 +26,10 @@ RUNTIMES: Mapping[str, tuple[str, ...]] = {
     "nuget": ("dnx",),
     "mcpb": (),
 }
-"""What starts a package of each registry, the program of its servers first."""
+"""The programs that start a package of each registry; the one that runs its servers is first."""
 _TIMEOUT = 5.0  # seconds; `docker --version` does not wait for its daemon
 _VERSIONS: dict[tuple[str, int], str] = {}
-"""What each program that runs has said, in this process: npm takes 0.25 s of CPU to say it."""
+"""Versions that programs have printed to this process; npm takes 0.25 s of CPU to do so."""
 _ASKED_OF = {"dnx": "dotnet"}
 """dnx is a script around `dotnet`, and takes `--version` for that of a package."""
 

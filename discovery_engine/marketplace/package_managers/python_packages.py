@@ -71,7 +71,7 @@ class PythonPackage(Struct, frozen=True):
     name: str
     version: str
     versions: tuple[str, ...] = ()
-    """Those that are not yanked, the newest first."""
+    """The versions that are not yanked, the newest first."""
     summary: str = ""
     keywords: tuple[str, ...] = ()
     publisher: str = ""

@@ -148,7 +148,7 @@ def newest_change(connection: TimedConnection) -> object:
 
 
 def _newest(database: PostgresDatabase, newest: Callable[[TimedConnection], object]) -> object:
-    """What was read, or why nothing could be: who reads then reports it once."""
+    """Return what was read, or the error as text; the next reader reports it, once."""
     try:
         return database.read(newest)
     except RegistryError as error:

@@ -74,7 +74,7 @@ _MOST_POSTINGS = 100_000  # and where too few of the tools that they lead to are
 
 
 class _Memory:
-    """What is known of a database at present."""
+    """The cached state of a database."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -95,7 +95,7 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
     is_storable: ClassVar = False  # made anew in the time that it takes to read
 
     def stored(self, *, is_anew: bool = False) -> StoredIndex:
-        """What the database has; with `is_anew` compared once more, as it may have changed."""
+        """Return the stored index; with `is_anew`, compare it again, as it may have changed."""
         memory, now = self.memory, time.monotonic()
         if memory.stored is None or is_anew or now - memory.compared_at > NOTED_EACH:
             memory.stored = self.documents.compare(self.servers, self.lexicon)
@@ -191,7 +191,7 @@ class _Retrieval(Retrieval):
     def find_candidates(
         self, *, least: int, allowed: Callable[[DocId], bool], within: Subset | None = None
     ) -> Candidates:
-        """As of all tools, of those that the database names: more, as its sums are rough."""
+        """Find candidates among tools that the database names: more, as its sums are rough."""
         index = self._stored
         wanted = least + _MORE + index.size // _TOOLS_FOR_MORE
         if within is not None and within.size <= _TINY * least:
@@ -271,7 +271,7 @@ class DatabaseSearcher(Searcher):
     def _answer(
         self, method: Callable[..., T], query: AnalyzedQuery, *values: Any, **how: Any
     ) -> T:
-        """What the searcher answers, or that in memory while the database does not answer."""
+        """Call `method` of this searcher, or of one in memory while the database is unavailable."""
         if isinstance(query.retrieval, _Retrieval):
             try:
                 answer = method(self, query, *values, **how)

@@ -1,4 +1,4 @@
-"""What a database says of itself, for the people who look after it."""
+"""The state of a database, for the people who look after it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class DatabaseState(Struct, frozen=True):
     """The step of the migrations that the tables are at."""
     is_read_only: bool
     is_encrypted: bool
-    """Whether the connection uses TLS."""
+    """True if the connection uses TLS."""
     is_local: bool
-    """Whether the database is on this machine."""
+    """True if the database is on this machine."""
     is_superuser: bool
     pgvector: str
     """The version that is installed in the database; empty if none is."""
     can_have_pgvector: bool
-    """Whether the server has it, so that `CREATE EXTENSION vector` installs it."""
+    """True if the server has pgvector, so that `CREATE EXTENSION vector` installs it."""
     configurations: int
     decisions: int
     vectors: int
     size: int
-    """Of the tables, in bytes."""
+    """The size of the tables, in bytes."""
     has_secret: bool = True
-    """Whether gateways can derive a key that they share."""
+    """True if gateways can derive a key that they share."""
     has_short_password: bool = False
 
     @property
@@ -64,7 +64,7 @@ class DatabaseState(Struct, frozen=True):
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What could be better, each with the next step."""
+        """The possible improvements, each with the next step."""
         found = []
         if self.is_read_only:
             found.append(

@@ -17,7 +17,7 @@ _LOCAL = ("", "localhost", "127.0.0.1", "::1")
 
 class DatabaseAddress(Struct, frozen=True):
     parameters: dict[str, str]
-    """Those of libpq, with the secrets among them."""
+    """The parameters of libpq, including the secrets."""
 
     @classmethod
     def parse(cls, url: str) -> DatabaseAddress:

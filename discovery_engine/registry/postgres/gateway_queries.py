@@ -1,4 +1,4 @@
-"""What gateways share in PostgreSQL; `registry.gateway_store` has the contract."""
+"""Queries for what gateways share in PostgreSQL; `registry.gateway_store` has the contract."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class PostgresDatabase:
         """The step of the migrations that the database is at; 0 before it is first used."""
 
     def read(self, work: Callable[[TimedConnection], T], *, timeout: float | None = None) -> T:
-        """What `work` finds; all it reads is of one moment. It may be run twice."""
+        """Run `work` on a consistent snapshot and return its result; it may be run twice."""
         return self._retried(work, is_read=True, timeout=timeout)
 
     def write(self, work: Callable[[TimedConnection], T]) -> T:

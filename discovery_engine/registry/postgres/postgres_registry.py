@@ -48,7 +48,7 @@ class PostgresRegistry(PostgresDecisions, StoredCatalog):
         self.gateways = PostgresGateways(database)
 
     def state(self, *, has_secret: bool = False) -> DatabaseState:
-        """What the database says of itself; see `state_of`."""
+        """Return the state of the database; see `state_of`."""
         return state_of(self.database, has_secret=has_secret)
 
     def ping(self) -> None:

@@ -70,7 +70,7 @@ def switch(connection: Connection, scope: str, wanted: Mapping[str, bool | None]
 
 
 def records(connection: Connection) -> Iterator[RegistrationRecord | SwitchRecord]:
-    """Those of all scopes, in their order."""
+    """Yield the servers and then the switches of all scopes, in their order."""
     query = "SELECT scope, content FROM discovery.registered_servers ORDER BY number"
     for scope, content in connection.execute(query):
         server = RegisteredServer.from_text(from_column(content))
@@ -81,7 +81,7 @@ def records(connection: Connection) -> Iterator[RegistrationRecord | SwitchRecor
 
 
 def marks(connection: Connection) -> dict[str, str]:
-    """Those of all scopes."""
+    """Return the marks of all scopes, by scope."""
     rows = connection.execute("SELECT scope, mark FROM discovery.server_marks")
     return {from_column(scope): mark for scope, mark in rows}
 

@@ -33,7 +33,7 @@ def add(connection: Connection, requests: Collection[RelayedRequest]) -> set[str
 
 
 def lock(connection: Connection, receiver: str, ids: Collection[bytes]) -> frozenset[bytes]:
-    """Those of the requests that are there, and those that a gateway may take.
+    """Lock the requests with these ids and those that `receiver` may take; return the ids found.
 
     Nobody else changes them until the transaction ends. They are locked in one order, since two
     gateways write to the same rows and would wait for each other for ever.

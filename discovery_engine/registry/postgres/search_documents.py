@@ -34,17 +34,17 @@ FORMAT = 2
 """Raise it when the documents of the same tools are others, or are stored otherwise."""
 
 LEVELS = 16
-"""Of the impact of a term, in the low bits of its key: the database adds up sums by its index."""
+"""Levels of a term's impact, in the low bits of its key, so the database sums by its index."""
 _BATCH = 1_000  # tools that are written at once, more if a server has more: about a second
 
 
 class Place(NamedTuple):
-    """Of a tool in the database."""
+    """The place of a tool in the database."""
 
     number: int
-    """Of its server's documents; a server that changes gets another one."""
+    """The number of its server's documents; a server that changes gets another one."""
     position: int
-    """In the order of the names of the server's tools."""
+    """The position in the order of the names of the server's tools."""
 
 
 class StoredDocument(NamedTuple):
@@ -80,7 +80,7 @@ class _ServerDocuments(NamedTuple):
 
 
 class SearchDocuments:
-    """Of one scope. Threads may share it."""
+    """The documents of one scope; threads may share it."""
 
     def __init__(self, database: SearchDatabase, scope: str) -> None:
         self.database = database
@@ -162,7 +162,7 @@ class SearchDocuments:
         return self.database.read(find)
 
     def documents(self, places: Collection[Place]) -> dict[Place, StoredDocument]:
-        """Those that are there."""
+        """Return the documents at these places; missing ones are left out."""
         query = """
             SELECT server, position, profile, terms, impacts
             FROM unnest(%s::bigint[], %s::int[]) AS wanted(server, position)

@@ -51,7 +51,7 @@ class VectorSpace(Struct, frozen=True):
     number: int
     dimensions: int
     schema: str
-    """Of pgvector, as it is written in a query."""
+    """The schema of pgvector, as it is written in a query."""
 
     def missing(self) -> frozenset[int]:
         """The numbers of the servers' documents without vectors."""
@@ -233,7 +233,7 @@ class StoredVectors(Struct, frozen=True):
         return Vectors((), ())
 
     def compare(self, query: Sequence[Vector]) -> Similarities | None:
-        """As `ToolVectors.compare`; None also if the database does not answer."""
+        """Compare like `ToolVectors.compare`; return None also if the database does not answer."""
         if not query or not self.count or any(len(one) != self.dimensions for one in query):
             return None
         try:
@@ -244,7 +244,7 @@ class StoredVectors(Struct, frozen=True):
 
 
 class StoredSimilarities(Similarities):
-    """Those to one query. Threads that share it may fetch something twice."""
+    """The similarities to one query. Threads that share it may fetch something twice."""
 
     def __init__(self, vectors: StoredVectors, query: Sequence[Vector]) -> None:
         """Find the nearest and the furthest tools.
@@ -342,7 +342,7 @@ def _mean(packed: Sequence[bytes]) -> bytes:
 
 
 def is_recent(version: str) -> bool:
-    """Whether a version of pgvector is new enough."""
+    """Return whether a version of pgvector is new enough."""
     return tuple(map(int, version.split(".")[:2])) >= _OLDEST
 
 

@@ -91,7 +91,7 @@ class BusyHandler:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether an error means that another process holds the lock."""
+    """Return whether an error means that another process holds the lock."""
     if isinstance(error, OSError):
         return isinstance(error, BlockingIOError)
     code = getattr(error, "sqlite_errorcode", None)  # what Python itself raises has none

@@ -47,7 +47,7 @@ async def decision_changes(
 
 
 def _newest(read: Callable[[], object]) -> object:
-    """What was read, or why nothing could be: who reads the decisions then reports it once."""
+    """Return what was read, or the error as text; the reader of the decisions reports it, once."""
     try:
         return read()
     except RegistryError as error:

@@ -141,7 +141,7 @@ class Database:
             self._connection = self._opened()
 
     def read(self, work: Callable[[FileConnection], T]) -> T:
-        """What `work` finds; all it reads is of one moment. It may be run twice."""
+        """Run `work` on a consistent snapshot and return its result; it may be run twice."""
         return self._run(partial(self._found, work))
 
     def write(self, work: Callable[[FileConnection], T]) -> T:
@@ -149,7 +149,7 @@ class Database:
         return self._run(partial(self._written, work))
 
     def read_newest(self, work: Callable[[FileConnection], T]) -> T:
-        """As `read`, once it is known that no newer decision is lost."""
+        """Read like `read`, after checking whether a newer decision is lost."""
 
         def found() -> T:
             self._mark.check(self._connection)
@@ -158,7 +158,7 @@ class Database:
         return self._run(found)
 
     def read_decisions(self, work: Callable[[FileConnection], T]) -> T:
-        """As `read_newest`; every row is verified when decisions are first read to act on them."""
+        """Read decisions like `read_newest`, to act on them; the first call verifies every row."""
 
         def found() -> T:
             self._mark.check(self._connection, rows=not self._is_checked)
@@ -168,9 +168,9 @@ class Database:
         return self._run(found)
 
     def read_verified(self, work: Callable[[FileConnection, RowCounts], T | None]) -> T:
-        """As `read_newest`, for a few decisions, of which `work` verifies each row that it reads.
+        """Read a few decisions like `read_newest`; `work` verifies each row that it reads.
 
-        If it returns None, all rows are verified first, and it is run again.
+        If `work` returns None, all rows are verified first, and it is run again.
         """
 
         def found() -> T:
@@ -186,7 +186,7 @@ class Database:
         return self._run(found)
 
     def decide(self, work: Callable[[FileConnection], tuple[T, Sequence[Record]]]) -> T:
-        """As `write`, of decisions: what `work` gives, and what it decided."""
+        """Write decisions like `write`; `work` returns the result and the records that it made."""
 
         def numbered(db: FileConnection) -> tuple[T, int, frozenset[str]]:
             result, records = work(db)
@@ -224,7 +224,7 @@ class Database:
         self._run(replaced)
 
     def is_private(self) -> bool:
-        """Whether no other user can write to the file now, or replace it."""
+        """Return whether no other user can write to the file now, or replace it."""
         if os.name != "posix":
             return True  # the data folder of a user is their own there
         is_own = self.path.stat().st_uid == os.geteuid()
@@ -289,7 +289,7 @@ class Database:
             return self._opened_anew(exc)
 
     def _opened_anew(self, damage: _Error) -> FileConnection:
-        """What is opened in the place of a damaged file."""
+        """Set a damaged file aside, and open a new one in its place."""
         with self._mark.locked():  # a process that finds the same damage then finds the new file
             is_mine = self._set_aside(damage)
             return self._ready(was_damaged=is_mine)

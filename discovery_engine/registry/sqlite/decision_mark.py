@@ -36,7 +36,7 @@ _LIMIT = 1 << 20  # bytes that are read of it
 
 class Mark(Struct, frozen=True):
     number: int
-    """Of the newest decision."""
+    """The number of the newest decision."""
     scopes: frozenset[str] | None
     """The scopes that have decisions; None if unknown."""
 
@@ -150,7 +150,7 @@ class DecisionMark:
                 os.close(descriptor)
 
     def _agrees(self, connection: sqlite3.Connection, *, rows: bool) -> bool:
-        """Whether both name the same decision as the newest, and all rows are sound."""
+        """Return whether both have the same newest decision; with `rows`, also if all are sound."""
         number, mark = decision_tables.newest(connection), _read(self._path)
         if number == 0:
             return mark is None
@@ -188,7 +188,7 @@ class DecisionMark:
 
 
 def has_decisions(database: Path) -> bool:
-    """Whether anything was ever decided in the registry at a path, by its mark."""
+    """Return whether anything was ever decided in the registry at a path, by its mark."""
     return _read(database.with_suffix(_SUFFIX)) is not None
 
 

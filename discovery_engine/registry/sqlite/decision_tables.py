@@ -76,7 +76,7 @@ def count_rows(connection: sqlite3.Connection) -> RowCounts | None:
 
 
 def approvals(connection: sqlite3.Connection, scope: str) -> dict[str, frozenset[str]] | None:
-    """As in `decisions`; None if a row was changed."""
+    """Return the approvals of a scope, by server; None if a row was changed."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     query = "SELECT scope, server, identity, at, checksum FROM approvals WHERE scope = ?"
     for *row, checksum in connection.execute(query, (as_text(scope),)):
@@ -89,7 +89,7 @@ def approvals(connection: sqlite3.Connection, scope: str) -> dict[str, frozenset
 def accepted(
     connection: sqlite3.Connection, scope: str, server: str, counts: RowCounts
 ) -> AcceptedTools | None:
-    """What was accepted of one server; None if a row was changed or is missing."""
+    """Return what was accepted of one server; None if a row was changed or is missing."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     query = """
         SELECT scope, server, tool, meaning, fingerprint, definition, at, checksum
@@ -182,9 +182,9 @@ class StoredDecisions(Struct):
 
     effective: EffectiveDecisions
     number: int
-    """Of the newest."""
+    """The number of the newest decision."""
     is_sound: bool
-    """Whether no row was changed, and none is missing."""
+    """True if no row was changed, and none is missing."""
 
 
 def newest(connection: sqlite3.Connection) -> int:
@@ -207,7 +207,7 @@ def set_newest(connection: sqlite3.Connection, number: int) -> None:
 
 
 def stored(connection: sqlite3.Connection) -> StoredDecisions:
-    """What can be read of the decisions of all scopes; rows that are damaged are left out."""
+    """Read the decisions of all scopes; damaged rows are left out."""
     records: list[Record] = []
     damaged = 0
     for query, record_of in _HELD:
@@ -222,7 +222,7 @@ def stored(connection: sqlite3.Connection) -> StoredDecisions:
 
 
 def records_of(connection: sqlite3.Connection, newer: NewerDecisions) -> list[Record] | None:
-    """What a registry decided since, once it is written here; None if that cannot be known."""
+    """Write what a registry decided since, and return the records; None if it cannot be known."""
     query = f"{_ACCEPTED} ORDER BY id DESC LIMIT 1"
     last = next((_accepted(*row) for *row, _ in connection.execute(query)), None)
     if newest(connection) != newer.since or last != newer.last:
@@ -322,7 +322,7 @@ _HELD_BESIDE: tuple[tuple[str, Callable[..., Record]], ...] = (
     (server_tables.HELD_SERVERS, server_tables.registered),
     (server_tables.HELD_SWITCHES, server_tables.switched),
 )
-"""What is held beside acceptances."""
+"""Queries for all decisions but acceptances, each with the function that reads a row."""
 _HELD = (f"{_ACCEPTED} ORDER BY id", _accepted), *_HELD_BESIDE
 
 

@@ -63,7 +63,7 @@ def mark(connection: sqlite3.Connection, scope: str) -> str:
 
 
 def marks(connection: sqlite3.Connection) -> dict[str, str]:
-    """Those of all scopes."""
+    """Return the marks of all scopes, by scope."""
     rows = connection.execute("SELECT scope, mark FROM server_marks")
     return {from_column(scope): mark for scope, mark in rows}
 

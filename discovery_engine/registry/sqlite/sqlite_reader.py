@@ -1,7 +1,7 @@
-"""What a command reads of a registry in SQLite that answers from it, without an engine.
+"""The part of a registry in SQLite that a command needs to answer from it, without an engine.
 
-It is a class of its own because most commands are such: what only engines, workers and webhooks
-need of the registry takes them a twentieth of their time to load.
+It is a class of its own because most commands need no more: what only engines, workers and
+webhooks need of the registry takes them a twentieth of their time to load.
 """
 
 from __future__ import annotations

@@ -189,13 +189,13 @@ def end_unchanged(
 def with_jobs(
     connection: Connection, scope: str, servers: Collection[ServerName]
 ) -> frozenset[ServerName]:
-    """Those of these servers that have a job."""
+    """Return which of these servers have a job."""
     rows = _rows(connection, scope, servers, "server")
     return frozenset(ServerName(from_column(name)) for (name,) in rows)
 
 
 def is_held(connection: Connection, claim: RefreshClaim) -> bool:
-    """Whether a claim is valid; then it stays so until the end of the transaction."""
+    """Return whether a claim is valid; if it is, it stays so until the end of the transaction."""
     return any(job.is_held_by(claim) for job in _locked(connection, claim.scope, [claim.server]))
 
 
@@ -235,7 +235,7 @@ def _rows(
     values: Sequence[object] = (),
     lock: str = "",
 ) -> Iterator[Any]:
-    """What there is of the jobs of these servers, in the order of their keys."""
+    """Yield these columns of the jobs of these servers, in the order of their keys."""
     keys = sorted(key_of(scope, server) for server in servers)
     for some in batches(keys, lambda _: 1, most=_MOST_PARAMETERS):
         statement = f"""

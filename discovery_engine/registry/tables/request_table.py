@@ -72,7 +72,7 @@ def _row(one: WrittenRequests) -> tuple[object, ...]:
 
 
 def _written(rows: Rows) -> Iterator[WrittenRequests]:
-    """What the rows hold; a damaged one is left out, and can be written again."""
+    """Yield the requests in the rows; a damaged one is left out, and can be written again."""
     # Most starts read none, and a class costs each of them a quarter of a millisecond.
     from discovery_engine.search.examples.written import WrittenRequests  # noqa: PLC0415
 

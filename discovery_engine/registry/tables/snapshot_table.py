@@ -55,7 +55,7 @@ def settings(connection: Connection, scope: str) -> str | None:
 
 
 def scopes(connection: Connection) -> list[str]:
-    """Those in which anything is kept but decisions."""
+    """Return the scopes in which anything but decisions is kept."""
     statement = """
         SELECT name FROM scopes UNION SELECT scope FROM presets UNION SELECT scope
         FROM agent_requests UNION SELECT scope FROM refresh_jobs UNION SELECT scope FROM webhooks
@@ -71,7 +71,7 @@ def locked_save(connection: Connection, scope: str) -> int | None:
 
 
 def row_of(connection: Connection, scope: str, server: str) -> PartRow | None:
-    """What is saved of one server; None if it was never listed."""
+    """Return the saved row of one server; None if it was never listed."""
     statement = f"SELECT {_COLUMNS} {_OF_SERVER}"
     row = connection.execute(statement, (key_of(scope), key_of(server))).fetchone()
     return PartRow(*row) if row else None
@@ -80,9 +80,9 @@ def row_of(connection: Connection, scope: str, server: str) -> PartRow | None:
 def compared_row(
     connection: Connection, scope: str, server: str
 ) -> tuple[SaveMark, PartRow] | None:
-    """As `row_of`, with its mark and without the sources of its tools.
+    """Return the row of a server with its mark and without its tools' sources; see `row_of`.
 
-    These are most of it, and the digest stands for them in a comparison.
+    The sources are most of it, and the digest stands for them in a comparison.
     """
     columns = _COLUMNS.replace("sources", "?")
     statement = f"SELECT servers.id, servers.saved, {columns} {_OF_SERVER}"

@@ -59,7 +59,7 @@ def count(connection: Connection, scope: str) -> int:
 
 
 def is_settled(connection: Connection) -> bool:
-    """Whether the unused ones were dropped in this period; the first one ever has none."""
+    """Return whether unused vectors were dropped in this period; the first one ever has none."""
     begin = """
         INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, '', ?, 0)
         ON CONFLICT (key) DO NOTHING

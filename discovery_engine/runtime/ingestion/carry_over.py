@@ -63,14 +63,14 @@ def _carried_over(
 
 
 def _same_trust(one: Settings, other: Settings) -> bool:
-    """Whether the same decisions withhold the same tools under both settings."""
+    """Return whether the same decisions withhold the same tools under both settings."""
     ours, theirs = ((s.trust, s.name, s.path, s.frozen) for s in (one, other))
     # The digest of the lock file is among the inputs.
     return ours == theirs and (not one.frozen or one.inputs == other.inputs)
 
 
 def _is_judged_alike(before: Settings, settings: Settings, server: ServerSettings) -> bool:
-    """Whether the settings of a server are, as far as the verdicts of its tools depend on them."""
+    """Return whether a server's settings are equal as far as its tools' verdicts depend on them."""
     known = before.by_name.get(server.name)
     if known is None or (known.prefix, known.trust) != (server.prefix, server.trust):
         return False

@@ -61,7 +61,7 @@ class Ingestor(Struct, frozen=True):
         )
 
     def makes_same(self, server: ServerSettings, part: ServerPart) -> bool:
-        """Whether `make_part` would give the tools of `part` the same names, and withhold the same.
+        """Return whether `make_part` would keep the tool names of `part`, and withhold the same.
 
         Verdicts of rules are not compared.
         """

@@ -83,7 +83,7 @@ def same_listing(result: ListingResult, known: ServerPart) -> ListingResult | No
 
 
 def _offerings(server: ServerName, listing: Listing, known: ServerPart) -> Iterator[Offering]:
-    """What was listed besides tools; of a kind that failed, what was known before."""
+    """Yield what was listed besides tools; for a kind that failed, what was known before."""
     for kind, listed in listing.offerings.items():
         if listed.failure:
             yield from (entry.offering for entry in known.of_kind(kind))
@@ -92,7 +92,7 @@ def _offerings(server: ServerName, listing: Listing, known: ServerPart) -> Itera
 
 
 def _lists_the_same(listing: Listing, known: ServerPart) -> bool:
-    """Whether a listing certainly has the definitions and instructions of a part."""
+    """Return whether a listing certainly has the definitions and instructions of a part."""
     if known.findings is None or listing.instructions != known.present_instructions:
         return False
     tools = {entry.tool.upstream_name: entry.tool.source for entry in known.entries}

@@ -1,4 +1,4 @@
-"""What other processes found of servers, adopted by this one under its own rules and decisions."""
+"""Listings of other processes, adopted by this one under its own rules and decisions."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def shared_parts(
 
 
 def _is_newer(failure: Failure | None, part: ServerPart) -> bool:
-    """Whether a failure came after what is saved, and could not be saved because of that."""
+    """Return whether a failure came after what is saved, which therefore lacks it."""
     tried_at = part.failure.at if part.failure else part.listed_at
     return failure is not None and failure.at > (tried_at or 0.0)
 
 
 def _held_back(part: ServerPart) -> set[str | None]:
-    """What waits for review; None are the instructions."""
+    """Return the keys of what waits for review; None stands for the instructions."""
     held = {key for key, verdict in _verdicts(part) if verdict.reason in FOR_REVIEW}
     return held | {None} if part.new_instructions is not None else held
 

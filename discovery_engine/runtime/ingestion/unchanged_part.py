@@ -85,10 +85,10 @@ def _basis(
 
 
 def _digest(listing: Listing) -> bytes:
-    """Of all that a server listed, in its own order.
+    """Return the digest of all that a server listed, in its own order.
 
     Raises:
-        ValueError, OverflowError: If it has what not every JSON may have.
+        ValueError, OverflowError: If it has something that not every JSON may have.
     """
     offerings = list(listing.offerings.items())
     return digests.digest(_ENCODER.encode((replace(listing, offerings={}), offerings)))

@@ -1,4 +1,4 @@
-"""What every embedder promises."""
+"""The protocol of embedders."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ MODEL_FILES = ("model.onnx", "tokenizer.json")
 
 
 class InstalledModel(Struct, frozen=True):
-    """What is installed. The record is written last, so that it never names half a model."""
+    """An installed model. Its record is written last, so that it never names half a model."""
 
     name: str
     version: int

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PACK_VERSION = "2026.11.1"
-"""Of the shipped pack, as in its manifest: a stored index is checked without opening the pack."""
+"""Version in the shipped pack's manifest: a stored index is checked without opening the pack."""
 
 
 class ExampleSource(StrEnum):
@@ -56,9 +56,9 @@ class ExampleBook(Struct, frozen=True):
     """Nothing is read before it is asked."""
 
     is_shipped: bool = True
-    """Whether the pack is used."""
+    """True if the shipped pack is used."""
     written: WrittenBook | None = None
-    """What a language model wrote; None if that is nothing."""
+    """The requests that a language model wrote; None if there are none."""
 
     @classmethod
     def of(cls, settings: SearchSettings, written: WrittenBook | None = None) -> ExampleBook:
@@ -66,15 +66,15 @@ class ExampleBook(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Of what it knows besides the owner's: equal if every tool has the same requests."""
+        """A digest of all but the owner's requests: equal if every tool has the same ones."""
         shipped = PACK_VERSION if self.is_shipped else ""
         return f"{shipped} {self.written.mark}" if self.written else shipped
 
     @property
     def has_failed(self) -> bool:
-        """Whether something that was read of it is not what its digest says.
+        """True if requests that were read are not those of the digest.
 
-        What it gave may then lack requests, so nothing that is made of it may be stored.
+        Some may then be missing, so nothing that is made of the book may be stored.
         """
         if self.written and self.written.has_failed:
             return True
@@ -86,7 +86,7 @@ class ExampleBook(Struct, frozen=True):
         return known is None or known.is_damaged
 
     def of_tools(self, tools: Sequence[Tool]) -> dict[str, Examples]:
-        """What is known of one server's tools, by the names that their server gave them."""
+        """Return the examples of one server's tools, by the names that the server gave them."""
         found = self._shipped(tools) if self.is_shipped else {}
         known = self.written.by_tool if self.written else {}
         for tool in tools:

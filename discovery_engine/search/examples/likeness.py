@@ -31,7 +31,7 @@ _HEX = 4  # digits of a word
 
 
 class Likeness(NamedTuple):
-    """Of two definitions."""
+    """The likeness of two definitions."""
 
     parameters: float
     """From 0 to 1, as the others."""
@@ -45,7 +45,7 @@ class Likeness(NamedTuple):
 
 
 class Signature(Struct, frozen=True):
-    """What of a definition is compared."""
+    """The parts of a definition that are compared."""
 
     parameters: frozenset[int]
     """Digests of the names of its parameters, however they are spelled."""
@@ -54,7 +54,7 @@ class Signature(Struct, frozen=True):
 
     @classmethod
     def of(cls, tool: Tool) -> Signature:
-        """Of the definition of the server; what its owner overrides does not count."""
+        """Make the signature of the server's definition; the owner's overrides do not count."""
         properties = tool.upstream_schema.get("properties")
         names = properties if isinstance(properties, dict) else ()
         text = tool.definition.get("description")
@@ -65,7 +65,7 @@ class Signature(Struct, frozen=True):
 
     @classmethod
     def from_text(cls, parameters: str, description: str) -> Signature:
-        """What `to_text` gave."""
+        """Read the texts that `to_text` returned."""
         return cls(_numbers(parameters), _numbers(description))
 
     def to_text(self) -> tuple[str, str]:

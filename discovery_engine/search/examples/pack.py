@@ -60,7 +60,7 @@ class Pack:
             self._files.read(SIGNATURES), type=dict[str, dict[str, tuple[str, str]]]
         )
         self.is_damaged = False
-        """Whether the requests of some server could not be read."""
+        """True if the requests of some server could not be read."""
         self._servers = {name: PackedServer(name, table) for name, table in tables.items()}
         self._by_tool: defaultdict[str, list[str]] = defaultdict(list)
         for name, table in tables.items():
@@ -93,7 +93,7 @@ UNREADABLE = (
     *(OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error),
     RuntimeError,  # as if it were encrypted, or of a later version of the format
 )
-"""What is raised by a pack that is missing or damaged."""
+"""The exceptions that a missing or damaged pack raises."""
 
 
 @lru_cache(maxsize=1)

@@ -65,7 +65,7 @@ def recognize(tools: Sequence[Tool], pack: Pack) -> dict[str, Recognized]:
 
 
 def _recognized_servers(named: Mapping[str, Tool], pack: Pack) -> list[tuple[str, _Match]]:
-    """Those with the most proof first."""
+    """Return the recognized servers of the pack, those with the most proof first."""
     signatures: dict[str, Signature] = {}
     matches: list[tuple[str, _Match]] = []
     for server, shared in pack.candidates(named).items():

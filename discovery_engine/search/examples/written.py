@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class WrittenRequests(Struct, frozen=True):
-    """What was written for one definition of a tool."""
+    """The requests that were written for one definition of a tool."""
 
     server: str
     tool: str
@@ -31,7 +31,7 @@ class WrittenRequests(Struct, frozen=True):
 
 
 class WrittenStore(Protocol):
-    """What a book needs of `registry.protocols.RequestStore`."""
+    """The part of `registry.protocols.RequestStore` that a book needs."""
 
     def requests_mark(self) -> str: ...
 
@@ -52,7 +52,7 @@ class WrittenBook:
         """Differs whenever something else is written, see `registry.protocols.RequestStore`."""
         self._open_store = open_store
         self.has_failed = False
-        """Whether it was read, and is not known to be what its mark says."""
+        """True if the book was read, and its rows are not known to be those of its mark."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -45,7 +45,7 @@ class Field(Struct, frozen=True):
     """In words."""
 
     def frequency(self, length: int) -> float:
-        """What one occurrence of a term counts for in a text of `length` words, at least one."""
+        """Return the weight of one occurrence of a term in a text of `length` words, at least 1."""
         return self.weight / (1 - self.slope + self.slope * length / self.usual_length)
 
 
@@ -82,7 +82,7 @@ class TermOrigin(NamedTuple):
     word: str
     """The word that gives the term."""
     share: float
-    """Of the term's impact; those of a term add up to 1."""
+    """The share of the term's impact; the shares of a term add up to 1."""
 
 
 def build_documents(
@@ -92,7 +92,7 @@ def build_documents(
     lexicon: Lexicon,
     examples: Mapping[str, Examples] = _NO_EXAMPLES,
 ) -> Iterator[Document]:
-    """What the index keeps of each of a server's tools.
+    """Yield the document that the index keeps of each of a server's tools.
 
     `description` is the server's own; `examples` are by the names that the server gave its tools.
     """

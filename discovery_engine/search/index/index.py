@@ -38,7 +38,7 @@ class DocId(NamedTuple):
 
 
 class IndexedServer(Struct, frozen=True):
-    """What a server's tools were indexed from."""
+    """The data that a server's tools were indexed from."""
 
     part: ServerPart
     description: str
@@ -51,7 +51,7 @@ class IndexedServer(Struct, frozen=True):
     def from_part(
         cls, part: ServerPart, description: str, book: ExampleBook, known: IndexedServer | None
     ) -> IndexedServer:
-        """What `part` is indexed from; the `known` one, if it is the same."""
+        """Return what `part` is indexed from; `known` itself if it is the same."""
         if known and known.part is part and known.description == description and known.book == book:
             return known
         tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
@@ -70,7 +70,7 @@ class IndexedServer(Struct, frozen=True):
         return self.book.of_tools(self.tools)
 
     def has_documents_of(self, other: IndexedServer | None) -> bool:
-        """Whether both give the same documents."""
+        """Return whether both give the same documents."""
         if self is other:
             return True
         if other is None or self.description != other.description:
@@ -97,7 +97,7 @@ class Index(Struct, frozen=True, dict=True):
 
     @property
     def is_storable(self) -> bool:
-        """Whether it is what the digests of its books say."""
+        """True if the requests in the index are those that the digests of its books say."""
         return not any(one.book.has_failed for one in self.servers.values())
 
     def document_frequency(self, term: str) -> int:
@@ -108,11 +108,11 @@ class Index(Struct, frozen=True, dict=True):
         return found
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
-        """Those of many terms that some tool holds, or a deleted one did."""
+        """Return the terms that some tool holds, or a deleted one did."""
         return {term for level in self.levels for term in level.postings.held_terms(terms)}
 
     def postings(self, level: int, docs: Sequence[int], terms: Iterable[str]) -> Postings:  # noqa: ARG002 - of all
-        """Those of these terms and tools of a level, at least."""
+        """Return the postings of at least these terms and tools of a level."""
         return self.levels[level].postings
 
     def entry(self, doc_id: DocId) -> Entry:
@@ -121,7 +121,7 @@ class Index(Struct, frozen=True, dict=True):
         return self.servers[server].part.entries[doc - start]
 
     def profile(self, doc_id: DocId) -> int:
-        """What a tool does, as `ToolProfile.packed` has it."""
+        """Return what a tool does, as `ToolProfile.packed` encodes it."""
         return self.levels[doc_id.level].postings.profile(doc_id.doc)
 
     def profiles(self, doc_ids: Iterable[DocId]) -> list[int]:
@@ -211,7 +211,7 @@ def indexed_servers(
     book: ExampleBook = OWN_EXAMPLES,
     known: Mapping[ServerName, IndexedServer] = MappingProxyType({}),
 ) -> dict[ServerName, IndexedServer]:
-    """What to index of every server that has tools; the `known` ones, where they are the same."""
+    """Return what to index of every server that has tools; `known` ones are reused if unchanged."""
     return {
         server: IndexedServer.from_part(part, descriptions.get(server, ""), book, known.get(server))
         for server, part in catalog.parts.items()
@@ -222,7 +222,7 @@ def indexed_servers(
 def profiles_of(
     tools: Iterable[Tool], examples: Mapping[str, Examples], lexicon: Lexicon
 ) -> Iterator[int]:
-    """What each tool does, as `ToolProfile.packed` has it; with the examples of the tools."""
+    """Yield what each tool does, as `ToolProfile.packed` encodes it, given the tools' examples."""
     for tool in tools:
         requests = examples.get(tool.upstream_name)
         yield read_tool(

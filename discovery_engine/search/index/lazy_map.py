@@ -30,7 +30,7 @@ def pack_values(mapping: Mapping[int, Any]) -> dict[int, bytes]:
 
 
 class LazyValues(Mapping[int, V]):
-    """What `pack_values` made: each value is decoded at its first use."""
+    """A mapping over the result of `pack_values`: each value is decoded at its first use."""
 
     def __init__(self, values: Mapping[int, bytes]) -> None:
         self._values = values
@@ -68,7 +68,7 @@ def pack_buckets(mapping: Mapping[str, Any]) -> tuple[bytes, list[bytes]]:
 
 
 class LazyBuckets(Mapping[str, V]):
-    """What `pack_buckets` made: a hash table whose buckets are decoded at their first use.
+    """A hash table over the result of `pack_buckets`: a bucket is decoded at its first use.
 
     A query with a typo looks up some 300 words, of which hardly one is there: the filter passes
     over most of them, and their buckets stay encoded.
@@ -88,7 +88,7 @@ class LazyBuckets(Mapping[str, V]):
         return default if found is None else found
 
     def among(self, keys: Iterable[str]) -> set[str]:
-        """Those of many keys that are there; to ask for each would take four times as long."""
+        """Return the keys that are there; to look up each would take four times as long."""
         bits, size = self._filter, len(self._filter)
         sums = [(key, crc32(key.encode("utf-8", "surrogatepass"))) for key in keys]
         passed = [key for key, crc in sums if bits[(crc >> 3) % size] & 1 << (crc & 7)]

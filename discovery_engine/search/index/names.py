@@ -21,7 +21,7 @@ array of `IDS`. A name that several tools have is there for each of them."""
 
 
 def make_name_list(names: Iterable[tuple[str, int]]) -> NameList:
-    """Of names of one length, with their tools."""
+    """Make the list of names of one length, each with its tool."""
     pairs = sorted(names)
     return "".join(name for name, _ in pairs), array(IDS, [doc for _, doc in pairs]).tobytes()
 

@@ -70,7 +70,7 @@ class Postings(Struct, frozen=True, dict=True):
         return {span.server: span for span in self.spans}
 
     def held_terms(self, terms: Collection[str]) -> Collection[str]:
-        """Those of many terms that some tool holds."""
+        """Return the terms that some tool holds."""
         lists = self.lists
         return lists.among(terms) if isinstance(lists, LazyBuckets) else lists.keys() & terms
 
@@ -80,7 +80,7 @@ class Postings(Struct, frozen=True, dict=True):
         return docs_named(names, spelling) if names else ()
 
     def profile(self, doc: int) -> int:
-        """What a tool does, as `ToolProfile.packed` has it."""
+        """Return what a tool does, as `ToolProfile.packed` encodes it."""
         return self.packed_profiles[doc]
 
     @cached_property

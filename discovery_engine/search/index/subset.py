@@ -42,7 +42,7 @@ class Subset:
 
     @classmethod
     def by_server(cls, index: Index, chosen: Mapping[ServerName, Flags | None]) -> Subset:
-        """Of each server the chosen tools, in the order of their names; all of them if None."""
+        """Return the chosen tools of each server, in the order of their names; None for all."""
         levels = [bytearray(level.postings.size) for level in index.levels]
         for server, flags in chosen.items():
             if server in index.servers:

@@ -31,7 +31,7 @@ class TagTable:
         return {tags: share for tags, share in shares.items() if share}
 
     def matching(self, tags: Tags, stems: frozenset[str]) -> Tags:
-        """Those of `tags` that the query names."""
+        """Return the tags that the query names."""
         return tuple(tag for tag in tags if self._is_named(tag, stems))
 
     def servers(self, tags: Iterable[Tags]) -> list[ServerName]:

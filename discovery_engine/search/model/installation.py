@@ -156,7 +156,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _is_intact(folder: Path) -> bool:
-    """Whether a model's files are those that its folder was named for."""
+    """Return whether a model's files have the digest that its folder is named for."""
     try:
         return folder.name.endswith(f"-{_content_digest(folder)}")
     except OSError:

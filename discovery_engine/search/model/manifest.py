@@ -1,4 +1,4 @@
-"""What the shipped adapter belongs to: its base, and the digests of what goes in and comes out."""
+"""The shipped adapter's manifest: its base, and the digests of the inputs and of the result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class BaseFiles(Struct, frozen=True):
     version: str
     licence: str
     folder: str
-    """Of the files, inside the package."""
+    """The folder of the files, inside the package."""
     heads: int
-    """Of attention; the weights do not show how many."""
+    """Number of attention heads, which the weights do not show."""
     files: dict[str, str]
     """The SHA-256 of each."""
 
@@ -47,6 +47,6 @@ def shipped() -> Recipe:
 
 
 def read_recipe(folder: Traversable) -> Recipe:
-    """What `scripts/model/pack.py` wrote into a folder."""
+    """Read the recipe that `scripts/model/pack.py` wrote into a folder."""
     manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=Manifest)
     return Recipe(manifest, (folder / "adapter.npz").read_bytes())

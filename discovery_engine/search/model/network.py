@@ -134,7 +134,7 @@ class _Graph:
         return self._add("Mul", found, self._add("Gather", self._hold(scales), ids))
 
     def _integers(self, matrix: Any, *, axis: int) -> tuple[Any, Any]:
-        """As int8, with the scales of the other axis: a number is its integer times its scale."""
+        """Quantise to int8, with scales of the other axis: a number is integer times scale."""
         np = self._np
         scales = np.maximum(np.abs(matrix).max(axis=axis, keepdims=True), 1e-12) / _LARGEST
         scales = scales.astype(np.float32)

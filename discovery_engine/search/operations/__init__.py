@@ -1,1 +1,1 @@
-"""What requests ask software to do, what tools do, and whether both agree."""
+"""The operations that requests ask for and tools do, and whether they agree."""

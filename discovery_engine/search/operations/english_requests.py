@@ -1,4 +1,4 @@
-"""What an English request asks for: the operation, and whether of many things.
+"""The reading of English requests: the operation asked for, and whether of many things.
 
 The first words decide: a verb, a question, or neither; words of asking before them are passed over,
 as are conditions and what is not to be done. Some words begin questions and orders: `do we have
@@ -106,13 +106,13 @@ class Wish(NamedTuple):
     operations: int
     """An `Operation`, one of several if it is not certain."""
     is_explicit: bool
-    """Whether a verb or a question says so; otherwise it is a guess."""
+    """True if a verb or a question says so; otherwise it is a guess."""
     is_of_many: bool | None
-    """Whether words are in the plural, or `all`; None if that cannot be seen."""
+    """True if words are in the plural, or `all`; None if that cannot be seen."""
 
 
 def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish:
-    """What a request asks for; a verb among its `unknown` words is one with a typo."""
+    """Read what a request asks for; a verb may have a typo if it is among the `unknown` words."""
     stem, is_stop_word = lexicon.stem, lexicon.is_stop_word
     sentences = _SENTENCE_END.split(intent.strip())[-_MOST_SENTENCES:]
     is_alone = len(sentences) == 1
@@ -141,7 +141,7 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
 
 
 def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
-    """What `show me …` and `I want …` ask for: `the bill` to see, `a bill` to make, `it locked`."""
+    """Read what follows `show me` or `I want`: `the bill` to see, `a bill` to make, `it locked`."""
     verbs = operation_words().verbs
     done = [w for w in said[1:] if w.endswith(_PARTICIPLE)]
     for word in done:
@@ -153,7 +153,7 @@ def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
 def _ordered(
     said: Sequence[str], stem: Stem, unknown: Container[str], *, is_alone: bool
 ) -> tuple[int, bool]:
-    """What a request asks for that is no question, although it may begin like one."""
+    """Read a request that is no question, although it may begin like one."""
     first, *others = said
     if first in _CIRCUMSTANCES:
         return ASKED, False
@@ -167,7 +167,7 @@ def _ordered(
 def _head(
     said: Sequence[str], stem: Stem, unknown: Container[str], *, is_alone: bool
 ) -> tuple[int, bool]:
-    """What a request asks for that begins with a verb or with a noun."""
+    """Read a request that begins with a verb or with a noun."""
     verbs, nouns, phrases = operation_words()
     first, *others = said
     if len(said) > 1 and (found := phrases.get((stem(first), stem(said[1])), 0)):
@@ -208,7 +208,7 @@ def _is_question(said: Sequence[str], stem: Stem, *, has_mark: bool) -> bool:
 
 
 def _done(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
-    """What `do a backup of the database`, `have a look at it` and `do delete it` ask for."""
+    """Read `do a backup of the database`, `have a look at it`, `do delete it` and the like."""
     verbs, nouns, _ = operation_words()
     thing = [*takewhile(lambda word: word not in _PREPOSITIONS, said)]
     # A verb may follow a plural, which makes it a question: do the tests pass.
@@ -224,7 +224,7 @@ def _done(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
 
 
 def _had(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
-    """What `have ana review the draft` and `have it deleted` ask for."""
+    """Read `have ana review the draft`, `have it deleted` and the like."""
     verbs, nouns, _ = operation_words()
     after_subject = 2 if said[0] in _DETERMINERS - _OBJECTS else 1
     for word, behind in pairwise((*said[after_subject:], "")):

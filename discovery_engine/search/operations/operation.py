@@ -48,7 +48,7 @@ READING = (
     | Operation.COMPUTE
     | Operation.CONVERT
 )
-"""What leaves things as they are."""
+"""The operations that leave things as they are."""
 CHANGING = ALL & ~READING
 _QUESTION = Operation.READ | Operation.LIST | Operation.SEARCH | Operation.COUNT
 _OPPOSITES = (
@@ -87,7 +87,7 @@ class Relation(IntEnum):
     """The request changes something, the tool only reads."""
     OPPOSITE = 5
     UNKNOWN = 6
-    """Of the request, or of the tool, nothing is known."""
+    """Nothing is known of the request's operation, or of the tool's."""
 
 
 @cache

@@ -18,11 +18,11 @@ class OperationWords(NamedTuple):
     """By the stem of each word, the operations that it means."""
 
     verbs: dict[str, int]
-    """Of words that are verbs wherever they stand."""
+    """Words that are verbs wherever they stand."""
     nouns: dict[str, int]
-    """Of words that are nouns or adjectives, too."""
+    """Words that may also be nouns or adjectives."""
     phrases: dict[tuple[str, str], int]
-    """Of a verb and the word behind it."""
+    """Pairs of a verb and the word behind it."""
 
 
 @cache
@@ -48,5 +48,5 @@ def operation_words() -> OperationWords:
 
 @cache
 def operation_words_digest() -> bytes:
-    """Of the table; equal if every tool is read alike."""
+    """Return a digest of the table; equal if every tool is read alike."""
     return digests.digest(_FILE.read_bytes())

@@ -34,7 +34,7 @@ _AUXILIARY = (
 
 
 class _Marks(NamedTuple):
-    """Of a language, what shows that a clause asks for nothing."""
+    """The patterns of a language that show that a clause, or a part of it, asks for nothing."""
 
     condition: str
     """At the beginning; nothing where the last verb decides, which is in no condition."""
@@ -42,11 +42,11 @@ class _Marks(NamedTuple):
     """At the beginning."""
     final_negation: str = ""
     conjunction: str = ""
-    """What separates clauses beside punctuation."""
+    """Words that separate clauses, besides punctuation."""
     exclusion: str = ""
     """Within a clause: it excludes what follows."""
     end: str = ""
-    """What ends that beside the end of the clause."""
+    """Words that end an exclusion, besides the end of the clause."""
     final_exclusion: str = ""
     """Within a clause: it excludes what precedes."""
     words: str = ""
@@ -164,7 +164,7 @@ _MARKS = {
 
 
 class _Grammar(NamedTuple):
-    """Of a language, compiled."""
+    """The compiled patterns of a language."""
 
     separator: re.Pattern[str]
     condition: re.Pattern[str]
@@ -199,7 +199,7 @@ def _grammar(code: str) -> _Grammar | None:
 
 
 def asking_clauses(text: str, code: str) -> str:
-    """What is left of a sentence in a language; nothing if all of it is negated."""
+    """Return the clauses of a sentence that ask for something; empty if all of it is negated."""
     grammar = _grammar(code)
     if not grammar:
         return text

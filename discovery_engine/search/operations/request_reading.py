@@ -1,4 +1,4 @@
-"""What a request asks for: the operation, of one thing or of many, and its arguments.
+"""The reading of requests: the operation, of one thing or of many, and its arguments.
 
 could you please delete the branch     delete; words of asking are passed over
 show me my open invoices               read, list or search, many
@@ -55,20 +55,20 @@ class RequestReading(NamedTuple):
     operations: int
     """An `Operation`: what is asked for, one of several if it is not certain."""
     is_explicit: bool
-    """Whether a verb or a question says so; otherwise it is a guess."""
+    """True if a verb or a question says so; otherwise it is a guess."""
     is_of_many: bool | None
-    """Whether words are in the plural, or `all`; None if that cannot be seen."""
+    """True if words are in the plural, or `all`; None if that cannot be seen."""
     is_of_one: bool
     """An argument identifies the one thing that it is about."""
     is_single: bool
-    """Whether it is one sentence; several may be about several tools, each with its arguments."""
+    """True for one sentence; several may be about several tools, each with its arguments."""
     is_short: bool
     """One sentence of no more than `_SHORT` characters: it is about one thing, or one kind."""
     given: int
     """An `ArgumentKind`: of the arguments."""
     arguments: tuple[Argument, ...]
     text: str
-    """What was read."""
+    """The text that was read."""
 
 
 def read_request(
@@ -133,7 +133,7 @@ def without(text: str, arguments: Sequence[Argument]) -> str:
 
 
 def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> Wish:
-    """What a request in another language asks for; Chinese has no `language`."""
+    """Read a request in another language; for Chinese, `language` is None."""
     code = language.code if language else _CHINESE
     asking = asking_clauses(intent, code)
     if not asking:
@@ -152,7 +152,7 @@ def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> W
 class _Verb(NamedTuple):
     operations: int
     is_first: bool
-    """Whether no other word stands before it."""
+    """True if no other word stands before it."""
 
 
 def _verbs(intent: str, lexicon: Lexicon, language: Language | None) -> Iterator[_Verb]:

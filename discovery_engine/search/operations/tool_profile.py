@@ -1,4 +1,4 @@
-"""What a tool does, to one thing or to many, and which kinds of values it takes.
+"""The profile of a tool: what it does, to one thing or to many, and which kinds of values it takes.
 
 Read from the tool's name first; where that has no verb, from the first words of its description.
 A parameter such as `action` with a list of values says that the tool does all of them.
@@ -78,12 +78,12 @@ class ToolProfile(NamedTuple):
     is_for_one: bool
     """It needs the identifier of what it is about, and is not for many."""
     has_examples: bool = False
-    """Whether the index has requests that it serves."""
+    """True if the index has requests that the tool serves."""
     has_shipped_examples: bool = False
-    """Whether these are of the shipped pack, which has no requests for most servers."""
+    """True if these are from the shipped pack, which has no requests for most servers."""
 
     def packed(self) -> int:
-        """As a number of 32 bits; the index keeps one for each tool."""
+        """Return the profile as a number of 32 bits; the index keeps one for each tool."""
         flags = self.is_for_many | self.is_for_one << 1 | self.has_examples << 2
         flags |= self.has_shipped_examples << 3
         return self.operations | self.takes << _TAKES | flags << _FLAGS
@@ -125,7 +125,7 @@ def read_tool(
 def _operations(
     tool: Tool, parameters: Sequence[Parameter], stem: Callable[[str], str]
 ) -> tuple[int, list[str]]:
-    """What a tool does, and the words of its name that do not say it."""
+    """Return a tool's operations, and the words of its name that do not say them."""
     said = words(tool.name)
     stems = ["" if is_plural(word) else stem(word) for word in said]
     at, found = _verb(stems)
@@ -170,7 +170,7 @@ def _noun(stems: Sequence[str]) -> tuple[int, int]:
 
 
 def _joined(following: Sequence[str], verb: int) -> int:
-    """What a second verb adds: `search_and_replace`, `pause_resume`."""
+    """Return the operations that a second verb adds: `search_and_replace`, `pause_resume`."""
     verbs = operation_words().verbs
     if len(following) > 1 and following[0] in _CONJUNCTIONS:
         return verbs.get(following[1], 0)

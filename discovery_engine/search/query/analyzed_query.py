@@ -21,9 +21,9 @@ class AnalyzedQuery(Struct, frozen=True):
     text: str
     terms: QueryTerms
     name_matches: Mapping[DocId, NameMatch]
-    """Of the tools that the query names."""
+    """The tools that the query names, and how."""
     reading: RequestReading
-    """What it asks for."""
+    """The operations that the query asks for, and its arguments."""
     retrieval: Retrieval
     """Finds its candidates."""
 

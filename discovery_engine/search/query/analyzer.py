@@ -73,7 +73,7 @@ _UNKNOWN_WEIGHT = 0.5  # 0, 0; what a word that no tool has counts against every
 
 class QueryTerms(Struct, frozen=True):
     weights: Mapping[str, float]
-    """Of the terms that some tool has, the heaviest first."""
+    """The weights of the terms that some tool has, the heaviest first."""
     clauses: tuple[frozenset[str], ...]
     """The terms of each clause, if there are several."""
     unknown: tuple[str, ...]
@@ -81,7 +81,7 @@ class QueryTerms(Struct, frozen=True):
     unknown_weight: float
     """The weight of those words together."""
     stems: frozenset[str]
-    """Of every word, stop words included."""
+    """The stems of all words, stop words included."""
 
 
 class Derivation(IntEnum):
@@ -91,7 +91,7 @@ class Derivation(IntEnum):
     TRANSLATED = 1
     SYNONYM = 2
     RELATED = 3
-    """Of the same subject."""
+    """The term is of the same subject."""
     TYPO = 4
     """The word may be a typo of the term."""
 
@@ -113,7 +113,7 @@ class Vocabulary(Protocol):
         """How many of them hold a term."""
 
     def known_terms(self, terms: Collection[str]) -> Collection[str]:
-        """Those of many terms that some tool may hold."""
+        """Return the terms that some tool may hold."""
 
 
 class QueryAnalyzer:
@@ -136,7 +136,7 @@ class QueryAnalyzer:
         return terms, read_request(text, self._lexicon, language, terms.unknown)
 
     def _wanted(self, query: str) -> tuple[str, Language | None]:
-        """What a query asks for, without what it says it does not want; and its language."""
+        """Return a query without what it says it does not want, and its language."""
         text = _shortened(query)
         language = self._lexicon.detect_language(_with_sites(text))
         return wanted_part(text, language), language

@@ -49,7 +49,7 @@ def match_names(index: Index, text: str, terms: QueryTerms) -> dict[DocId, NameM
 
 
 def is_tool_name(index: Index, text: str) -> bool:
-    """Whether a query is the name of a tool, in any spelling."""
+    """Return whether a query is the name of a tool, in any spelling."""
     return any(True for _ in _match_spellings(index, text))
 
 

@@ -52,7 +52,7 @@ class Candidates(NamedTuple):
     scored: list[tuple[float, DocId]]
     """Each with the sum of what the terms that were looked up are worth for it."""
     are_by_all_terms: bool
-    """Whether these were all terms of the query, so that the sums are final."""
+    """True if all terms of the query were looked up, so that the sums are final."""
 
     @property
     def doc_ids(self) -> list[DocId]:
@@ -99,7 +99,7 @@ class Retrieval:
         return Candidates(_best_allowed(sums, least, allowed), are_by_all_terms=True)
 
     def among(self, doc_ids: list[DocId], most: int) -> list[DocId]:  # noqa: ARG002 - all are at hand
-        """Those of many that are worth scoring, to find the best `most`."""
+        """Return the tools of `doc_ids` that are worth scoring, to find the best `most`."""
         return doc_ids
 
     def _best_within(
@@ -146,7 +146,7 @@ class _Nearest(Struct, frozen=True):
     """The tools with the highest sums by the heaviest terms, whatever is allowed."""
 
     least: int
-    """Of so many, or fewer, the best are known."""
+    """Number of tools up to which the best are known."""
     scored: list[Place]
     """The best first: at least so many, if there are, and all that equal the last of them."""
     size: int
@@ -159,7 +159,7 @@ class _Nearest(Struct, frozen=True):
         return [one for one in self.scored if one[0] >= bar]
 
     def are_all(self, least: int) -> bool:
-        """Whether no tool but the `least` best holds a term of the query."""
+        """Return whether no tool but the `least` best holds a term of the query."""
         return self.is_by_all_terms and self.size <= least
 
 
@@ -210,7 +210,7 @@ def _size(sums: Sums) -> int:
 def _best_allowed(
     found: Sequence[Sums], least: int, allowed: Callable[[DocId], bool]
 ) -> list[tuple[float, DocId]]:
-    """As `_best` of those that are allowed; to ask for all of them would take most of the time."""
+    """Return the `_best` of the allowed tools; to check every tool would take most of the time."""
     for most in (2 * least, sys.maxsize):  # nearly all are allowed, as a rule
         chosen = _first_allowed(_best(found, most), least, allowed)
         if len(chosen) >= least:

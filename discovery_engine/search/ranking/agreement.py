@@ -1,4 +1,4 @@
-"""Whether a tool does what a request asks for, to as many things, with such values.
+"""Agreement of a tool with a request: in the operation, the number of things, the kinds of values.
 
 Agreement moves the score of a tool by words: its odds are multiplied by a factor for each trait
 that request and tool have together. So a sibling with the wrong operation falls, and no score
@@ -51,7 +51,7 @@ _TEXT = int(ArgumentKind.QUOTE | ArgumentKind.NAME)
 
 
 class Trait(StrEnum):
-    """What a request and a tool may have together."""
+    """A trait that a request and a tool may have together."""
 
     SAME = "same"
     """The tool does what the request asks for. Where no verb says what is asked for, and in a long
@@ -127,7 +127,7 @@ class TraitShare(NamedTuple):
 
 
 class Agreement:
-    """Of one request with tools."""
+    """The agreement of one request with tools."""
 
     def __init__(self, reading: RequestReading, weights: Mapping[Trait, float]) -> None:
         self._reading = reading
@@ -164,7 +164,7 @@ class Agreement:
         return self._factors[counted]
 
     def shares(self, score: float, profile: int) -> list[TraitShare]:
-        """What each trait adds to the score of a tool, those of most weight first."""
+        """Return what each trait adds to the score of a tool, the traits of most weight first."""
         found = []
         log_odds = 0.0
         for trait, weight in sorted(self._weighed(profile), key=lambda one: -abs(one[1])):

@@ -101,9 +101,9 @@ class ConfidenceModel(Struct, frozen=True):
     accord: float
     offset: float
     second: float
-    """Of the log odds of the second best passage of a long request."""
+    """Coefficient of the log odds of the second best passage of a long request."""
     passages: float
-    """Of the logarithm of the number of passages, which is subtracted."""
+    """Coefficient of the logarithm of the number of passages, which is subtracted."""
     long_offset: float
     """Added for a request of several passages."""
 
@@ -120,13 +120,13 @@ class ConfidenceModel(Struct, frozen=True):
         return (1 + math.tanh(best / 2)) / 2  # the logistic; never overflows
 
     def log_odds(self, signals: Signals) -> float:
-        """Of a request of one passage."""
+        """Return the log odds of a request of one passage."""
         weighed = zip(astuple(self), features(signals), strict=False)
         return self.offset + math.fsum(weight * feature for weight, feature in weighed)
 
 
 def features(signals: Signals) -> tuple[float, ...]:
-    """What the coefficients apply to, in their order, without the offset."""
+    """Return the values that the coefficients apply to, in their order, without the offset."""
     least, most = _SIZES
     answer = signals.answer
     return (
@@ -148,7 +148,7 @@ def features(signals: Signals) -> tuple[float, ...]:
 
 
 def _logit(similarity: float) -> float:
-    """What is similar tells more the nearer it is to identity."""
+    """Return the logit, since a similarity counts more the nearer it is to identity."""
     bounded = min(max(similarity, _SIMILARITIES[0]), _SIMILARITIES[1])
     return math.log(bounded / (1 - bounded))
 

@@ -22,7 +22,7 @@ _LEAST_SPREAD = 0.15  # between the best and the mean similarity, where all are 
 
 
 class Contributions(NamedTuple):
-    """What adds up to the score."""
+    """The parts that add up to the score."""
 
     words: float
     meaning: float
@@ -38,7 +38,7 @@ class Fusion(Struct, frozen=True):
     mean_similarity: float
     """The mean of all cosines."""
     is_static: bool = False
-    """Whether the vectors are sums of word vectors."""
+    """True if the vectors are sums of word vectors."""
 
     def fuse(self, words: float, similarity: float | None) -> Contributions:
         """Both parts of a score from 0 to 1; without a similarity it is taken from the words."""

@@ -1,4 +1,4 @@
-"""What of a request none of the first tools has: what to check before one of them is called.
+"""Gaps: what the first tools all lack of a request, to check before one of them is called.
 
 unarchive the page    no word for 'unarchive'
 delete my workspace   none that deletes, where tools only list and read
@@ -47,7 +47,7 @@ class Gaps(Struct, frozen=True):
     words: tuple[str, ...] = ()
     """Words of the request that none of the first tools has, arguments aside."""
     operations: tuple[str, ...] = ()
-    """What is asked for, as verbs, if none of those of the best tool's server seems to do it."""
+    """The operations asked for, as verbs, if the best tool's server seems to do none of them."""
 
 
 def words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str]:
@@ -64,7 +64,7 @@ def words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str
 
 
 def undone(reading: RequestReading, profiles: Sequence[ToolProfile]) -> tuple[str, ...]:
-    """What a request clearly asks for, and no tool does."""
+    """Return the operations that a request clearly asks for, as verbs, if no tool does them."""
     asked = [one for one in Operation if one & reading.operations]
     if not reading.is_explicit or len(asked) > _MOST_OPERATIONS:
         return ()

@@ -8,17 +8,17 @@ from discovery_engine.catalog import Entry
 
 
 class ScoreParts(Struct, frozen=True):
-    """What each part adds to the relevance; `exact`, `partial`, `tag` and `usage` add up to it."""
+    """The parts of the relevance; `exact`, `partial`, `tag` and `usage` add up to it."""
 
     exact: float
     partial: float
     tag: float
     meaning: float = 0.0
-    """What of `partial` comes from vectors; the rest comes from words."""
+    """The part of `partial` that comes from vectors; the rest comes from words."""
     agreement: float = 0.0
-    """What `partial` has more, or less, because the tool does what is asked for, or does not."""
+    """The change of `partial` because the tool does what is asked for, or does not."""
     usage: float = 0.0
-    """What former uses add; next to nothing."""
+    """The part that former uses add; next to nothing."""
 
 
 class Hit(Struct, frozen=True):

@@ -130,12 +130,11 @@ class Share(Struct, frozen=True):
 class HitExplanation(Struct, frozen=True):
     relevance: float
     shares: tuple[Share, ...]
-    """What adds most comes first; they add up to the relevance."""
+    """The reasons, those that add most first; they add up to the relevance."""
     uncovered: tuple[str, ...]
     """Words of the query that the tool lacks, stop words aside."""
     request: str = ""
-    """Of the requests that the tool is known to serve the one that has most of these words; empty
-    if none has one."""
+    """The tool's known request that has most of the matched words; empty if none has one."""
 
 
 class _MatchedTerm(NamedTuple):
@@ -143,7 +142,7 @@ class _MatchedTerm(NamedTuple):
 
     source: TermSource
     score: float
-    """What it adds to the score by words."""
+    """The amount that the term adds to the score by words."""
     weight: float
     origins: Sequence[TermOrigin]
 
@@ -225,7 +224,7 @@ class Explainer(Struct, frozen=True):
 
 
 def _of_words(terms: Iterable[_MatchedTerm], total: float) -> Iterator[Share]:
-    """What words add, `total` together: a share for each pair of words in each field."""
+    """Yield what words add, `total` together: a share for each pair of words in each field."""
     met: defaultdict[tuple[str, str, str], list[tuple[_MatchedTerm, float]]] = defaultdict(list)
     whole = 0.0
     for one in terms:

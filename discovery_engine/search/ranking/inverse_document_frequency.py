@@ -17,7 +17,7 @@ _TABLE = Path(__file__).parents[1] / "data" / "inverse_document_frequency.txt"
 
 @cache
 def default_idf() -> Mapping[str, float]:
-    """Of each stem, from 0 for one that every tool contains to nearly 1."""
+    """Return the idf of each stem, from 0 for one that every tool contains to nearly 1."""
     return parse_idf(_TABLE.read_text(encoding="utf-8").splitlines())
 
 

@@ -26,7 +26,7 @@ def relevance_parts(
 
 
 def usage_part(parts: tuple[float, ...], share: float) -> float:
-    """What a tool's share of usage, from 0 to 1, adds; nothing if it does not fit at all."""
+    """Return what a tool's share of usage, from 0 to 1, adds; 0 if the tool does not fit at all."""
     return (1 - sum(parts)) * _USAGE_SHARE * share if any(parts) else 0.0
 
 

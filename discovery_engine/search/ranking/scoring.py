@@ -48,14 +48,17 @@ def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> l
 
 
 def shares_of(sums: Sequence[float], query: QueryTerms) -> list[float]:
-    """Of the highest possible sum of weighted impacts; the scores, where there are no clauses."""
+    """Return sums of weighted impacts as shares of the highest possible sum.
+
+    Where there are no clauses, these are the scores.
+    """
     known = sum(query.weights.values())
     reachable = (known + query.unknown_weight) * (MAX_IMPACT + 1)
     return [one / reachable for one in sums] if known else list(sums)
 
 
 def contributions(impacts: Mapping[str, int], query: QueryTerms) -> dict[str, float]:
-    """What each term adds to the score of a tool that holds terms with these impacts."""
+    """Return what each term adds to the score of a tool that holds terms with these impacts."""
     gains = {term: query.weights[term] * impact for term, impact in impacts.items()}
     known = sum(query.weights.values())
     clause, lift = _best_fitting(gains, query, known)
@@ -92,6 +95,6 @@ def _best_fitting(
 
 
 def _lift(clause: frozenset[str], query: QueryTerms, known: float) -> float:
-    """What a clause counts for by its share of the request; 0 if nothing of it is known."""
+    """Return the factor of a clause by its share of the request; 0 if nothing of it is known."""
     share = fsum(query.weights[term] for term in clause) / known if known else 0.0
     return share ** (_SHORT_CLAUSE - 1) if share else 0.0

@@ -39,7 +39,7 @@ _AGREEMENTS = {
 
 
 class AnswerSignals(Struct, frozen=True):
-    """Those of the request as a whole, whatever its passages."""
+    """The signals of the request as a whole, whatever its passages."""
 
     size: int
     """How many tools there are."""
@@ -50,11 +50,11 @@ class AnswerSignals(Struct, frozen=True):
     operations: float = 0.5
     """The same of the one of the first tools that does it best."""
     types: bool = False
-    """Whether the best tool takes an argument of a kind that the request gives."""
+    """True if the best tool takes an argument of a kind that the request gives."""
     similarity: float | None = None
-    """Of the best tool, as `Similarities.relative`; None without vectors."""
+    """The similarity of the best tool, as `Similarities.relative`; None without vectors."""
     accord: bool = False
-    """Whether words and vectors have the same tool first."""
+    """True if words and vectors have the same tool first."""
 
 
 class Signals(Struct, frozen=True):
@@ -81,7 +81,7 @@ def operation_agreement(reading: RequestReading, profile: ToolProfile) -> float:
 
 
 def operation_differs(reading: RequestReading, profile: ToolProfile) -> bool:
-    """Whether a request says its operation, and a tool does another one."""
+    """Return whether a request says its operation, and a tool does another one."""
     agrees = (Relation.SAME, Relation.UNKNOWN)
     return reading.is_explicit and relation(reading.operations, profile.operations) not in agrees
 
@@ -136,7 +136,7 @@ def measure_signals(
 
 
 def contains_all_words(query: QueryTerms, impacts: Mapping[str, int], lexicon: Lexicon) -> bool:
-    """Whether a tool has every word of the query, or a synonym of it."""
+    """Return whether a tool has every word of the query, or a synonym of it."""
     if not query.weights or any(word.isalpha() for word in query.unknown):
         return False
     return all(_contains(terms, impacts) for _, terms in _word_terms(query, lexicon))
@@ -212,7 +212,7 @@ def _extent(values: Iterable[tuple[str, float]], impacts: Mapping[str, int]) -> 
 
 
 def _credit(term: str) -> float:
-    """What a term of a tool is worth beside the word itself."""
+    """Return how much a term of a tool counts, where the word itself counts 1."""
     if term.startswith(CONCEPT):
         return CONCEPT_WEIGHT
     return _SUBJECT_CREDIT if term.startswith(SUBJECT) else 1.0

@@ -35,7 +35,7 @@ class Expression(NamedTuple):
     words: tuple[str, ...]
     english: Translation
     is_opening: bool
-    """Whether they have that meaning only as the first words of a text."""
+    """True if they have that meaning only as the first words of a text."""
 
 
 class Dictionary(NamedTuple):
@@ -102,7 +102,7 @@ class WordTable:
         )
 
     def may_contain(self, word: str) -> bool:
-        """Whether a folded word is in the file, maybe in a comment."""
+        """Return whether a folded word is in the file, maybe in a comment."""
         self._asked += 1
         if self._asked <= _FEW:
             return f" {word} " in self._folded

@@ -74,17 +74,17 @@ _LONGEST_COMPOUND = 40  # letters; whatever is longer is no word
 
 
 class English(NamedTuple):
-    """What English texts contain, to tell them from those in other languages."""
+    """The words of English, to tell its texts from those in other languages."""
 
     stop_words: Collection[str]
     words: frozenset[str]
     """All words in the English tables."""
     stems: frozenset[str]
-    """Of these."""
+    """The stems of these words."""
     stem: Callable[[str], str]
 
     def has(self, word: str) -> bool:
-        """Whether a word is in the tables, or is like an inflected form of one that is."""
+        """Return whether a word is in the tables, or is like an inflected form of one that is."""
         return word in self.words or (word[-1] in _INFLECTED and self.stem(word) in self.stems)
 
 
@@ -97,12 +97,12 @@ class _Words(NamedTuple):
     others: int
     """How many others are in the English tables."""
     strange: list[str]
-    """Those that are not."""
+    """The words that are in none of the English tables, acronyms aside."""
     acronyms: set[str]
 
 
 class _Votes(NamedTuple):
-    """What speaks for a language in a text, the most important first."""
+    """The counts that speak for a language in a text, the most important first."""
 
     indicators: int
     translated: int
@@ -205,7 +205,7 @@ class Languages:
 
     @cached_property
     def _indicators(self) -> frozenset[str]:
-        """Of every language that is recognized by them, as they stand between spaces in a text."""
+        """Indicators of languages recognized by words, as they stand between spaces in a text."""
         folded = {word for language in self._by_words for word in language.indicators}
         written = {word for language in self._by_words for word in language.table.words}
         return frozenset(folded | {text for text in written if not text.isascii()})

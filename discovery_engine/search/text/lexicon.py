@@ -33,7 +33,7 @@ CONCEPT = "@"  # no word begins with either
 SUBJECT = "#"
 
 CONCEPT_WEIGHT = 0.65
-"""What a synonym is worth beside the word itself, from 0 to 1.
+"""The worth of a synonym beside the word itself, from 0 to 1.
 
 The weights of a query and the confidence use it; `scripts/fit_ranking.py` shows what it is worth.
 """
@@ -91,7 +91,7 @@ class Lexicon:
 
     @cached_property
     def digest(self) -> str:
-        """Of all tables that it was made from: equal if every text gives the same terms."""
+        """A digest of all tables of the lexicon: equal if every text gives the same terms."""
         tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.dictionary_files())
         made_from = [file.read_bytes() for file in tables], self._own, Stemmer.version()
         return digests.digest(repr(made_from).encode()).hex()
@@ -197,7 +197,7 @@ class Lexicon:
     def _tokens_of(
         self, word: str, language: Language | None, custom: AbstractSet[str]
     ) -> Iterator[Token]:
-        """What a run of `language` means; `custom` are the stems that the owner has defined."""
+        """Yield the tokens of a run of `language`; `custom` has the stems defined by the owner."""
         if is_unspaced(word):
             for token in self.languages.split(word, language):
                 is_custom = custom and custom >= set(self.stems(token.text))
@@ -211,7 +211,7 @@ class Lexicon:
             yield Token(word, english, is_colloquial=language is self._colloquial)
 
     def _custom_stems(self, text: str) -> set[str]:
-        """Of the words that the owner says the meaning of, alone or in a phrase of the text."""
+        """Return the stems of words that the owner defined, alone or in a phrase of the text."""
         if not self._custom and not self._phrases:
             return self._custom
         return self._custom.union(*(phrase.stems for phrase in self.find_phrases(text)))

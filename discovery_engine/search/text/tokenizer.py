@@ -105,7 +105,7 @@ def truncate_words(text: str, *, most: int) -> str:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a word is of a script that puts no spaces between words."""
+    """Return whether a word is of a script that puts no spaces between words."""
     return not word.isascii() and bool(_unspaced().match(word))
 
 

@@ -30,7 +30,7 @@ class Token(NamedTuple):
     text: str
     english: Translation
     is_colloquial: bool = False
-    """Whether the text is English, too: a tool may have it as it stands."""
+    """True if the text is English, too: a tool may have it as it stands."""
 
     @property
     def is_translated(self) -> bool:
@@ -59,7 +59,7 @@ class _Piece(NamedTuple):
 
 
 _Rule: TypeAlias = "Callable[[str, _Kind, _Piece], bool]"
-"""Whether a piece of a run may follow one of some kind."""
+"""A function that returns whether a piece of a run may follow one of some kind."""
 
 
 class _Path(NamedTuple):

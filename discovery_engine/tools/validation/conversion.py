@@ -31,7 +31,7 @@ _OF_MEMBER = 0.1  # steps
 
 
 class Conversion:
-    """Of the values in one that does not fit; what it costs are steps of the evaluation."""
+    """The conversion of values within one that does not fit; it costs steps of the evaluation."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
@@ -103,7 +103,7 @@ class Conversion:
         return value
 
     def _as_one_of(self, branches: Sequence[Schema], value: JSONValue) -> JSONValue:
-        """As the only branch wants it that it can be converted to; as it is if one holds."""
+        """Convert a value for the only branch that it can be converted to; keep it if one holds."""
         if any(self._evaluation.holds(branch, value) for branch in branches):
             return value
         selected = isinstance(value, dict) and [

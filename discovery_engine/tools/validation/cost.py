@@ -76,7 +76,7 @@ def too_costly(schema: JSONObject) -> str | None:
 
 
 def too_costly_tool(tool: Tool) -> str | None:
-    """As `too_costly`, of the arguments that the tool takes; cheap enough for all of a catalog.
+    """Return `too_costly` of a tool's arguments; cheap enough for all tools of a catalog.
 
     Without a reference there are no more ways through a schema than subschemas. To see in the text
     that it has none takes 0.3 us a tool; to weigh it took 98.
@@ -88,7 +88,7 @@ def too_costly_tool(tool: Tool) -> str | None:
 
 
 class _Weighed:
-    """What is known of a subschema and of all that is asked about the same value."""
+    """The weight of a subschema and of all that are applied to the same value."""
 
     def __init__(self, own: float, members: list[list[JSONObject]], number: int) -> None:
         self.own = own
@@ -173,10 +173,10 @@ class _Weigher:
 
 
 def _of_group(group: list[_Weighed], circle: list[_Weighed]) -> float:
-    """What is asked about one member of a value in a circle.
+    """Return the weight of what is applied to one member of a value in a circle.
 
-    One goes round once more. Two would double with every level, and so does one beside which
-    another circle begins.
+    One subschema of the circle goes round once more. Two would double with every level, and so does
+    one beside which another circle begins.
     """
     others = [inner for inner in group if inner.circle is not circle]
     if len(others) == len(group):
@@ -213,5 +213,5 @@ def _of_itself(node: SchemaNode) -> int:
 
 
 def _length(value: JSONValue) -> int:
-    """Of a list of choices or names: a validator looks at each."""
+    """Return the length of a list of choices or names; a validator looks at each."""
     return len(value) if isinstance(value, list | Mapping) else 0

@@ -80,7 +80,7 @@ class Keywords:
         return id(schema) in self._by_schema
 
     def of(self, schema: JSONObject, assertions: JSONObject) -> jsonschema_rs.Validator:
-        """Of a subschema of the graph."""
+        """Return the validator of a subschema of the graph."""
         made = self._by_schema.get(id(schema))
         if made is None:
             made = self._by_schema[id(schema)] = self.alone(assertions)
@@ -98,7 +98,7 @@ class Keywords:
 
 
 class Evaluation:
-    """Of one value, within `steps`; `pause` is called after every hundred."""
+    """The evaluation of one value, within `steps`; `pause` is called after every hundred."""
 
     def __init__(
         self, keywords: Keywords, *, steps: int, pause: Callable[[], object] | None = None
@@ -112,7 +112,7 @@ class Evaluation:
         self._told: set[tuple[int, Path]] = set()
 
     def mistakes(self, schema: Schema, value: JSONValue, path: Path = ()) -> Iterator[Mistake]:
-        """What is wrong with `value`, from the outside in; nothing if it fits.
+        """Yield what is wrong with `value`, from the outside in; nothing if it fits.
 
         Raises:
             OutOfStepsError: If it takes too many steps; what was found until then is right.
@@ -138,7 +138,7 @@ class Evaluation:
     # that is why what follows are loops, and no generators.
 
     def holds(self, schema: Schema, value: JSONValue) -> bool:
-        """Whether `value` fits; raises as `mistakes`."""
+        """Return whether `value` fits; raises the same errors as `mistakes`."""
         if not isinstance(schema, dict):
             return schema
         key = id(schema), id(value)
@@ -294,7 +294,7 @@ class Evaluation:
     def _mistakes_of_all(
         self, branches: Sequence[Schema], keyword: str, value: JSONValue, path: Path
     ) -> Iterator[Mistake]:
-        """What is wrong by the branch that is meant, or what all that may be meant lack."""
+        """Yield what is wrong by the branch that is meant, or what all possible branches lack."""
         kinds = kinds_of(value)
         meant = [b for b in branches if not (own := self.kinds(b)) or own & kinds]
         known = [0] * len(meant)
@@ -319,7 +319,7 @@ class Evaluation:
             yield Mistake(path, message)
 
     def is_selected(self, branch: Schema, value: JSONObject) -> bool:
-        """Whether `value` has all the values by which branches are told apart."""
+        """Return whether `value` has all the values that tell this branch from others."""
         return all(
             self.holds(inner, value[name])
             for node in self.conjuncts(branch)
@@ -414,7 +414,7 @@ class Evaluation:
 
 
 def mistake_of(error: jsonschema_rs.ValidationError, path: Path = ()) -> Mistake:
-    """What the validator found, in a value that stands at `path`."""
+    """Convert an error of the validator, found in a value at `path`."""
     kind = error.kind
     missing = kind.property if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) else ""
     return Mistake((*path, *error.instance_path), str(error.message), missing)

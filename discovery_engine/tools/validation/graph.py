@@ -53,7 +53,7 @@ _SILENT = frozenset(
     )
 )
 _DATA = frozenset(("const", "enum", "default", "examples"))
-"""What these hold is no schema, whatever it looks like."""
+"""Keywords whose values are not schemas, whatever they look like."""
 
 
 class UnreadableSchemaError(Exception):
@@ -72,15 +72,15 @@ class SchemaNode(Struct, frozen=True):
     then: Schema = True
     otherwise: Schema = True
     dependents: Mapping[str, Schema] = {}
-    """What must hold as soon as a property is there."""
+    """The schemas that must hold as soon as a property is present."""
     properties: Mapping[str, Schema] = {}
     patterns: Mapping[str, Schema] = {}
     others: Schema = True
-    """Of the properties that neither a name nor a pattern covers."""
+    """The schema of the properties that neither a name nor a pattern covers."""
     names: Schema = True
     prefix: tuple[Schema, ...] = ()
     items: Schema = True
-    """Of the elements behind `prefix`."""
+    """The schema of the elements after `prefix`."""
     contains: Schema | None = None
     least: int = 1
     most: int | None = None
@@ -88,7 +88,7 @@ class SchemaNode(Struct, frozen=True):
     assertions: JSONObject = {}
     """The keywords about the value itself."""
     is_unevaluated: bool = False
-    """Whether it depends on which members other subschemas were asked about."""
+    """True if it depends on which members other subschemas have evaluated."""
 
     def of_element(self, position: int) -> Schema:
         return self.prefix[position] if position < len(self.prefix) else self.items
@@ -164,7 +164,7 @@ class SchemaGraph:
         )
 
     def _target(self, reference: str) -> Schema:
-        """What a reference leads to; with but one address in a schema, from wherever it stands."""
+        """Resolve a reference; the schema has one address, so its place does not matter."""
         base, _, fragment = unquote(reference).partition("#")
         if self._anchors is None:
             raise UnreadableSchemaError("it has parts with addresses of their own")

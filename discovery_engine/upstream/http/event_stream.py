@@ -80,7 +80,7 @@ class EventStream(httpx2.AsyncByteStream):
         return chunk.splitlines(keepends=True)
 
     async def _completed(self, piece: bytes) -> bytes:
-        """What the client reads once a piece has come: data waits for the end of its event."""
+        """Return the bytes for the client after a piece: data waits for the end of its event."""
         self._line += piece
         if self._size + len(self._line) > self._limit:
             if not self._line.startswith(b":"):

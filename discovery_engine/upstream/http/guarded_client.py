@@ -120,9 +120,9 @@ class HttpFailure(Struct, frozen=True):
     hint: str = ""
     """The next step, where more is known than the status says."""
     can_log_in: bool = False
-    """Whether a person could log in, and has not yet."""
+    """True if a person could log in, and has not yet."""
     is_explained: bool = False
-    """Whether the reason is a sentence about the login, rather than a status."""
+    """True if the reason is a sentence about the login, rather than a status."""
     announces_endpoint: bool = False
     """The server has the SSE transport, and its endpoint cannot be used."""
     lacks_scope: bool = False
@@ -419,7 +419,7 @@ def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> H
 
 
 def _forgot_session(request: httpx2.Request, status: int, words: str) -> bool:
-    """Whether an HTTP error means that the session does not exist any more."""
+    """Return whether an HTTP error means that the session does not exist any more."""
     if _SESSION_HEADER not in request.headers:
         return False
     if status == _BAD_REQUEST and "session" in words.lower():  # several SDKs answer 400, not 404
@@ -471,7 +471,7 @@ def _json_rpc_error(body: bytes | None) -> RpcError | None:
 
 
 def _words(body: bytes | None, kind: str) -> str:
-    """What the body of a refusal says, without the syntax around it."""
+    """Return the message in the body of a refusal, without the syntax around it."""
     text = (body or b"").decode("utf-8", "replace")
     if kind == "text/html":
         title = _TITLE.search(text)
@@ -528,7 +528,7 @@ def named_type(kind: str) -> str:
 
 
 def _status_line(status: int) -> str:
-    """As the standard has it, whatever the server calls it."""
+    """Return the status with the phrase of the standard, whatever the server calls it."""
     with suppress(ValueError):
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     return f"HTTP {status}"

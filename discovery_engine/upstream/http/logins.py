@@ -41,11 +41,11 @@ class ServerLogin:
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person can log in, with `discovery login`."""
+        """True if a person can log in, with `discovery login`."""
         return self.remote.oauth.grant == "authorization_code"
 
     def sender(self) -> AuthorizedSender | None:
-        """What sends requests with a token; None while no token can be known."""
+        """Return the sender of requests with a token; None while no token can be known."""
         if self._sender is None and (self.remote.oauth.is_given or self._store.stamp()):
             from discovery_engine.upstream.http.oauth.authorized_sender import (  # noqa: PLC0415
                 AuthorizedSender,

@@ -25,7 +25,7 @@ def is_redirect(response: httpx2.Response) -> bool:
 
 
 async def is_followed(response: httpx2.Response) -> bool:
-    """Whether the SDK may follow a redirect; if so, its body is emptied unread."""
+    """Return whether the SDK may follow a redirect; if so, empty its body unread."""
     following = _next_request(response)
     count = response.request.extensions.get(_COUNT, 0)
     if following is None or count >= _MOST:
@@ -70,7 +70,7 @@ def _next_request(response: httpx2.Response) -> httpx2.Request | None:
 
 
 def _is_same_origin(sent: httpx2.URL, target: httpx2.URL) -> bool:
-    """Whether the origin is the same, or its HTTPS variant on the default ports."""
+    """Return whether the origin is the same, or its HTTPS variant on the default ports."""
     if (sent.scheme, sent.host, sent.port) == (target.scheme, target.host, target.port):
         return True
     upgraded = ("http", None, "https", None)

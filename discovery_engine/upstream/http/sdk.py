@@ -153,7 +153,7 @@ class SdkPeer:
         on_progress: OnProgress | None = None,
         can_cancel: bool = True,
     ) -> JSONObject:
-        """As `Peer.request`."""
+        """Send a request and return its result; see `Peer.request`."""
         if self._is_closed:
             raise ConnectionClosedError(was_sent=False)
         options: CallOptions = {"cancel_on_abandon": can_cancel}
@@ -179,7 +179,7 @@ class SdkPeer:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """As `Peer.notify`."""
+        """Send a notification; see `Peer.notify`."""
         options: CallOptions = {"headers": dict(headers)} if headers else {}
         await self._dispatcher.notify(method, params, options)
 
@@ -298,12 +298,12 @@ def request_headers(method: str, details: RequestDetails) -> dict[str, str]:
 
 
 def header_fault(definition: JSONObject) -> str | None:
-    """As `Transport.header_fault`."""
+    """Return why a tool cannot be used; see `Transport.header_fault`."""
     return find_invalid_x_mcp_header(definition.get("inputSchema"))
 
 
 def header_map(definition: JSONObject) -> HeaderMap | None:
-    """As `Transport.header_map`."""
+    """Return the arguments of a tool that are sent as headers; see `Transport.header_map`."""
     return x_mcp_header_map(definition.get("inputSchema")) or None
 
 
@@ -343,7 +343,7 @@ def _from_sdk(message: JSONRPCMessage) -> Message:
 
 
 def _is_safe(message: JSONRPCMessage) -> bool:
-    """Whether the SDK can parse a message: it converts progress numbers of any size to float."""
+    """Return whether the SDK can parse a message: it converts all progress numbers to float."""
     match message:
         case JSONRPCNotification(method="notifications/progress", params=dict() as params):
             numbers = (params.get("progress"), params.get("total"))

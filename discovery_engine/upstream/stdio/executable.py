@@ -70,9 +70,9 @@ _REMOTE = ("ssh", "wsl")  # their arguments are read by a shell of another machi
 def child_environment(
     environ: Mapping[str, str], declared: Mapping[str, str], passed: Sequence[str] = ()
 ) -> dict[str, str]:
-    """What a program inherits of `environ`, and the variables of its entry.
+    """Return the variables that a program inherits of `environ`, and those of its entry.
 
-    `passed` are names, or patterns such as `AWS_*`, of what its owner passes besides.
+    `passed` are names, or patterns such as `AWS_*`, of variables that its owner passes besides.
     """
     inherited = {
         name: value
@@ -84,7 +84,7 @@ def child_environment(
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a variable is inherited as neither a secret nor a setting of the network."""
+    """Return whether a variable is inherited as neither a secret nor a setting of the network."""
     return name in _HARMLESS
 
 
@@ -132,7 +132,7 @@ def _first(names: Iterable[str]) -> list[str]:
 
 
 def _is_stored(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether the value of a variable should be a stored secret."""
+    """Return whether the value of a variable should be a stored secret."""
     return name not in environ and NameKind.of(name) is NameKind.SECRET
 
 

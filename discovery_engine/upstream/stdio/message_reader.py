@@ -85,7 +85,7 @@ class MessageReader:
         self._array: Iterator[JSONObject] = iter(())  # messages that came in one line
         self._ended = False
         self.is_idle = False
-        """Whether all that the program has written so far was processed."""
+        """True if all that the program has written so far was processed."""
         self._end = anyio.Event()
         self._is_answered = False  # whether the caller of the overlong line got an error
         self._quota = Quota(scheduler)

@@ -98,7 +98,7 @@ class PipeTransport(Transport):
         super().__init__(server)
         self.child = child
         self.sandbox = ""
-        """What confines the program, for people; empty without a sandbox."""
+        """The sandbox that confines the program, described for people; empty without one."""
         self.hint_of: Callable[[str], str] = lambda _stderr: ""
         """The next step that its stderr shows, after a failed start; may be empty."""
         self._on_lost = callbacks.on_lost
@@ -172,7 +172,7 @@ class PipeTransport(Transport):
 
     @property
     def _way_out(self) -> str:
-        """What may help a program that exited; empty if nothing shows why."""
+        """Advice for a program that exited; empty if nothing shows why."""
         if hint := self.hint_of(self.stderr):
             return hint
         if self.sandbox.partition(" ")[0] in ("", "none"):
@@ -180,7 +180,7 @@ class PipeTransport(Transport):
         return _WAY_OUT.format(sandbox=self.sandbox)
 
     def _foreign_output(self) -> ForeignOutput:
-        """What it wrote to stdout that is not MCP.
+        """Return the text that it wrote to stdout and that is not MCP.
 
         An unfinished line comes first: it may be a prompt that waits for input. It is cut between
         words, so that the redactor still recognizes a secret in it.

@@ -69,7 +69,7 @@ class PipeWriter:
 
     @property
     def is_congested(self) -> bool:
-        """Whether more than a pipe holds waits to be written."""
+        """True if more than a pipe holds waits to be written."""
         return self._writer.transport.get_write_buffer_size() > _CONGESTED
 
     def write(self, line: bytes) -> None:

@@ -66,7 +66,7 @@ class Starter:
         self.programs: set[int] = set()
         """The pids of programs that have not exited."""
         self._confined: set[int] = set()
-        """Those that may have control groups, which are removed when they are empty."""
+        """The pids of programs that may have control groups, which are removed when empty."""
         self._source = source
         self._received = b""
         self._descriptors: list[int] = []

@@ -99,7 +99,7 @@ def _version(connection: Connection, *, oldest: int, newest: int) -> int:
 
 
 def _is_owner(connection: Connection) -> bool:
-    """Whether this role has the rights of the one that made the tables."""
+    """Return whether this role has the rights of the role that made the tables."""
     query = """
         SELECT pg_has_role(relowner, 'USAGE') FROM pg_class
         WHERE relnamespace = 'discovery'::regnamespace AND relname = 'schema_version'

@@ -1,4 +1,4 @@
-"""What servers publish about their authorization: protected resources and authorization servers.
+"""The metadata that protected resources and authorization servers publish.
 
 The SDK has the models, the well-known addresses and the checks of RFC 8414, 8707, 9207 and 9728;
 what is sent, and where, is decided here. The SDK's own providers do not fit: they refresh at a
@@ -54,7 +54,7 @@ class AuthorizationMetadata(Struct, frozen=True):
     server: OAuthMetadata
     resource: str
     scopes: tuple[str, ...] = ()
-    """Those that the server's metadata asks for."""
+    """The scopes that the server's metadata asks for."""
 
     @property
     def issuer(self) -> str:

@@ -1,4 +1,4 @@
-"""What is stored of a login: the tokens, and where they may be sent.
+"""The stored part of a login: the tokens, and where they may be sent.
 
 A login belongs to the address and the client of one entry. Its name in the secret store contains
 a digest of these, so that an entry with another address finds no login.

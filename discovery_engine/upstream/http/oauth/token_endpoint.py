@@ -49,7 +49,7 @@ class TokenRefused(Exception):  # noqa: N818 - a signal within this package
     def __init__(self, code: str, detail: str = "") -> None:
         super().__init__(code)
         self.code = code
-        """As RFC 6749 has it, such as `invalid_grant`; `invalid_response` if it is none."""
+        """The error code of RFC 6749 (`invalid_grant` …); `invalid_response` if there is none."""
         self.detail = detail
         """With the server's own words, for the owner only."""
 
@@ -178,7 +178,7 @@ async def exchange(
 async def refresh(
     client: httpx2.AsyncClient, login: StoredLogin, *, secret: str, now: float
 ) -> StoredLogin:
-    """As `exchange`, with the refresh token."""
+    """Exchange the refresh token of a login for new tokens; see `exchange`."""
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
     return await exchange(client, login, form, secret=secret, now=now)
 

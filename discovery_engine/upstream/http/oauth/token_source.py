@@ -83,7 +83,7 @@ class TokenSource:
         self._login: StoredLogin | None = None
         self._stamp: Stamp | None = None
         self._is_unsaved = False
-        """Whether the newest tokens could not be stored."""
+        """True if the newest tokens could not be stored."""
         self._retry_at = 0.0
         self._refreshing = anyio.Lock()
         self._refused = ""
@@ -91,11 +91,11 @@ class TokenSource:
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person can log in, with `discovery login`."""
+        """True if a person can log in, with `discovery login`."""
         return not self._is_machine
 
     def covers(self, url: httpx2.URL) -> bool:
-        """Whether a request to `url` may carry the token: only the server's own origin."""
+        """Return whether a request to `url` may carry the token: only to the server's origin."""
         return _origin(url) == self._origin
 
     async def token(self) -> str | None:
@@ -201,7 +201,7 @@ class TokenSource:
         return "its login has expired" if self._has_expired(login) else "it refuses its login"
 
     async def _ended(self, login: StoredLogin, error: TokenRefused) -> LoginRequired:
-        """What a refused refresh means; the tokens of a login that was ended are deleted."""
+        """Return the error for a refused refresh; delete the tokens of a login that has ended."""
         refuses_client = error.code in _CLIENT_REFUSED
         if refuses_client and self._remote.oauth.client_id:  # perhaps only its secret is wrong
             return self._client_refused(error)

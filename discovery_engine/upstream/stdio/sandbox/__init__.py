@@ -1,1 +1,1 @@
-"""What the program of a server is confined to, and how; see `specs/sandbox.md`."""
+"""The sandbox of a server's program: what it is confined to, and how; see `specs/sandbox.md`."""

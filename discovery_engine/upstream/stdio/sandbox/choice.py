@@ -20,7 +20,7 @@ class Choice(Struct, frozen=True):
     program: str = ""
     """The path of bubblewrap."""
     gaps: tuple[str, ...] = ()
-    """What is not confined."""
+    """The things that are not confined."""
 
     def __str__(self) -> str:
         """For people: the kind, and what it leaves open."""

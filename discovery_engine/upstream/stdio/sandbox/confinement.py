@@ -104,7 +104,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Confinement:
-    """What a program is confined to, read from words such as `read=/usr`."""
+    """The limits of a program, read from words such as `read=/usr`."""
 
     def __init__(self, words: list[bytes]) -> None:
         pairs = [word.partition(b"=")[::2] for word in words]
@@ -114,7 +114,7 @@ class Confinement:
         self.write = [path for name, path in pairs if name == b"write"]
         self.has_network = single[b"network"] == b"1"
         self.has_named_sockets = single[b"sockets"] == b"1"
-        """Whether Unix sockets with a name in the file system may be used."""
+        """True if Unix sockets with a name in the file system may be used."""
         self.filter_at = int(single.get(b"filter", 0))
         """The descriptor from which bubblewrap reads the filter of system calls."""
         self.arguments_at = int(single.get(b"arguments", 0))
@@ -179,7 +179,7 @@ def tasks_of_all() -> int:
 
 @cache
 def namespaces_work() -> bool:
-    """Whether this user may make namespaces; tried once, in a process of its own.
+    """Return whether this user may make namespaces; tried once, in a process of its own.
 
     Some systems let a user make them and then forbid all that makes them useful (Ubuntu, by
     AppArmor): a process that has entered one cannot leave it.
@@ -386,7 +386,7 @@ def cgroups_of(process: int) -> list[str]:
 
 
 def has_cgroups() -> bool:
-    """Whether control groups limit the processes of root here."""
+    """Return whether control groups limit the processes of root here."""
     for folder in map(os.path.dirname, cgroups_of(0)):
         is_own = folder.startswith(f"{_CGROUPS}/pids")
         try:

@@ -144,7 +144,10 @@ def _read_options(args: Sequence[str], at: int) -> tuple[list[RunOption], int]:
 
 
 def _is_value(args: Sequence[str], at: int) -> bool:
-    """What looks like an option is one: the option before it may be a flag that is not known."""
+    """Return whether an argument is the value of the option before it.
+
+    One that looks like an option is an option: the one before it may be an unknown flag.
+    """
     return at < len(args) and (not args[at].startswith("-") or bool(_NUMBER.fullmatch(args[at])))
 
 
@@ -167,12 +170,12 @@ def _problems(
 
 
 def _is_shared(space: str) -> bool:
-    """Whether a container has that of this machine, or of another container."""
+    """Return whether a container has the namespace of this machine, or of another container."""
     return space == "host" or space.startswith("container:")
 
 
 class _Access(NamedTuple):
-    """What an option does with a file of this machine."""
+    """The access that an option gives to a file of this machine."""
 
     path: str | None
     """None if it has nothing to do with one, or it cannot be told with which."""

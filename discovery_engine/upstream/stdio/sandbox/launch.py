@@ -16,6 +16,6 @@ class Launch(Struct, frozen=True):
     confinement: tuple[str, ...] = ()
     """The words of its sandbox, for `confinement`."""
     sandbox: str = ""
-    """What it is confined with, for people; empty without a sandbox."""
+    """The sandbox that confines it, described for people; empty without one."""
     temporary: str = ""
     """A folder to delete when it has ended."""

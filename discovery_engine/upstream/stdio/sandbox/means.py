@@ -1,4 +1,4 @@
-"""What this system has to confine programs with."""
+"""The means of this system to confine programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 from msgspec import Struct
 
 Means: TypeAlias = Literal["bubblewrap", "landlock"]
-"""Those that confine any program; docker confines what is in an image."""
+"""The means that confine any program; docker confines what is in an image."""
 
 _TRIAL = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc")
 _TRIAL_WITHIN = 5.0  # seconds; it takes ten milliseconds
@@ -25,7 +25,7 @@ _INSTALL = (
 
 
 class MeansState(Struct, frozen=True):
-    """Whether one means can be used."""
+    """The state of one means, and whether it can be used."""
 
     means: Means
     program: str = ""
@@ -34,7 +34,7 @@ class MeansState(Struct, frozen=True):
     """Why it cannot be used; empty if it can."""
     hint: str = ""
     gaps: tuple[str, ...] = ()
-    """What it cannot confine on this system."""
+    """The things that it cannot confine on this system."""
 
     @property
     def is_usable(self) -> bool:
@@ -83,7 +83,7 @@ def _landlock() -> MeansState:
 
 @cache
 def _gaps_of_limits() -> tuple[str, ...]:
-    """Of root, only control groups limit the processes."""
+    """Return the gaps in the limits: only control groups limit the processes of root."""
     from discovery_engine.upstream.stdio.sandbox import confinement  # noqa: PLC0415 - as above
 
     if os.geteuid() != 0 or confinement.has_cgroups():

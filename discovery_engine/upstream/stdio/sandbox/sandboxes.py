@@ -45,7 +45,7 @@ _CERTIFICATES = (
 _PRIVATE = 0o700
 _LONGEST_NAME = 64  # characters
 PRIVATE_FOLDERS = "sandboxes"
-"""Of the data folder: the private folders of servers."""
+"""The folder in the data folder that holds the private folders of servers."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -55,10 +55,10 @@ class Sandboxes(Struct, frozen=True):
     environ: Mapping[str, str]
 
     def choice_of(self, server: ServerSettings, command: str) -> Choice:
-        """What would confine the program of a server.
+        """Return the means that would confine the program of a server.
 
         Raises:
-            SandboxError: If nothing that its entry allows.
+            SandboxError: If nothing that its entry allows can confine it.
         """
         return choose(server.name, server.sandbox, command, find_means(self.environ))
 
@@ -171,7 +171,7 @@ class Sandboxes(Struct, frozen=True):
         return folder
 
     def _shows_data(self, folders: Sequence[str]) -> bool:
-        """Whether the data folder, with the secrets of all servers, is in one of them."""
+        """Return whether the data folder, with the secrets of all servers, is in one of these."""
         return self.folder is not None and is_within(os.path.realpath(self.folder.parent), folders)
 
     @property
@@ -232,7 +232,7 @@ class Sandboxes(Struct, frozen=True):
 
 
 def private_folder(sandboxes: Path, server: str, file: str) -> Path:
-    """What a server writes where nothing else is granted; it may not be there yet.
+    """Return the folder for what a server writes without other grants; it may not exist yet.
 
     `file` is the one that holds its entry: another file may have a server of the same name.
     """

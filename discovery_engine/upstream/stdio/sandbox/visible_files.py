@@ -35,9 +35,9 @@ _VERSION_MANAGERS = {
 }
 """Folders of the home folder with interpreters, and the variables that name them."""
 _ENVIRONMENT = "pyvenv.cfg"
-"""Of a virtual environment: it names the installation that has the interpreter."""
+"""The file of a virtual environment that names the installation with the interpreter."""
 _BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "ssl", _ENVIRONMENT)
-"""Of a prefix such as `~/.venv`, beside its `bin`."""
+"""The names that a prefix such as `~/.venv` may have beside its `bin`."""
 _PROGRAMS = ("bin", "sbin", ".bin")
 _PYTHONS = ("python3", "python")
 _PACKAGES = "node_modules"
@@ -51,9 +51,9 @@ class VisibleFiles(Struct, frozen=True):
     read: tuple[str, ...]
     write: tuple[str, ...]
     public_settings: tuple[str, ...] = ()
-    """What of `/etc` may be read, where what is not can only be left out."""
+    """The paths of `/etc` that may be read, for a sandbox that can only leave out the others."""
     private_settings: tuple[str, ...] = ()
-    """What of `/etc` is hidden, where all of it is there."""
+    """The paths of `/etc` to hide, for a sandbox that shows all of it."""
 
 
 def program_files(program: str, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -72,9 +72,9 @@ def interpreter_folders(home: str) -> Mapping[str, str]:
 
 
 def settings_files() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What of `/etc` every user may read, in as few paths as it takes, and what not.
+    """Return the paths of `/etc` that every user may read, as few as it takes, and the others.
 
-    What only some may read is hidden from a program of root, and of the user of a service.
+    Files that only some may read are hidden from a program of root, and of the user of a service.
     """
     public, private = divided(SETTINGS)
     return tuple(public), tuple(private)
@@ -137,9 +137,9 @@ def _chain(program: str, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _base_interpreters(programs: str) -> Iterator[str]:
-    """Those that a virtual environment is made from, by the folder of its programs.
+    """Yield the interpreters that the virtual environment of a `bin` folder is made from.
 
-    Its own may be a copy, and its programs may begin with a shell that starts it.
+    Its own interpreter may be a copy, and its programs may begin with a shell that starts it.
     """
     try:
         with Path(programs).parent.joinpath(_ENVIRONMENT).open("rb") as file:
@@ -154,7 +154,7 @@ def _base_interpreters(programs: str) -> Iterator[str]:
 
 
 def _interpreter(path: str, env: Mapping[str, str]) -> str | None:
-    """What the first line of a script names."""
+    """Return the interpreter that the first line of a script names; None if there is none."""
     try:
         with Path(path).open("rb") as file:
             line = file.read(_SCRIPT_HEAD).partition(b"\n")[0]
@@ -187,7 +187,7 @@ def _around(path: Path) -> Iterator[str]:
 
 
 def divided(folder: str) -> tuple[list[str], list[str]]:
-    """What of a folder every user may read, and what not; whole folders where possible.
+    """Return the paths that every user may read, and the others; whole folders where possible.
 
     Links are neither: what they lead to is visible where it is, or not at all.
     """
